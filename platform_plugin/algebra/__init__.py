@@ -1,0 +1,1 @@
+"""Plan values, types and predicates: pure Python, no engine."""

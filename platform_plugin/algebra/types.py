@@ -1,0 +1,206 @@
+"""Data types and fields as values, named by the DuckLake 1.0 type names.
+
+>>> str(List(element=Field(name="element", type=Decimal(precision=9, scale=2))))
+'ARRAY<DECIMAL(9,2)>'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# DuckLake name -> the word used in our SQL. The order is that of the public specification.
+SQL_WORDS = {
+    "boolean": "BOOLEAN",
+    "int8": "TINYINT",
+    "int16": "SMALLINT",
+    "int32": "INT",
+    "int64": "BIGINT",
+    "int128": "HUGEINT",
+    "uint8": "UTINYINT",
+    "uint16": "USMALLINT",
+    "uint32": "UINTEGER",
+    "uint64": "UBIGINT",
+    "uint128": "UHUGEINT",
+    "float32": "FLOAT",
+    "float64": "DOUBLE",
+    "time": "TIME",
+    "timetz": "TIMETZ",
+    "time_ns": "TIME_NS",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP_NTZ",
+    "timestamptz": "TIMESTAMP",
+    "timestamp_s": "TIMESTAMP_S",
+    "timestamp_ms": "TIMESTAMP_MS",
+    "timestamp_ns": "TIMESTAMP_NS",
+    "interval": "INTERVAL",
+    "varchar": "STRING",
+    "blob": "BINARY",
+    "json": "JSON",
+    "uuid": "UUID",
+    "variant": "VARIANT",
+    "geometry": "GEOMETRY",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A type without parts, by its DuckLake name."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if self.name not in SQL_WORDS:
+            msg = f"{self.name!r} is not a DuckLake type"
+            raise ValueError(msg)
+
+    def __str__(self) -> str:
+        return SQL_WORDS[self.name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decimal:
+    """An exact number of `precision` digits, `scale` of them after the point."""
+
+    precision: int
+    scale: int
+
+    def __str__(self) -> str:
+        return f"DECIMAL({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class List:
+    """A sequence of one element type."""
+
+    element: Field
+
+    def __str__(self) -> str:
+        return f"ARRAY<{self.element.type}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Struct:
+    """Named fields in order."""
+
+    fields: tuple[Field, ...]
+
+    def __str__(self) -> str:
+        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {field.type}' for field in self.fields)}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Map:
+    """Pairs of a key type and a value type."""
+
+    key: Field
+    value: Field
+
+    def __str__(self) -> str:
+        return f"MAP<{self.key.type}, {self.value.type}>"
+
+
+DataType = Primitive | Decimal | List | Struct | Map
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A column, or a part of a nested one; `id` is its DuckLake column id once the lake has given it one.
+
+    `default` is what new rows get, `initial_default` what rows of older files read as; both are literals in text form.
+    """
+
+    name: str
+    type: DataType
+    nullable: bool = True
+    default: str | None = None
+    initial_default: str | None = None
+    comment: str | None = None
+    id: int | None = None
+
+    @property
+    def children(self) -> tuple[Field, ...]:
+        """The direct parts of a nested field, in order."""
+        match self.type:
+            case List(element=element):
+                return (element,)
+            case Struct(fields=fields):
+                return fields
+            case Map(key=key, value=value):
+                return (key, value)
+            case _:
+                return ()
+
+    def walk(self) -> Iterator[Field]:
+        """The field and all its parts, parents first: the order in which DuckLake numbers them."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def leaves(self) -> Iterator[Field]:
+        """The parts that hold values, in Parquet's column order."""
+        return (field for field in self.walk() if not field.children)
+
+    def with_children(self, children: tuple[Field, ...]) -> Field:
+        """A copy with other parts of the same shape."""
+        match self.type:
+            case List():
+                return replace(self, type=List(element=children[0]))
+            case Struct():
+                return replace(self, type=Struct(fields=children))
+            case Map():
+                return replace(self, type=Map(key=children[0], value=children[1]))
+            case _:
+                return self
+
+
+def quoted(name: str) -> str:
+    """A Spark SQL identifier that is this name whatever it holds.
+
+    >>> quoted("user"), quoted("od`d")
+    ('`user`', '`od``d`')
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def struct_of(**parts: DataType) -> Struct:
+    """A struct from names and types, for short tests and examples."""
+    return Struct(fields=tuple(Field(name=name, type=kind) for name, kind in parts.items()))
+
+
+def list_of(element: DataType) -> List:
+    """A list whose element carries DuckLake's own name for it."""
+    return List(element=Field(name="element", type=element))
+
+
+def map_of(key: DataType, value: DataType) -> Map:
+    """A map whose parts carry DuckLake's own names for them."""
+    return Map(key=Field(name="key", type=key, nullable=False), value=Field(name="value", type=value))
+
+
+# What the specification lets a column be promoted to; its own reader refuses everything else.
+_WIDER: dict[str, tuple[str, ...]] = {
+    "int8": ("int16", "int32", "int64"),
+    "int16": ("int32", "int64"),
+    "int32": ("int64",),
+    "uint8": ("uint16", "uint32", "uint64"),
+    "uint16": ("uint32", "uint64"),
+    "uint32": ("uint64",),
+    "float32": ("float64",),
+}
+
+
+def widens(old: DataType, new: DataType) -> bool:
+    """Whether every value of `old` reads as the same value of `new`, so that old files stay valid.
+
+    >>> widens(Primitive("int32"), Primitive("int64")), widens(Primitive("int64"), Primitive("int32"))
+    (True, False)
+    """
+    match old, new:
+        case Primitive(name=before), Primitive(name=after):
+            return before == after or after in _WIDER.get(before, ())
+        case _:
+            return False

@@ -1,0 +1,94 @@
+"""Every failure a user can meet, as one family with a message, a detail and a hint."""
+
+from __future__ import annotations
+
+
+class PlatformError(Exception):
+    """A failure that names its object, says what was found, and says what to do next.
+
+    >>> error = PlatformError("stream \\"posts\\" does not exist", hint="run SHOW STREAMS")
+    >>> print(error)
+    stream "posts" does not exist
+      hint: run SHOW STREAMS
+    """
+
+    def __init__(self, message: str, *, detail: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.detail:
+            lines += [f"  detail: {self.detail}"]
+        if self.hint:
+            lines += [f"  hint: {self.hint}"]
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, self.detail, self.hint, self.__dict__)
+
+
+def _rebuild(kind: type[PlatformError], message: str, detail: str | None, hint: str | None, state: dict[str, object]) -> PlatformError:
+    """Errors cross process borders (Dagster run workers, Spark tasks), so they must survive pickling."""
+    error = kind.__new__(kind)
+    PlatformError.__init__(error, message, detail=detail, hint=hint)
+    error.__dict__.update(state)
+    return error
+
+
+class InvalidStatement(PlatformError):
+    """A statement can't be parsed, or names something that can't be."""
+
+
+class UnknownObject(PlatformError):
+    """A schema, relation, column, snapshot or option that was named does not exist."""
+
+
+class ObjectExists(PlatformError):
+    """A schema, relation or column of that name is there already."""
+
+
+class InvalidValue(PlatformError):
+    """A value, an option or a row does not fit what was declared."""
+
+
+class UnsupportedType(PlatformError):
+    """A type that has no counterpart on the other side."""
+
+
+class CommitConflict(PlatformError):
+    """Another commit changed what this one read; both are named."""
+
+
+class SnapshotExpired(PlatformError):
+    """The snapshot's files are gone, so no answer is better than a wrong one."""
+
+
+class CatalogueError(PlatformError):
+    """The catalogue can't be reached, is locked, is damaged, or is not a DuckLake catalogue."""
+
+
+class LakeMoved(CatalogueError):
+    """The folder is not where the catalogue says its data is."""
+
+
+class StorageError(PlatformError):
+    """A file is missing, damaged, foreign, or can't be written."""
+
+
+class PathOutsideLake(StorageError):
+    """A path leads out of the lake's data folder."""
+
+
+class ServerError(PlatformError):
+    """The platform server can't be started, reached or trusted."""
+
+
+class QueryFailed(PlatformError):
+    """Spark refused or failed a query."""
+
+
+class QueryInterrupted(PlatformError):
+    """A query was interrupted by its user, a time-out or the end of its client."""
