@@ -1,0 +1,46 @@
+# Every target makes the environment it needs first: Python 3.11 is all that has to be there. The logic is in deploy/run.py.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+RUN := @$(PYTHON) deploy/run.py
+JOBS ?= auto
+NAME ?=
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint format types ui bench lock clean
+
+help: ## show this list
+	@echo "usage: make TARGET"
+	@echo
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-13s %s\n", $$1, $$2 }'
+	@echo
+	@echo "Python 3.11 is all that must be there; the first target run sets up the rest in .venv"
+
+demo: ## the tour: every claim on page one, shown and asserted
+	$(RUN) python deploy/demo.py
+
+test: ## every test but the slow ones (ARGS="tests/lake -x" narrows it)
+	$(RUN) python -m pytest -m "not slow" -n $(JOBS) $(ARGS)
+
+test-slow: ## the slow ones: crashes, concurrency, long histories, the built wheel
+	$(RUN) python -m pytest -m slow -n $(JOBS) $(ARGS)
+
+lint: ## formatter, linter and type checker, changing nothing
+	$(RUN) sh -c 'failed=0; ruff format --check --quiet . || failed=1; ruff check . || failed=1; mypy || failed=1; exit $$failed'
+
+format: ## let the formatter and the linter's safe fixes change files
+	$(RUN) sh -c 'ruff format . && ruff check --fix .'
+
+types: ## the type checker alone
+	$(RUN) mypy
+
+ui: ## the Dagster web interface on the reference platform
+	@echo "the reference platform comes with the Dagster issue; there is nothing to show yet"
+
+bench: ## one benchmark, NAME=commits; without NAME, their list
+	$(RUN) python -m tests.benchmarks $(NAME)
+
+lock: ## resolve the newest versions that pyproject.toml allows
+	$(RUN) sh deploy/lock.sh
+
+clean: ## remove what git ignores, the environment included
+	git clean -fdXq
