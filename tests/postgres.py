@@ -139,8 +139,9 @@ class PostgresServer:
         # The children notice by themselves that their parent is gone; until then the folder counts as in use.
         while time.monotonic() < deadline and not _running().keys().isdisjoint(children):
             time.sleep(0.05)
-        # Where process 1 is slow to reap, the dead server still has a process id, and the next start would refuse this file.
-        (self.folder / "data" / "postmaster.pid").unlink(missing_ok=True)
+        # Where process 1 is slow to reap, the dead server still has a process id, and the next start would refuse these files.
+        for lock in (self.folder / "data" / "postmaster.pid", self.folder / f".s.PGSQL.{self.port}.lock"):
+            lock.unlink(missing_ok=True)
 
     def remove(self) -> None:
         with contextlib.suppress(subprocess.CalledProcessError):
