@@ -1,0 +1,114 @@
+"""The channel to a Spark Connect endpoint: how a client proves who it is, and how soon it gives up.
+
+A `;token=` in a Connect URL makes PySpark speak TLS to any host but `localhost`, so a token to a plain loopback port has to go its
+own way: as a header of each call. PySpark also retries an unreachable port for ten minutes; here a dead server is an error at once.
+"""
+
+from __future__ import annotations
+
+import atexit
+import getpass
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import grpc
+from pyspark.sql.connect.client.core import ChannelBuilder, DefaultChannelBuilder, RpcDeadlines, SparkConnectClient
+from pyspark.sql.connect.client.retries import DefaultPolicy
+from pyspark.sql.connect.session import SparkSession
+
+_KEEPALIVE_SECONDS = 10
+"""Connect servers take a ping every 10 seconds and no sooner; a stopped one is noticed after twice that."""
+
+_DEADLINES = RpcDeadlines(
+    analyze_plan=600, config=30, interrupt=10, release_session=10, artifact_status=60, clone_session=30, get_status=10, fetch_error_details=10
+)
+
+
+class LoopbackChannel(ChannelBuilder):
+    """A plain channel to a platform server on this machine, with its token as a header of each call."""
+
+    def __init__(self, *, port: int, token: str, host: str = "127.0.0.1") -> None:
+        super().__init__(params={ChannelBuilder.PARAM_USER_ID: user_name(), ChannelBuilder.PARAM_USER_AGENT: "platform"})
+        self._target = f"{host}:{port}"
+        self._bearer = f"Bearer {token}"
+        _set_keepalive(self)
+
+    def toChannel(self) -> grpc.Channel:  # noqa: N802 - PySpark's name
+        return self._insecure_channel(self._target)
+
+    def metadata(self) -> Iterable[tuple[str, str]]:
+        return [*super().metadata(), ("authorization", self._bearer)]
+
+    @property
+    def token(self) -> str | None:
+        """None, lest a token in the environment, meant for another server, turns TLS on."""
+        return None
+
+    @property
+    def host(self) -> str:
+        return self._target.rpartition(":")[0]
+
+    @property
+    def target(self) -> str:
+        return self._target
+
+    def __repr__(self) -> str:
+        return f"LoopbackChannel({self._target!r})"
+
+
+class EndpointChannel(DefaultChannelBuilder):
+    """A channel to an endpoint that somebody else runs, by its `sc://` URL."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        if self.userId is None:
+            self.set(ChannelBuilder.PARAM_USER_ID, user_name())
+        _set_keepalive(self)
+
+    @property
+    def target(self) -> str:
+        return self.endpoint
+
+    def __repr__(self) -> str:
+        return f"EndpointChannel({self.endpoint!r})"
+
+
+class ConnectSession(SparkSession):
+    """PySpark's Connect session, except that it fails in seconds and leaves nothing behind in this process."""
+
+    def __init__(self, channel: LoopbackChannel | EndpointChannel, hooks: list[Any]) -> None:
+        local = isinstance(channel, LoopbackChannel)
+        self._client = SparkConnectClient(
+            connection=channel,
+            # Reattaching is for networks that drop streams; on this machine a broken stream is a dead server.
+            use_reattachable_execute=not local,
+            session_hooks=hooks,
+            rpc_deadlines=_DEADLINES,
+            max_retry_exception_elapsed_time=20.0,
+        )
+        self._client.set_retry_policies([] if local else [DefaultPolicy(max_retries=4, initial_backoff=100, max_backoff=2000)])
+        self._session_id = self._client._session_id
+        self.release_session_on_close = True
+        # The hook keeps every client that was ever made, and at exit talks to servers that may be gone.
+        atexit.unregister(self._client._on_exit)
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The user and the session's id, by which the server knows this session."""
+        return str(self._client._user_id), str(self._session_id)
+
+
+def user_name() -> str:
+    """Return the name of the process's user, or its number where it has none (containers)."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def _set_keepalive(channel: ChannelBuilder) -> None:
+    channel.setChannelOption("grpc.keepalive_time_ms", _KEEPALIVE_SECONDS * 1000)
+    channel.setChannelOption("grpc.keepalive_timeout_ms", _KEEPALIVE_SECONDS * 1000)
+    channel.setChannelOption("grpc.keepalive_permit_without_calls", 0)
+    channel.setChannelOption("grpc.enable_retries", 0)

@@ -1,0 +1,64 @@
+"""Faults of Spark Connect, told as the platform's errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import grpc
+from pyspark.errors import PySparkException
+
+from platform_plugin.errors import PlatformError, QueryFailed, QueryInterrupted, ServerError
+
+_LOST = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+_REFUSED = {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
+_ENDED = ("SparkContext was shut down", "SparkContext has been shutdown", "stopped SparkContext", "SESSION_NOT_FOUND", "SESSION_CLOSED", "SESSION_CHANGED")
+_CANCELLED = ("OPERATION_CANCELED", "OPERATION_ABANDONED", "cancelled job", "was cancelled", "Job group cancelled")
+_GRPC_NOISE = re.compile(r"^\([\w.]+\)\s*")
+
+
+@contextmanager
+def told_as_platform_errors(explain_loss: Callable[[], ServerError]) -> Iterator[None]:
+    """Raise what goes wrong inside as a PlatformError; `explain_loss` makes the one for a server that is gone."""
+    try:
+        yield
+    except PlatformError:
+        raise
+    except (PySparkException, grpc.RpcError, ValueError) as error:
+        if isinstance(error, ValueError) and not isinstance(error, PySparkException) and "closed channel" not in str(error):
+            raise
+        raise explain(error, explain_loss) from error
+
+
+def explain(error: Exception, explain_loss: Callable[[], ServerError]) -> PlatformError:
+    """Return the platform's error for one of PySpark's or gRPC's."""
+    code = _status(error)
+    said = _said(error)
+    if code in _REFUSED:
+        return ServerError("the Spark endpoint refuses this client's token", detail=_GRPC_NOISE.sub("", said), hint="use the token of the server that runs now")
+    if code in _LOST or any(mark in said for mark in _ENDED) or "closed channel" in said:
+        return explain_loss()
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    if (condition or "").startswith("OPERATION_CANCELED") or any(mark in said for mark in _CANCELLED):
+        return QueryInterrupted("query was interrupted", hint="run it again if it was not meant to stop")
+    if "No space left on device" in said:
+        return QueryFailed("query failed because a disk is full", detail=said, hint="free space in the scratch folder of the server and in the lake")
+    named = f' with "{condition}"' if condition else ""
+    return QueryFailed(f"query failed{named}", detail=said)
+
+
+def _status(error: Exception) -> grpc.StatusCode | None:
+    if isinstance(error, grpc.RpcError) and hasattr(error, "code"):
+        code = error.code()
+        return code if isinstance(code, grpc.StatusCode) else None
+    found = getattr(error, "getGrpcStatusCode", lambda: None)()
+    return found if isinstance(found, grpc.StatusCode) else None
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, PySparkException):
+        return (error.getMessage() or str(error)).split("\n\nJVM stacktrace:")[0].strip()
+    if isinstance(error, grpc.RpcError) and hasattr(error, "details"):
+        return str(error.details())
+    return str(error)

@@ -1,0 +1,88 @@
+"""Job metrics: what the Spark jobs under one tag did, as the server's status store tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMetrics:
+    """What the jobs of one query cost; a number is None where the server can't be asked for it."""
+
+    jobs: int | None = None
+    stages: int = 0
+    tasks: int = 0
+    failed_tasks: int = 0
+    rows_read: int | None = None
+    bytes_read: int = 0
+    rows_written: int | None = None
+    bytes_written: int | None = None
+    shuffle_bytes: int | None = None
+    spilled_bytes: int | None = None
+    task_seconds: float | None = None
+    task_skew: float | None = None
+    """Longest task over median task, of the stage that worked longest; 1 is even."""
+    seconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def parse_metrics(answer: Mapping[str, Any], *, seconds: float) -> JobMetrics:
+    """Return the metrics in a server's answer, with the time that the caller saw.
+
+    >>> parse_metrics({"jobs": 2, "tasks": 5}, seconds=0.5).jobs
+    2
+    """
+    known = {name: answer[name] for name in JobMetrics.__dataclass_fields__ if name in answer}
+    return JobMetrics(**{**known, "seconds": seconds})
+
+
+def read_metrics(gateway: Any, context: Any, tag: str) -> dict[str, Any]:
+    """Return what the jobs under `tag` did; `context` is the JVM's SparkContext, reached through the py4j `gateway`.
+
+    Job events travel over a queue, so what a query did may be known only some milliseconds after its answer.
+    """
+    context.listenerBus().waitUntilEmpty(2000)
+    store = context.statusStore()
+    jobs = list(context.statusTracker().getJobIdsForTag(tag))
+    stages = [store.lastStageAttempt(number) for number in _stage_ids(store, jobs)]
+    worked = [stage for stage in stages if stage.numCompleteTasks() + stage.numFailedTasks() + stage.numActiveTasks() > 0]
+    longest = max(worked, key=lambda stage: int(stage.executorRunTime()), default=None)
+    return {
+        "jobs": len(jobs),
+        "stages": len(worked),
+        "tasks": sum(stage.numCompleteTasks() + stage.numActiveTasks() for stage in worked),
+        "failed_tasks": sum(stage.numFailedTasks() for stage in worked),
+        "rows_read": sum(stage.inputRecords() for stage in worked),
+        "bytes_read": sum(stage.inputBytes() for stage in worked),
+        "rows_written": sum(stage.outputRecords() for stage in worked),
+        "bytes_written": sum(stage.outputBytes() for stage in worked),
+        "shuffle_bytes": sum(stage.shuffleWriteBytes() for stage in worked),
+        "spilled_bytes": sum(stage.diskBytesSpilled() for stage in worked),
+        "task_seconds": sum(stage.executorRunTime() for stage in worked) / 1000,
+        "task_skew": None if longest is None else _skew(gateway, store, longest),
+    }
+
+
+def _stage_ids(store: Any, jobs: list[int]) -> list[int]:
+    found: set[int] = set()
+    for job in jobs:
+        ids = store.job(job).stageIds()
+        found.update(int(ids.apply(place)) for place in range(ids.size()))
+    return sorted(found)
+
+
+def _skew(gateway: Any, store: Any, stage: Any) -> float | None:
+    if stage.numCompleteTasks() < 2:
+        return 1.0 if stage.numCompleteTasks() else None
+    quantiles = gateway.new_array(gateway.jvm.double, 2)
+    quantiles[0], quantiles[1] = 0.5, 1.0
+    summary = store.taskSummary(stage.stageId(), stage.attemptId(), quantiles)
+    if summary.isEmpty():
+        return None
+    times = summary.get().executorRunTime()
+    return round(max(float(times.apply(1)), 1.0) / max(float(times.apply(0)), 1.0), 2)
+

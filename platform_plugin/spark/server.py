@@ -1,0 +1,254 @@
+"""The platform server: a Python driver that owns one SparkSession, serves Spark Connect, and answers its control socket.
+
+`python -m platform_plugin.spark.server FOLDER` runs until it is told to stop, has been idle for long enough, or loses its JVM.
+The same file can be given to `spark-submit`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shlex
+import signal
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from platform_plugin.spark.control import Answer, ControlListener
+from platform_plugin.spark.metrics import read_metrics
+from platform_plugin.spark.runtime import RuntimeFolder, open_runtime
+from platform_plugin.spark.settings import LOG_CONFIGURATION, ServerSettings, plan_java_options, plan_options
+
+TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+_SERVICE = "org.apache.spark.sql.connect.service"
+
+
+class PlatformServer:
+    """One live server: its Spark, the sessions it watches, and when it was last of use."""
+
+    def __init__(self, runtime: RuntimeFolder, settings: ServerSettings) -> None:
+        self.runtime = runtime
+        self.settings = settings
+        self.started_at = time.time()
+        self.phase = "starting Java"
+        self._watched: dict[int, tuple[str, str]] = {}
+        self._lock = threading.Lock()
+        self._used_at = time.monotonic()
+        self._ending = threading.Event()
+        self._reason = "told to stop"
+        self._gateway: Any = None
+        self._spark: Any = None
+        # A Python thread that talks to the JVM gets a thread there, so the talking is left to few that stay.
+        self._talkers = ThreadPoolExecutor(max_workers=3, thread_name_prefix="jvm")
+
+    def run(self) -> str:
+        """Serve until the end and return why it ended."""
+        listener = ControlListener(self.runtime.control, self._answer, self._forget)
+        listener.start()
+        self._say("starting Java")
+        self._start_spark()
+        self._say("ready")
+        while not self._ending.wait(0.5):
+            self._reason = self._find_reason() or self._reason
+            if self._reason != "told to stop":
+                break
+        self.runtime.state.unlink(missing_ok=True)
+        self.runtime.control.unlink(missing_ok=True)
+        return self._reason
+
+    def end(self, *_: object) -> None:
+        self._ending.set()
+
+    def _start_spark(self) -> None:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
+        from pyspark.sql import SparkSession
+
+        flags = ["--driver-memory", f"{self.settings.memory_mib}m", "--driver-java-options"]
+        flags.append(shlex.join(plan_java_options(self.settings, self.runtime.path)))
+        # Only these reach a command line, which others can read; options and the token don't.
+        os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*flags, "pyspark-shell"])
+        self._gateway = launch_gateway()
+        self._say("starting Spark")
+        conf = SparkConf(loadDefaults=True, _jvm=self._gateway.jvm)
+        conf.setAll(list(plan_options(self.settings, self.runtime.path).items()))
+        context = SparkContext(conf=conf, gateway=self._gateway)
+        self._spark = SparkSession(context)
+        self._say("warming up")
+        self._spark.range(0, 1000, numPartitions=1).selectExpr("sum(id)").collect()
+
+    def _say(self, phase: str) -> None:
+        self.phase = phase
+        self.runtime.write(self.runtime.state, json.dumps(self._describe()))
+
+    def _describe(self) -> Answer:
+        process = getattr(self._gateway, "proc", None)
+        described: Answer = {
+            "phase": self.phase,
+            "pid": os.getpid(),
+            "jvm_pid": None if process is None else process.pid,
+            "started_at": self.started_at,
+            "cores": self.settings.core_count,
+            "driver_memory_mib": self.settings.memory_mib,
+            "master": self.settings.master_url,
+            "idle_seconds": self.settings.idle_seconds,
+        }
+        if self.phase in ("warming up", "ready"):
+            service = self._object("SparkConnectService")
+            described |= {"address": self.settings.address, "port": service.localPort()}
+            described["spark_version"] = self._spark.version
+        return described
+
+    def _object(self, name: str) -> Any:
+        return getattr(getattr(self._gateway.jvm, f"{_SERVICE}.{name}$"), "MODULE$")
+
+    def _answer(self, number: int, request: Answer) -> Answer:
+        match request.get("verb"):
+            case "ping":
+                return self._talkers.submit(self._ping).result(timeout=10)
+            case "status":
+                return self._talkers.submit(self._status).result(timeout=10)
+            case "watch":
+                with self._lock:
+                    self._watched[number] = (str(request["user"]), str(request["session"]))
+                return {"watching": True}
+            case "metrics":
+                return self._talkers.submit(self._metrics, request).result(timeout=10)
+            case "interrupt":
+                return self._talkers.submit(self._interrupt, str(request["tag"])).result(timeout=10)
+            case "stop":
+                self._ending.set()
+                return {"stopping": True, "pid": os.getpid()}
+            case verb:
+                return {"error": f"unknown verb {verb!r}"}
+
+    def _ping(self) -> Answer:
+        if self.phase == "ready":
+            self._gateway.jvm.System.currentTimeMillis()
+        return self._describe()
+
+    def _status(self) -> Answer:
+        described = self._ping()
+        if self.phase == "ready":
+            sessions = self._object("SparkConnectService").sessionManager().listActiveSessions()
+            runtime = self._gateway.jvm.Runtime.getRuntime()
+            described |= {
+                "sessions": int(sessions.size()),
+                "watched_sessions": len(self._watched),
+                "running_queries": len(self._running()),
+                "heap_bytes": int(runtime.totalMemory() - runtime.freeMemory()),
+            }
+        return described
+
+    def _running(self) -> list[Any]:
+        holders = self._object("SparkConnectService").executionManager().listExecuteHolders()
+        listed = [holders.apply(place) for place in range(holders.size())]
+        return [holder for holder in listed if holder.isExecuteThreadRunnerAlive()]
+
+    def _metrics(self, request: Answer) -> Answer:
+        tag = self._object("ExecuteSessionTag").apply(request["user"], request["session"], request["tag"])
+        return read_metrics(self._gateway, self._spark.sparkContext._jsc.sc(), tag)  # noqa: SLF001
+
+    def _interrupt(self, tag: str) -> Answer:
+        manager = self._object("SparkConnectService").sessionManager()
+        sessions = manager.listActiveSessions()
+        interrupted = 0
+        for place in range(sessions.size()):
+            holder = manager.getIsolatedSessionIfPresent(sessions.apply(place).key())
+            if holder.isDefined():
+                interrupted += int(holder.get().interruptTag(tag).size())
+        return {"interrupted": interrupted}
+
+    def _forget(self, number: int) -> None:
+        """A connection is gone; if it was a session's, nobody waits for what that session still runs."""
+        with self._lock:
+            key = self._watched.pop(number, None)
+            self._used_at = time.monotonic()
+        if key is not None and self.phase == "ready":
+            self._talkers.submit(self._close_session, *key)
+
+    def _close_session(self, user: str, session: str) -> None:
+        manager = self._object("SparkConnectService").sessionManager()
+        key = getattr(self._gateway.jvm, f"{_SERVICE}.SessionKey")(user, session)
+        holder = manager.getIsolatedSessionIfPresent(key)
+        if holder.isDefined():
+            holder.get().interruptAll()
+            manager.closeSession(key, False)
+
+    def _find_reason(self) -> str | None:
+        process = getattr(self._gateway, "proc", None)
+        if process is not None and process.poll() is not None:
+            return f"its JVM ended with code {process.returncode}"
+        if self._talkers.submit(self._stopped).result():
+            return "its SparkContext was stopped"
+        if self.settings.idle_seconds and self._idle_seconds() > self.settings.idle_seconds:
+            return f"idle for {self.settings.idle_seconds:g} seconds"
+        return None
+
+    def _stopped(self) -> bool:
+        return bool(self._spark.sparkContext._jsc.sc().isStopped())  # noqa: SLF001
+
+    def _idle_seconds(self) -> float:
+        """Sessions of other clients (plain PySpark) count by their last access; ours by being open."""
+        with self._lock:
+            if self._watched:
+                return 0.0
+        return self._talkers.submit(self._quiet_seconds).result()
+
+    def _quiet_seconds(self) -> float:
+        quiet = time.monotonic() - self._used_at
+        if quiet <= self.settings.idle_seconds:
+            return quiet
+        if self._running():
+            return 0.0
+        sessions = self._object("SparkConnectService").sessionManager().listActiveSessions()
+        accessed = [sessions.apply(place).lastAccessTimeMs() for place in range(sessions.size())]
+        return min([quiet, *(time.time() - moment / 1000 for moment in accessed)])
+
+
+def main(arguments: list[str]) -> int:
+    """Take the server lock of the runtime folder, serve, and leave nothing behind that could mislead a client."""
+    os.umask(0o077)
+    runtime = open_runtime(Path(arguments[0]) if arguments else None)
+    lock = os.open(runtime.server_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f'runtime folder "{runtime.path}" has a server already', file=sys.stderr)
+        return 3
+    os.truncate(lock, 0)
+    os.pwrite(lock, str(os.getpid()).encode(), 0)
+    settings = ServerSettings(**json.loads(runtime.settings.read_text())) if runtime.settings.exists() else ServerSettings()
+    os.environ[TOKEN_VARIABLE] = secrets.token_urlsafe(32)
+    runtime.write(runtime.token, os.environ[TOKEN_VARIABLE])
+    runtime.write(runtime.path / "log4j2.properties", LOG_CONFIGURATION)
+    for folder in (runtime.path / "scratch", *([Path(settings.scratch)] if settings.scratch else [])):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    server = PlatformServer(runtime, settings)
+    signal.signal(signal.SIGTERM, server.end)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        reason = server.run()
+    except Exception as error:  # noqa: BLE001 - the log is where the starter looks for the cause
+        print(f"platform server failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        code = 1
+    else:
+        print(f"platform server ended: {reason}", file=sys.stderr, flush=True)
+        code = 0
+    # Threads and the JVM's own shutdown may hang; the lock is freed and the JVM's stdin closes in any case.
+    threading.Timer(5.0, os._exit, (code,)).start()
+    if server._spark is not None and code == 0:  # noqa: SLF001
+        try:
+            server._spark.stop()  # noqa: SLF001
+        except Exception as error:  # noqa: BLE001 - ending anyway
+            print(f"stopping Spark: {type(error).__name__}", file=sys.stderr, flush=True)
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
