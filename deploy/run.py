@@ -55,11 +55,7 @@ def digest_inputs(root: Path, *, python: str) -> str:
 
 
 def plan_uv_settings(pip_settings: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """What `pip config list` printed, as the variables that make uv look in the same places; what the user told uv stays.
-
-    >>> plan_uv_settings("global.extra-index-url='file:///a'", {})
-    {'UV_INDEX': 'file:///a', 'UV_INDEX_STRATEGY': 'unsafe-best-match'}
-    """
+    """What `pip config list` printed, as the variables that make uv look in the same places; what the user told uv stays."""
     names = {
         "index-url": "UV_DEFAULT_INDEX",
         "extra-index-url": "UV_INDEX",
@@ -214,7 +210,7 @@ def main(command: list[str]) -> int:
         PATH=f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
     )
     os.chdir(ROOT)
-    become(command)
+    return become(command)
 
 
 def become(command: list[str]) -> NoReturn:

@@ -1,0 +1,94 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import run
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """The files that decide what an environment holds."""
+    (tmp_path / "deploy").mkdir()
+    for name in ("pyproject.toml", "requirements.lock", "deploy/java.lock"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    return tmp_path
+
+
+def test_the_settings_of_tools_do_not_make_an_environment_stale(checkout):
+    before = run.digest_inputs(checkout, python="3.11")
+    settings = (checkout / "pyproject.toml").read_text()
+    (checkout / "pyproject.toml").write_text(settings.replace("line-length = 140", "line-length = 100"))
+    assert run.digest_inputs(checkout, python="3.11") == before
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "deploy/java.lock"])
+def test_a_changed_lock_makes_an_environment_stale(checkout, name):
+    before = run.digest_inputs(checkout, python="3.11")
+    with (checkout / name).open("a") as file:
+        file.write("\n")
+    assert run.digest_inputs(checkout, python="3.11") != before
+
+
+def test_a_new_dependency_or_another_python_makes_an_environment_stale(checkout):
+    before = run.digest_inputs(checkout, python="3.11")
+    assert run.digest_inputs(checkout, python="3.12") != before
+    settings = (checkout / "pyproject.toml").read_text()
+    (checkout / "pyproject.toml").write_text(settings.replace('"pyarrow>=20"', '"pyarrow>=21"'))
+    assert run.digest_inputs(checkout, python="3.11") != before
+
+
+def test_uv_looks_where_pip_would():
+    listed = (
+        ":env:.index-url='https://me:secret@mirror.example/simple'\n"
+        "global.cert='/etc/ca.crt'\n"
+        "global.extra-index-url='file:///a file:///b'\n"
+        "global.find-links='/wheels /more'\n"
+        "global.index-url='https://old.example/simple'\n"
+        "global.quiet='1'\n"
+    )
+    assert run.plan_uv_settings(listed, {}) == {
+        "UV_DEFAULT_INDEX": "https://me:secret@mirror.example/simple",
+        "SSL_CERT_FILE": "/etc/ca.crt",
+        "UV_INDEX": "file:///a file:///b",
+        "UV_INDEX_STRATEGY": "unsafe-best-match",
+        "UV_FIND_LINKS": "/wheels,/more",
+    }
+
+
+def test_what_the_user_told_uv_stays():
+    assert run.plan_uv_settings("global.index-url='https://a.example'", {"UV_DEFAULT_INDEX": "https://b.example"}) == {}
+
+
+def test_a_failure_shows_what_the_command_said():
+    with pytest.raises(run.SetupFailed, match="no such package") as caught:
+        run.run_watched([sys.executable, "-c", "print('no such package'); raise SystemExit(3)"], doing="installing")
+    assert str(caught.value).endswith("installing: failed with exit code 3")
+
+
+def test_a_folder_that_is_not_an_environment_is_never_removed(tmp_path):
+    precious = tmp_path / ".venv" / "thesis.txt"
+    precious.parent.mkdir()
+    precious.write_text("years of work")
+    with pytest.raises(run.SetupFailed, match="not a virtual environment"):
+        run.make_venv(tmp_path / ".venv")
+    assert precious.read_text() == "years of work"
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "deploy/java.lock"])
+def test_the_locks_name_versions_and_hashes_and_no_place(name):
+    lines = (ROOT / name).read_text().splitlines()
+    assert lines
+    for line in lines:
+        assert "://" not in line
+        assert line.startswith(("    --hash=sha256:", "    #")) or "==" in line, line
+
+
+def test_help_names_every_target():
+    environment = {"PATH": os.environ["PATH"]}
+    shown = subprocess.run(["make", "--no-print-directory"], cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    for target in ("demo", "test", "test-slow", "lint", "types", "ui", "bench", "clean"):
+        assert f"\n  {target} " in shown
