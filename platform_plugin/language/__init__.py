@@ -1,0 +1,1 @@
+"""The language: statements, their types and values, and what their queries touch."""

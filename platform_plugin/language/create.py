@@ -1,0 +1,195 @@
+"""CREATE: tables, streams, views, samples and schemas."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from platform_plugin.language import options as known
+from platform_plugin.language.columns import read_columns
+from platform_plugin.language.cursor import Cursor, refuse_twice
+from platform_plugin.language.options import read_options
+from platform_plugin.language.places import fault
+from platform_plugin.language.queries import read_query
+from platform_plugin.language.statements import (
+    CreateHistory,
+    CreateSample,
+    CreateSchema,
+    CreateStream,
+    CreateTable,
+    CreateView,
+    Feed,
+    Name,
+    Statement,
+    ViewColumn,
+)
+
+if TYPE_CHECKING:
+    from platform_plugin.language.statements import Option
+
+
+def read_create(cursor: Cursor) -> Statement:
+    """The statement after CREATE."""
+    replaced = cursor.accept("OR", "REPLACE")
+    if cursor.accept("CONTINUOUS", "VIEW") or cursor.accept("MATERIALIZED", "VIEW"):
+        return _read_view(cursor, continuous=True, replaced=replaced)
+    if cursor.accept("VIEW"):
+        return _read_view(cursor, continuous=False, replaced=replaced)
+    if cursor.accept("TABLE"):
+        return _read_table(cursor, replaced=replaced)
+    if cursor.accept("STREAM"):
+        return _read_stream(cursor, foreign=False, replaced=replaced)
+    if cursor.accept("FOREIGN", "TABLE"):
+        return _read_stream(cursor, foreign=True, replaced=replaced)
+    if not replaced and cursor.accept("SAMPLE"):
+        return _read_sample(cursor)
+    if not replaced and cursor.accept("SCHEMA"):
+        exists = _if_not_exists(cursor)
+        return CreateSchema(name=cursor.identifier("a schema name"), if_not_exists=exists)
+    raise cursor.fail()
+
+
+def _if_not_exists(cursor: Cursor) -> bool:
+    return cursor.accept("IF", "NOT", "EXISTS")
+
+
+def _new_name(cursor: Cursor, what: str, *, replaced: bool) -> tuple[Name, bool]:
+    exists = _if_not_exists(cursor)
+    if exists and replaced:
+        raise cursor.fail(message="OR REPLACE and IF NOT EXISTS exclude each other")
+    return cursor.name(f"a {what} name"), exists
+
+
+def _read_table(cursor: Cursor, *, replaced: bool) -> Statement:
+    name, exists = _new_name(cursor, "table", replaced=replaced)
+    if cursor.accept("AS", "HISTORY", "OF"):
+        if replaced:
+            raise fault(name.span, "a history can't be replaced", hint="drop it first")
+        return CreateHistory(name=name, stream=cursor.name("a stream name"), if_not_exists=exists)
+    table = CreateTable(name=name, if_not_exists=exists, or_replace=replaced)
+    if cursor.at_words("("):
+        columns, keys = read_columns(cursor)
+        table = replace(table, columns=columns, primary_key=keys)
+    comment, options = _read_trailer(cursor, known.TABLE, "a table")
+    table = replace(table, comment=comment, options=options)
+    if cursor.at_words("AS"):
+        if table.columns:
+            raise cursor.fail(message="a table takes its columns from the list or from the query, not from both", hint="name columns in the query with AS")
+        cursor.advance()
+        return replace(table, query=read_query(cursor))
+    if not table.columns:
+        raise cursor.fail("a column list")
+    return table
+
+
+def _read_trailer(cursor: Cursor, options: dict[str, str | tuple[str, ...]], what: str) -> tuple[str | None, tuple[Option, ...]]:
+    comment, found = None, None
+    while True:
+        if comment is None and cursor.accept("COMMENT"):
+            comment = cursor.string("a comment")
+        elif found is None and cursor.accept("WITH"):
+            found = read_options(cursor, options, what)
+        else:
+            return comment, found or ()
+
+
+def _read_stream(cursor: Cursor, *, foreign: bool, replaced: bool) -> Statement:
+    name, exists = _new_name(cursor, "stream", replaced=replaced)
+    columns, keys = read_columns(cursor) if foreign or cursor.at_words("(") else ((), ())
+    if keys:
+        raise fault(name.span, f'stream "{name}" can\'t have a primary key', hint="a stream keeps every row; declare the key on a table")
+    feed, comment, options = None, None, None
+    if foreign:
+        cursor.expect("SERVER")
+        if (server := cursor.identifier("a server")).lower() != "stream":
+            cursor.advance(-1)
+            raise cursor.fail("stream", message=f'server "{server}" does not exist', hint="the only server is stream")
+    elif cursor.accept("FROM"):
+        feed = _read_feed(cursor)
+    elif not columns:
+        raise cursor.fail()
+    while True:
+        if comment is None and cursor.accept("COMMENT"):
+            comment = cursor.string("a comment")
+        elif options is None and cursor.accept("OPTIONS" if foreign else "WITH"):
+            options = read_options(cursor, known.STREAM, "a stream")
+        else:
+            break
+    limits = {option.name: option.value for option in options or ()}
+    return CreateStream(
+        name=name,
+        columns=columns,
+        feed=feed,
+        comment=comment,
+        if_not_exists=exists,
+        or_replace=replaced,
+        **limits,  # type: ignore[arg-type]
+    )
+
+
+def _read_feed(cursor: Cursor) -> Feed:
+    kind: Literal["FILES", "KAFKA"] = "FILES" if cursor.expect_one("FILES", "KAFKA") == "FILES" else "KAFKA"
+    location = cursor.string("a glob" if kind == "FILES" else "'brokers/topic'")
+    options = read_options(cursor, known.FEED, "a feed") if cursor.at_words("(") else ()
+    return Feed(kind=kind, location=location, options=options)
+
+
+def _read_view(cursor: Cursor, *, continuous: bool, replaced: bool) -> Statement:
+    name, exists = _new_name(cursor, "view", replaced=replaced)
+    aliases: tuple[ViewColumn, ...] = ()
+    if cursor.at_words("("):
+        first = cursor.index
+        aliases = cursor.listed(lambda: _read_alias(cursor))
+        refuse_twice(cursor.span(first), [alias.name for alias in aliases])
+    comment, options = _read_trailer(cursor, known.VIEW, "a view")
+    cursor.expect("AS")
+    query = read_query(cursor)
+    return CreateView(
+        name=name,
+        aliases=aliases,
+        comment=comment,
+        options=options,
+        query=query,
+        continuous=continuous,
+        if_not_exists=exists,
+        or_replace=replaced,
+    )
+
+
+def _read_alias(cursor: Cursor) -> ViewColumn:
+    name = cursor.identifier("a column name")
+    return ViewColumn(name=name, comment=cursor.string("a comment") if cursor.accept("COMMENT") else None)
+
+
+def _read_sample(cursor: Cursor) -> Statement:
+    name, exists = _new_name(cursor, "sample", replaced=False)
+    cursor.expect("ON")
+    relation = cursor.name("a relation")
+    cursor.expect("SIZE")
+    size = _read_size(cursor)
+    where, each = None, None
+    strata: tuple[str, ...] = ()
+    if cursor.accept("WHERE"):
+        where = cursor.until("a condition", "STRATIFIED", "WITH")
+    if cursor.accept("STRATIFIED", "BY"):
+        strata = cursor.names("a column") if cursor.at_words("(") else (cursor.identifier("a column"),)
+        if cursor.accept("SIZE"):
+            each = _read_size(cursor)
+            cursor.expect("PER", "STRATUM")
+    options = read_options(cursor, known.SAMPLE, "a sample") if cursor.accept("WITH") else ()
+    return CreateSample(
+        name=name,
+        relation=relation,
+        size=size,
+        where=where,
+        strata=strata,
+        size_per_stratum=each,
+        options=options,
+        if_not_exists=exists,
+    )
+
+
+def _read_size(cursor: Cursor) -> int:
+    if cursor.upper() == "" and cursor.tokens.text(cursor.index) == "0":
+        raise cursor.fail(message="a sample needs a size of at least one row")
+    return cursor.integer("a number of rows")
