@@ -144,7 +144,7 @@ def install(venv: Path, requirements: Path) -> None:
 
 def find_uv(venv: Path) -> str:
     """The user's uv, or the locked version from the package index."""
-    if found := shutil.which("uv"):
+    if found := shutil.which("uv") or shutil.which("uv", path=venv / "bin"):
         return found
     locked = re.search(r"^uv==[\w.]+", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     if locked is None:
