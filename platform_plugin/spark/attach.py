@@ -78,9 +78,7 @@ def connect(url: str) -> Session:
         raise ServerError(
             f'Spark endpoint "{channel.target}" can\'t be reached', detail=str(error), hint="check the address, and that a Spark Connect server listens there"
         ) from error
-    session = Session(channel)
-    _probe(session, seconds=30.0)
-    return session
+    return Session(channel)
 
 
 def start(settings: ServerSettings | None = None, *, runtime: RuntimeFolder | None = None, watcher: Watcher | None = None, timeout: timedelta = START_TIMEOUT) -> ServerStatus:
@@ -165,7 +163,7 @@ def _spawn(settings: ServerSettings, runtime: RuntimeFolder, watcher: Watcher | 
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": path,
     }
-    for foreign in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONNECT_AUTHENTICATE_TOKEN", "PYSPARK_GATEWAY_PORT", "MASTER", "SPARK_LOCAL_DIRS"):
+    for foreign in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONNECT_AUTHENTICATE_TOKEN", "PYSPARK_GATEWAY_PORT", "MASTER", "SPARK_HOME", "SPARK_LOCAL_DIRS"):
         environment.pop(foreign, None)
     try:
         runtime.log.touch(mode=0o600)
@@ -223,27 +221,16 @@ def _says(runtime: RuntimeFolder) -> dict[str, Any] | None:
 def _open(runtime: RuntimeFolder, state: dict[str, Any]) -> Session | None:
     """Return a session that has answered, or None when the server takes connections but answers nothing."""
     from platform_plugin.spark.channel import LoopbackChannel
+    from platform_plugin.spark.faults import ServerLost
     from platform_plugin.spark.session import Session
 
     try:
         token = runtime.token.read_text()
     except OSError as error:
         raise ServerError(f'runtime folder "{runtime.path}" has lost its token', detail=str(error), hint="run `platform down`, then try again") from error
-    session = None
-    try:
-        session = Session(LoopbackChannel(port=int(state["port"]), token=token), control=runtime.control, log=runtime.log)
-        _probe(session, seconds=15.0)
-    except ServerError:
-        if session is not None:
-            session.close()
-        return None
-    return session
-
-
-def _probe(session: Session, *, seconds: float) -> None:
-    """Ask the smallest question, one that needs no task, so that a busy server passes and a wedged one does not."""
-    with session.job("probe", timeout=timedelta(seconds=seconds)):
-        session.spark.client._analyze(method="spark_version")
+    with suppress(ServerLost):
+        return Session(LoopbackChannel(port=int(state["port"]), token=token), control=runtime.control, log=runtime.log)
+    return None
 
 
 def _end_wedged(runtime: RuntimeFolder, watcher: Watcher | None) -> None:

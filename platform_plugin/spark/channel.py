@@ -58,7 +58,10 @@ class LoopbackChannel(ChannelBuilder):
 
 
 class EndpointChannel(DefaultChannelBuilder):
-    """A channel to an endpoint that somebody else runs, by its `sc://` URL."""
+    """A channel to an endpoint that somebody else runs, by its `sc://` URL.
+
+    A token goes over TLS, as in PySpark, unless the URL says `use_ssl=false` in so many words, for a network that is closed by other means.
+    """
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -66,9 +69,20 @@ class EndpointChannel(DefaultChannelBuilder):
             self.set(ChannelBuilder.PARAM_USER_ID, user_name())
         _set_keepalive(self)
 
+    def toChannel(self) -> grpc.Channel:  # noqa: N802 - PySpark's name
+        return self._insecure_channel(self.endpoint) if self._plain else super().toChannel()
+
+    def metadata(self) -> Iterable[tuple[str, str]]:
+        bearer = [("authorization", f"Bearer {self.token}")] if self._plain and self.token else []
+        return [*super().metadata(), *bearer]
+
+    @property
+    def _plain(self) -> bool:
+        return str(self.getDefault(ChannelBuilder.PARAM_USE_SSL, "")).lower() == "false"
+
     @property
     def target(self) -> str:
-        return self.endpoint
+        return str(self.endpoint)
 
     def __repr__(self) -> str:
         return f"EndpointChannel({self.endpoint!r})"
@@ -92,6 +106,12 @@ class ConnectSession(SparkSession):
         self.release_session_on_close = True
         # The hook keeps every client that was ever made, and at exit talks to servers that may be gone.
         atexit.unregister(self._client._on_exit)
+
+    def probe(self, seconds: float) -> None:
+        """Ask the smallest question, one that needs no task: a busy server answers it, a wedged one does not."""
+        request = self._client._analyze_plan_request_with_metadata()
+        request.spark_version.SetInParent()
+        self._client._stub.AnalyzePlan(request, metadata=self._client._builder.metadata(), timeout=seconds)
 
     @property
     def identity(self) -> tuple[str, str]:

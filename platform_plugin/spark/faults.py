@@ -11,6 +11,11 @@ from pyspark.errors import PySparkException
 
 from platform_plugin.errors import PlatformError, QueryFailed, QueryInterrupted, ServerError
 
+
+class ServerLost(ServerError):
+    """The server went away while it was needed; attaching again brings up another."""
+
+
 _LOST = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 _REFUSED = {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
 _ENDED = ("SparkContext was shut down", "SparkContext has been shutdown", "stopped SparkContext", "SESSION_NOT_FOUND", "SESSION_CLOSED", "SESSION_CHANGED")
@@ -19,7 +24,7 @@ _GRPC_NOISE = re.compile(r"^\([\w.]+\)\s*")
 
 
 @contextmanager
-def told_as_platform_errors(explain_loss: Callable[[], ServerError]) -> Iterator[None]:
+def told_as_platform_errors(explain_loss: Callable[[], ServerLost]) -> Iterator[None]:
     """Raise what goes wrong inside as a PlatformError; `explain_loss` makes the one for a server that is gone."""
     try:
         yield
@@ -31,7 +36,7 @@ def told_as_platform_errors(explain_loss: Callable[[], ServerError]) -> Iterator
         raise explain(error, explain_loss) from error
 
 
-def explain(error: Exception, explain_loss: Callable[[], ServerError]) -> PlatformError:
+def explain(error: Exception, explain_loss: Callable[[], ServerLost]) -> PlatformError:
     """Return the platform's error for one of PySpark's or gRPC's."""
     code = _status(error)
     said = _said(error)

@@ -12,19 +12,22 @@ import os
 import secrets
 import shlex
 import signal
+import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from platform_plugin.spark.control import Answer, ControlListener
 from platform_plugin.spark.metrics import read_metrics
 from platform_plugin.spark.runtime import RuntimeFolder, open_runtime
-from platform_plugin.spark.settings import LOG_CONFIGURATION, ServerSettings, plan_java_options, plan_options
+from platform_plugin.spark.settings import LOG_CONFIGURATION, POOLS, ServerSettings, plan_java_options, plan_options
 
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+_JVM_SECONDS = 30.0
 _SERVICE = "org.apache.spark.sql.connect.service"
 
 
@@ -69,6 +72,7 @@ class PlatformServer:
         from pyspark.java_gateway import launch_gateway
         from pyspark.sql import SparkSession
 
+        submitted = "PYSPARK_GATEWAY_PORT" in os.environ
         flags = ["--driver-memory", f"{self.settings.memory_mib}m", "--driver-java-options"]
         flags.append(shlex.join(plan_java_options(self.settings, self.runtime.path)))
         # Only these reach a command line, which others can read; options and the token don't.
@@ -76,7 +80,9 @@ class PlatformServer:
         self._gateway = launch_gateway()
         self._say("starting Spark")
         conf = SparkConf(loadDefaults=True, _jvm=self._gateway.jvm)
-        conf.setAll(list(plan_options(self.settings, self.runtime.path).items()))
+        conf.setAll(list(plan_options(self.settings, self.runtime.path, submitted=submitted).items()))
+        if submitted:
+            conf.set("spark.connect.authenticate.token", os.environ[TOKEN_VARIABLE])
         context = SparkContext(conf=conf, gateway=self._gateway)
         self._spark = SparkSession(context)
         self._say("warming up")
@@ -95,7 +101,7 @@ class PlatformServer:
             "started_at": self.started_at,
             "cores": self.settings.core_count,
             "driver_memory_mib": self.settings.memory_mib,
-            "master": self.settings.master_url,
+            "master": self._spark.sparkContext.master if self._spark is not None else self.settings.master_url,
             "idle_seconds": self.settings.idle_seconds,
         }
         if self.phase in ("warming up", "ready"):
@@ -152,7 +158,7 @@ class PlatformServer:
 
     def _metrics(self, request: Answer) -> Answer:
         tag = self._object("ExecuteSessionTag").apply(request["user"], request["session"], request["tag"])
-        return read_metrics(self._gateway, self._spark.sparkContext._jsc.sc(), tag)  # noqa: SLF001
+        return read_metrics(self._gateway, self._spark.sparkContext._jsc.sc(), tag)
 
     def _interrupt(self, tag: str) -> Answer:
         manager = self._object("SparkConnectService").sessionManager()
@@ -184,21 +190,36 @@ class PlatformServer:
         process = getattr(self._gateway, "proc", None)
         if process is not None and process.poll() is not None:
             return f"its JVM ended with code {process.returncode}"
-        if self._talkers.submit(self._stopped).result():
-            return "its SparkContext was stopped"
-        if self.settings.idle_seconds and self._idle_seconds() > self.settings.idle_seconds:
-            return f"idle for {self.settings.idle_seconds:g} seconds"
+        try:
+            if self._talkers.submit(self._stopped).result(timeout=_JVM_SECONDS):
+                return "its SparkContext was stopped"
+            if self.settings.idle_seconds and self._idle_seconds() > self.settings.idle_seconds:
+                return f"idle for {self.settings.idle_seconds:g} seconds"
+        except TimeoutError:
+            return f"its JVM did not answer for {_JVM_SECONDS:g} seconds"
         return None
 
     def _stopped(self) -> bool:
-        return bool(self._spark.sparkContext._jsc.sc().isStopped())  # noqa: SLF001
+        return bool(self._spark.sparkContext._jsc.sc().isStopped())
+
+    def close(self) -> None:
+        """End Spark and its JVM, gently for some seconds and then not."""
+        process = getattr(self._gateway, "proc", None)
+        if self._spark is not None and (process is None or process.poll() is None):
+            with suppress(TimeoutError, Exception):
+                self._talkers.submit(self._spark.stop).result(timeout=5)
+        if process is not None:
+            process.stdin.close()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(3)
+            process.kill()
 
     def _idle_seconds(self) -> float:
         """Sessions of other clients (plain PySpark) count by their last access; ours by being open."""
         with self._lock:
             if self._watched:
                 return 0.0
-        return self._talkers.submit(self._quiet_seconds).result()
+        return self._talkers.submit(self._quiet_seconds).result(timeout=_JVM_SECONDS)
 
     def _quiet_seconds(self) -> float:
         quiet = time.monotonic() - self._used_at
@@ -227,6 +248,7 @@ def main(arguments: list[str]) -> int:
     os.environ[TOKEN_VARIABLE] = secrets.token_urlsafe(32)
     runtime.write(runtime.token, os.environ[TOKEN_VARIABLE])
     runtime.write(runtime.path / "log4j2.properties", LOG_CONFIGURATION)
+    runtime.write(runtime.path / "pools.xml", POOLS)
     for folder in (runtime.path / "scratch", *([Path(settings.scratch)] if settings.scratch else [])):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     server = PlatformServer(runtime, settings)
@@ -240,13 +262,9 @@ def main(arguments: list[str]) -> int:
     else:
         print(f"platform server ended: {reason}", file=sys.stderr, flush=True)
         code = 0
-    # Threads and the JVM's own shutdown may hang; the lock is freed and the JVM's stdin closes in any case.
-    threading.Timer(5.0, os._exit, (code,)).start()
-    if server._spark is not None and code == 0:  # noqa: SLF001
-        try:
-            server._spark.stop()  # noqa: SLF001
-        except Exception as error:  # noqa: BLE001 - ending anyway
-            print(f"stopping Spark: {type(error).__name__}", file=sys.stderr, flush=True)
+    server.close()
+    sys.stderr.flush()
+    # Threads that wait for a JVM which is gone would keep the process, and with it the lock.
     os._exit(code)
 
 

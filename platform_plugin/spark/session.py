@@ -11,20 +11,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.connect.dataframe import DataFrame
+from pyspark.sql.connect.functions import lit
+from pyspark.sql.connect.plan import SQL
 from pyspark.sql.types import StructType
 
 from platform_plugin.errors import InvalidValue, PlatformError, QueryInterrupted, ServerError
 from platform_plugin.spark.channel import ConnectSession, EndpointChannel, LoopbackChannel
 from platform_plugin.spark.control import ControlCall, ask
-from platform_plugin.spark.faults import told_as_platform_errors
+from platform_plugin.spark.faults import ServerLost, told_as_platform_errors
 from platform_plugin.spark.metrics import JobMetrics, parse_metrics
-
-if TYPE_CHECKING:
-    from pyspark.sql.connect.dataframe import DataFrame
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
@@ -37,6 +36,8 @@ class Progress:
     stages: int
     seconds: float
 
+
+_PROBE_SECONDS = 15.0
 
 ProgressHandler = Callable[[Progress], None]
 
@@ -132,10 +133,16 @@ class Session:
         reference = weakref.ref(self)
         self._connect = ConnectSession(channel, [_Hook(reference)])
         self._connect.client.register_progress_handler(_follow(reference))
-        if control is not None:
-            user, identity = self._connect.identity
-            self._watch = ControlCall(control)
-            self._watch.ask("watch", user=user, session=identity)
+        try:
+            with told_as_platform_errors(self.explain_loss):
+                self._connect.probe(_PROBE_SECONDS)
+            if control is not None:
+                user, identity = self._connect.identity
+                self._watch = ControlCall(control)
+                self._watch.ask("watch", user=user, session=identity)
+        except BaseException:
+            self._connect.client.close()
+            raise
 
     @property
     def spark(self) -> ConnectSession:
@@ -183,10 +190,10 @@ class Session:
             for operation in [operation for operation, owner in self._operations.items() if owner is job]:
                 self._operations.pop(operation, None)
 
-    def sql(self, query: str, parameters: Mapping[str, Any] | None = None) -> DataFrame:
-        """Return the query as a DataFrame; a command in it runs at once."""
-        with told_as_platform_errors(self.explain_loss):
-            return self._connect.sql(query, dict(parameters) if parameters else None)  # type: ignore[return-value]
+    def query(self, query: str, parameters: Mapping[str, Any] | None = None) -> DataFrame:
+        """Return a SELECT as a DataFrame without asking the server yet, which saves a round trip against `spark.sql`."""
+        named = {name: lit(value) for name, value in (parameters or {}).items()}
+        return DataFrame(SQL(query, named_args=named), self._connect)
 
     def arrow(
         self,
@@ -208,7 +215,7 @@ class Session:
 
         with opened as job:
             yield job
-            frame = self._connect.sql(query, dict(parameters) if parameters else None) if isinstance(query, str) else query
+            frame = self.query(query, parameters) if isinstance(query, str) else query
             plan = frame._plan.to_proto(self._connect.client)
             told = None
             for part in self._connect.client.to_table_as_iterator(plan, frame._plan.observations):
@@ -244,13 +251,13 @@ class Session:
             self._watch.close()
             self._watch = None
 
-    def explain_loss(self) -> ServerError:
+    def explain_loss(self) -> ServerLost:
         """Return the error that says that the server is gone, and where to read why."""
         if self.log is None:
-            return ServerError(
+            return ServerLost(
                 f'Spark endpoint "{self.endpoint}" does not answer', hint="check that it runs, and that its address and port are reachable from here"
             )
-        return ServerError(
+        return ServerLost(
             f'platform server at "{self.endpoint}" stopped answering',
             detail=_last_words(self.log),
             hint=f'read "{self.log}", then run the statement again: it starts a new server',

@@ -78,16 +78,18 @@ def available_memory() -> int:
     return total
 
 
-def plan_options(settings: ServerSettings, folder: Path) -> dict[str, str]:
-    """Return the Spark options of a server whose state is in `folder`: loopback only, no web page, our file conventions."""
-    loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    local = loopback if settings.master is None else {}
+def plan_options(settings: ServerSettings, folder: Path, *, submitted: bool = False) -> dict[str, str]:
+    """Return the Spark options of a server whose state is in `folder`: loopback only, no web page, our file conventions.
+
+    A server that was `submitted` leaves the cluster's own choices (master, addresses, disks) alone.
+    """
+    where = {"spark.master": settings.master_url, "spark.local.dir": settings.scratch or str(folder / "scratch")}
+    # Whoever is on this machine can reach a loopback port, so Spark's own ports ask for a secret as well.
+    alone = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.authenticate": "true"}
     return {
         "spark.app.name": "platform",
-        "spark.master": settings.master_url,
-        **local,
-        # Whoever is on this machine can reach a loopback port; Spark's own ports ask for a secret as well.
-        "spark.authenticate": "true" if settings.master is None else "false",
+        **({} if submitted else where),
+        **(alone if settings.master is None and not submitted else {}),
         "spark.ui.enabled": str(settings.ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
@@ -101,7 +103,10 @@ def plan_options(settings: ServerSettings, folder: Path) -> dict[str, str]:
         "spark.connect.session.manager.defaultSessionTimeout": "60m",
         "spark.connect.session.manager.closedSessionsTombstonesSize": "100",
         "spark.connect.execute.manager.abandonedTombstonesSize": "100",
+        # Without the file the one pool is first come, first served, and a small query waits behind a large one.
         "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": (folder / "pools.xml").as_uri(),
+        "spark.driver.maxResultSize": f"{settings.memory_mib // 4}m",
         "spark.sql.shuffle.partitions": str(settings.core_count),
         "spark.sql.ansi.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
@@ -112,7 +117,6 @@ def plan_options(settings: ServerSettings, folder: Path) -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
-        "spark.local.dir": settings.scratch or str(folder / "scratch"),
         "spark.jars.ivy": str(folder / "ivy"),
         "spark.sql.streaming.checkpointFileManagerClass": (
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -137,6 +141,11 @@ def plan_java_options(settings: ServerSettings, folder: Path) -> list[str]:
         f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}",
     ]
 
+
+POOLS = """\
+<?xml version="1.0"?>
+<allocations><pool name="default"><schedulingMode>FAIR</schedulingMode></pool></allocations>
+"""
 
 LOG_CONFIGURATION = """\
 rootLogger.level = warn
