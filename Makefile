@@ -1,5 +1,5 @@
 # Every target makes the environment it needs first: Python 3.11 is all that has to be there. The logic is in deploy/run.py.
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
 RUN := @$(PYTHON) deploy/run.py
 JOBS ?= auto
 NAME ?=

@@ -160,7 +160,7 @@ class PostgresServer:
 
     def _run(self, program: str, *arguments: str) -> None:
         # pg_ctl hands its output to the server it starts, so a pipe would never end.
-        with (self.folder.parent / f"{self.folder.name}.output").open("w+") as output:
+        with tempfile.TemporaryFile("w+") as output:
             try:
                 subprocess.run(
                     [str(self.binaries / program), *arguments],
@@ -176,8 +176,6 @@ class PostgresServer:
                 output.seek(0)
                 error.add_note(output.read())
                 raise
-            finally:
-                Path(output.name).unlink()
 
 
 def _running() -> dict[int, int]:
