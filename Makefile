@@ -25,7 +25,7 @@ test-slow: ## the slow ones: crashes, concurrency, long histories, the built whe
 	$(RUN) python -m pytest -m slow -n $(JOBS) $(ARGS)
 
 lint: ## formatter, linter and type checker, changing nothing
-	$(RUN) sh -c 'failed=0; ruff format --check --quiet . || failed=1; ruff check . || failed=1; mypy || failed=1; exit $$failed'
+	$(RUN) sh -c 'failed=0; ruff format --check --output-format concise . || failed=1; ruff check . || failed=1; mypy || failed=1; exit $$failed'
 
 format: ## let the formatter and the linter's safe fixes change files
 	$(RUN) sh -c 'ruff format . && ruff check --fix .'
