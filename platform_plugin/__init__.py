@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from platform_plugin.errors import PlatformError as PlatformError
+    from platform_plugin.lake.lake import Lake as Lake
 
 __version__ = "0.1.0"
 
 _MODULES = {
-    "Lake": "platform_plugin.lake",
+    "Lake": "platform_plugin.lake.lake",
     "Platform": "platform_plugin.platform",
     "PlatformError": "platform_plugin.errors",
 }

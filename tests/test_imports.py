@@ -62,8 +62,11 @@ def test_public_names_resolve_lazily_and_stay():
 
 
 @pytest.mark.parametrize("name", ["Lake", "Platform", "PlatformError"])
-def test_every_public_name_is_listed(name):
+def test_every_public_name_is_listed_and_leads_somewhere(name):
     assert name in dir(platform_plugin)
+    if find_spec(platform_plugin._MODULES[name]) is None:
+        pytest.skip(f"{name} comes with a later issue")
+    assert getattr(platform_plugin, name).__name__ == name
 
 
 def test_an_unknown_name_is_an_attribute_error():
