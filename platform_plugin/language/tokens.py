@@ -66,8 +66,8 @@ class Tokens:
         return Span(self.source, self.starts[first], self.ends[last - 1])
 
 
-def tokenize(source: str) -> Tokens:
-    """All tokens of a text, or an error at the first character that can't begin one.
+def tokenize(source: str, start: int = 0, end: int | None = None) -> Tokens:
+    """All tokens of a text or of a part of it, or an error at the first character that can't begin one.
 
     >>> tokens = tokenize("SELECT 'a;b' -- done")
     >>> [tokens.text(index) for index in range(len(tokens))]
@@ -77,30 +77,31 @@ def tokenize(source: str) -> Tokens:
     starts: list[int] = []
     ends: list[int] = []
     match = _LEX.match
-    position = 1 if source.startswith("\ufeff") else 0
+    last = len(source) if end is None else end
+    position = 1 if start == 0 and source.startswith("\ufeff") else start
     hint_at = -1
-    while position < len(source):
-        found = match(source, position)
+    while position < last:
+        found = match(source, position, last)
         if found is None:
             raise _lexical_fault(source, position)
-        kind, end = found.lastgroup or "", found.end()
+        kind, after = found.lastgroup or "", found.end()
         if kind == "space" or kind == "line":
             pass
         elif kind == "block":
-            end = _comment_end(source, position)
+            after = _comment_end(source, position, last)
         elif kind == "hint":
             if hint_at >= 0:
-                raise fault(source, "a hint inside a hint", position, end=end)
+                raise fault(source, "a hint inside a hint", position, end=after)
             hint_at = position
-        elif kind == SIGN and source[position:end] == "*/":
+        elif kind == SIGN and source[position:after] == "*/":
             if hint_at < 0:
-                raise fault(source, "a comment ends that never began", position, end=end)
+                raise fault(source, "a comment ends that never began", position, end=after)
             hint_at = -1
         elif hint_at < 0:
             kinds.append(kind)
             starts.append(position)
-            ends.append(end)
-        position = end
+            ends.append(after)
+        position = after
     if hint_at >= 0:
         raise fault(source, "a hint is never closed", hint_at, expected="*/")
     tokens = Tokens(source, kinds, starts, ends)
@@ -108,9 +109,9 @@ def tokenize(source: str) -> Tokens:
     return tokens
 
 
-def _comment_end(source: str, start: int) -> int:
+def _comment_end(source: str, start: int, last: int) -> int:
     depth = 0
-    for edge in _COMMENT_EDGE.finditer(source, start):
+    for edge in _COMMENT_EDGE.finditer(source, start, last):
         depth += 1 if edge.group() == "/*" else -1
         if depth == 0:
             return edge.end()

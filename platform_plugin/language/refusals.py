@@ -1,0 +1,115 @@
+"""What no query may do: the ways round the platform that Spark SQL would offer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.language.places import did_you_mean, fault, refusal
+from platform_plugin.language.tokens import DOUBLE, QUOTED, STRING, WORD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from platform_plugin.language.places import Span
+    from platform_plugin.language.statements import Name
+    from platform_plugin.language.tokens import Tokens
+
+# Functions that run arbitrary Java, or read files that their arguments name.
+REFUSED_FUNCTIONS = frozenset(("reflect", "java_method", "try_reflect", "from_protobuf", "to_protobuf"))
+# The table functions of Spark 4 that compute from their arguments alone.
+TABLE_FUNCTIONS = frozenset(
+    "range explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple "
+    "variant_explode variant_explode_outer sql_keywords collations unnest".split()
+)
+_FORMATS = frozenset(
+    "parquet csv json orc text avro xml binaryfile image delta iceberg hudi jdbc kafka socket rate libsvm statestore state-metadata".split()
+)
+_TAKES_FROM = frozenset(("EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "POSITION"))
+_ONLY_READS = "a query only reads"
+_NO_CODE = "a query runs no code but Spark's own functions"
+_NO_FILES = "files enter through COPY"
+
+
+def refuse_tokens(tokens: Tokens) -> None:
+    """Refuses by tokens, whatever a parser makes of them."""
+    for index, kind in enumerate(tokens.kinds):
+        if kind == QUOTED or kind == WORD:
+            following = tokens.upper(index + 1)
+            if following == "(":
+                _refuse_call(tokens, index)
+            elif kind == WORD:
+                _refuse_word(tokens, index, following)
+        elif kind == "sign":
+            text = tokens.upper(index)
+            if text == "|>":
+                raise _at(tokens, index, "pipes are not supported", "|> is not supported", "write SELECT … FROM (…)")
+            if text == ";":
+                raise fault(tokens.span(index, index + 1), "more than one statement in a query")
+
+
+def _refuse_call(tokens: Tokens, index: int) -> None:
+    name = tokens.text(index).strip("`").lower()
+    if name in REFUSED_FUNCTIONS:
+        raise _at(tokens, index, _NO_CODE, f"function {name} is refused", None)
+    if name == "identifier":
+        raise _at(tokens, index, "names are written out", "IDENTIFIER(…) is refused", "write the name itself")
+
+
+def _refuse_word(tokens: Tokens, index: int, following: str) -> None:
+    word = tokens.upper(index)
+    if word == "INSERT" and following in ("INTO", "OVERWRITE"):
+        raise _at(tokens, index, _ONLY_READS, "INSERT inside a query", "make it a statement: INSERT INTO … SELECT …")
+    if word == "USING" and tokens.kind(index + 1) in (STRING, DOUBLE):
+        raise _at(tokens, index, _NO_CODE, "scripts in queries are refused", None)
+
+
+def refuse_root(kind: str, span: Span) -> Exception:
+    """A body that parses, but to something else than a query."""
+    return refusal(span, _ONLY_READS, f"{kind.upper()} is not a query", hint="a body begins with SELECT, WITH, VALUES, FROM or TABLE")
+
+
+def refuse_file(name: Name) -> None:
+    """No reference may be a path in the clothes of a relation."""
+    schema = (name.schema or "").lower()
+    if (schema in _FORMATS or schema.startswith(("org.", "com."))) and any(character in name.relation for character in "/\\:*."):
+        kind = schema if schema in ("csv", "json", "parquet") else "parquet"
+        raise refusal(name.span, _NO_FILES, f'"{name.span.text}" is a file, not a relation', hint=f"COPY relation FROM 'path' (FORMAT {kind})")
+
+
+def refuse_table_function(name: str, span: Span) -> None:
+    """Only table functions that compute from their arguments."""
+    if name.lower() not in TABLE_FUNCTIONS:
+        rule = _NO_FILES if "read" in name.lower() or "file" in name.lower() else "table functions are those of Spark that read nothing"
+        raise refusal(span, rule, f"table function {name} is refused", hint=did_you_mean(name, TABLE_FUNCTIONS))
+
+
+def _at(tokens: Tokens, index: int, rule: str, message: str, hint: str | None) -> Exception:
+    return refusal(tokens.span(index, index + 1), rule, message, hint=hint)
+
+
+def source_words(tokens: Tokens) -> Iterator[int]:
+    """Every FROM and JOIN that a relation follows, and not those of EXTRACT(… FROM …) and IS DISTINCT FROM."""
+    brackets: list[bool] = []
+    for index, kind in enumerate(tokens.kinds):
+        if kind not in (WORD, "sign"):
+            continue
+        word = tokens.upper(index)
+        if word in ("(", "["):
+            brackets.append(tokens.upper(index - 1) in _TAKES_FROM)
+        elif word in (")", "]") and brackets:
+            brackets.pop()
+        elif word == "JOIN":
+            yield index
+        elif word == "FROM" and not (brackets and brackets[-1]) and tokens.upper(index - 1) != ".":
+            distinct = tokens.upper(index - 1) == "DISTINCT" and tokens.upper(index - 2) in ("IS", "NOT")
+            if not distinct:
+                yield index
+
+
+def refuse_strings(tokens: Tokens) -> None:
+    """A string where a relation belongs is almost always a double-quoted name, which Spark does not know."""
+    for index in source_words(tokens):
+        if tokens.kind(index + 1) in (STRING, DOUBLE):
+            span = tokens.span(index + 1, index + 2)
+            inner = span.text[1:-1][:80]
+            raise fault(span, f"{span.text[:80]} is a string in a query", expected="a relation", hint=f"names in queries go between back-ticks: `{inner}`")

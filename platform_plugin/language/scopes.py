@@ -1,0 +1,68 @@
+"""Scopes of a query: which tables in sqlglot's tree are relations of the lake, and which SELECT each feeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Node = exp.Expression
+_NOTHING: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Scope:
+    """What was found: relations with the SELECT around them, mentions of CTEs, table functions, and long column names."""
+
+    relations: list[tuple[exp.Table, exp.Select | None]] = field(default_factory=list)
+    mentions: list[exp.Table] = field(default_factory=list)
+    functions: list[exp.Table] = field(default_factory=list)
+    dotted: list[exp.Column] = field(default_factory=list)
+    aliases: list[exp.Identifier] = field(default_factory=list)
+
+
+def find_scope(root: Node, text_of: Callable[[Node], str]) -> Scope:
+    """Walks the tree without recursion; `text_of` gives the name that an identifier stands for."""
+    scope = Scope()
+    stack: list[tuple[Node, frozenset[str], exp.Select | None]] = [(root, _NOTHING, None)]
+    while stack:
+        node, known, select = stack.pop()
+        if isinstance(node, exp.Select):
+            select = node
+        with_ = node.args.get("with_")
+        if with_ is not None:
+            inner = known
+            for cte in with_.expressions:
+                name = text_of(cte.args["alias"].this).lower()
+                stack.append((cte.this, inner | {name} if with_.args.get("recursive") else inner, None))
+                inner |= {name}
+            stack.extend((child, inner, select) for child in children(node) if child is not with_)
+            continue
+        if isinstance(node, exp.Table):
+            if isinstance(node.this, exp.Identifier):
+                one_part = node.args.get("db") is None
+                if one_part and text_of(node.this).lower() in known:
+                    scope.mentions.append(node)
+                else:
+                    scope.relations.append((node, select))
+            else:
+                scope.functions.append(node)
+        elif isinstance(node, exp.Column) and node.args.get("db") is not None:
+            scope.dotted.append(node)
+        elif isinstance(node, exp.TableAlias) and node.this is not None:
+            scope.aliases.append(node.this)
+        stack.extend((child, known, select) for child in children(node))
+    return scope
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The direct parts of a node."""
+    for value in node.args.values():
+        if isinstance(value, list):
+            yield from (item for item in value if isinstance(item, Node))
+        elif isinstance(value, Node):
+            yield value
