@@ -181,11 +181,11 @@ def map_of(key: DataType, value: DataType) -> Map:
     return Map(key=Field(name="key", type=key, nullable=False), value=Field(name="value", type=value))
 
 
-# What the specification lets a column be promoted to; its own reader refuses everything else.
+# Promotions under which every old file still reads as the same values, in DuckDB, Spark and Arrow alike.
 _WIDER: dict[str, tuple[str, ...]] = {
-    "int8": ("int16", "int32", "int64"),
-    "int16": ("int32", "int64"),
-    "int32": ("int64",),
+    "int8": ("int16", "int32", "int64", "float64"),
+    "int16": ("int32", "int64", "float64"),
+    "int32": ("int64", "float64"),
     "uint8": ("uint16", "uint32", "uint64"),
     "uint16": ("uint32", "uint64"),
     "uint32": ("uint64",),
@@ -202,5 +202,7 @@ def widens(old: DataType, new: DataType) -> bool:
     match old, new:
         case Primitive(name=before), Primitive(name=after):
             return before == after or after in _WIDER.get(before, ())
+        case Decimal(precision=p, scale=s), Decimal(precision=q, scale=t):
+            return t >= s and q - t >= p - s
         case _:
             return False

@@ -1,0 +1,222 @@
+"""The change feed: which rows were added to a table and which were deleted, commit by commit, between two snapshots.
+
+Rows that only moved, because small files were merged, are not changes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import sqlalchemy as sa
+
+from platform_plugin.errors import InvalidValue, SnapshotExpired
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.data_operations import chunks, has_table, inlined_data_tables
+from platform_plugin.lake.evolution import adapt
+from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID
+from platform_plugin.lake.inlined import decode_rows
+from platform_plugin.lake.read import column_at, read_delete_file, read_raw
+from platform_plugin.lake.scan import DeleteList, FileScan, fields_of_version, resolved
+from platform_plugin.lake.tables import Snapshot, Table, read_snapshot
+from platform_plugin.lake.types import arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.lake import Lake
+
+INSERT, DELETE = "insert", "delete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteVersion:
+    """One delete file of a data file, with the snapshot from which on it counts."""
+
+    begin_snapshot: int
+    list: DeleteList
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedFile:
+    """A data file in which rows were added or deleted within the feed."""
+
+    file: FileScan
+    end_snapshot: int | None
+    delete_versions: tuple[DeleteVersion, ...]
+    inlined_deletes: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The files and catalogue rows to look at for a table's changes after one snapshot, up to and with another."""
+
+    table: Table
+    after: Snapshot
+    until: Snapshot
+    files: tuple[ChangedFile, ...]
+    inlined: tuple[tuple[str, tuple[Any, ...]], ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can have changed."""
+        return not self.files and not self.inlined
+
+    def read(self, lake: Lake) -> pa.Table:
+        """All changes as Arrow: snapshot_id, rowid, change_type, then the table's columns."""
+        parts = [part for changed in self.files for part in self._of_file(lake, changed)]
+        if self.inlined:
+            with lake.reading() as connection:
+                parts += [part for name, fields in self.inlined for part in self._of_inlined(connection, name, fields)]
+        schema = pa.schema([*_HEAD, *arrow_schema(self.table.fields)])
+        return pa.concat_tables([part.cast(schema) for part in parts]) if parts else schema.empty_table()
+
+    def _of_file(self, lake: Lake, changed: ChangedFile) -> list[pa.Table]:
+        file = changed.file
+        raw, _ = read_raw(lake, self.table, file, self.until, fields=self.table.fields, hidden=(ROW_ID, SNAPSHOT_ID))
+        added = column_at(raw, SNAPSHOT_ID)
+        added_in = np.full(file.record_count, file.begin_snapshot) if added is None else added.to_numpy()
+        ids = column_at(raw, ROW_ID)
+        row_ids = (file.row_id_start or 0) + np.arange(file.record_count) if ids is None else ids.to_numpy()
+        deleted_in = self._deleted_in(lake, changed)
+        rows = adapt(raw, self.table.fields)
+        inserted = np.flatnonzero((added_in > self.after.id) & (added_in <= self.until.id))
+        removed = np.flatnonzero((deleted_in > self.after.id) & (deleted_in <= self.until.id))
+        return [
+            _with_head(rows.take(inserted), added_in[inserted], row_ids[inserted], INSERT),
+            _with_head(rows.take(removed), deleted_in[removed], row_ids[removed], DELETE),
+        ]
+
+    def _deleted_in(self, lake: Lake, changed: ChangedFile) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """For each position the snapshot that deleted it, or a number beyond all of them."""
+        never = np.iinfo(np.int64).max
+        end = never if changed.end_snapshot is None else changed.end_snapshot
+        snapshots = np.full(changed.file.record_count, end, dtype=np.int64)
+        for version in changed.delete_versions:
+            positions, at = read_delete_file(lake, version.list, self.until, limit=changed.file.record_count)
+            snapshots[positions] = np.minimum(snapshots[positions], version.begin_snapshot if at is None else at)
+        for position, snapshot_id in changed.inlined_deletes:
+            snapshots[position] = min(snapshots[position], snapshot_id)
+        return snapshots
+
+    def _of_inlined(self, connection: Connection, name: str, fields: tuple[Any, ...]) -> list[pa.Table]:
+        columns = [sa.column(field.name) for field in fields]
+        source = sa.table(name, sa.column("row_id"), sa.column("begin_snapshot"), sa.column("end_snapshot"), *columns)
+        parts = []
+        for kind, moment in ((INSERT, source.c.begin_snapshot), (DELETE, source.c.end_snapshot)):
+            query = sa.select(source.c.row_id, moment, *columns).where(moment > self.after.id, moment <= self.until.id)
+            rows, row_ids, snapshots = decode_rows(connection.execute(query).all(), fields, self.table)
+            parts.append(_with_head(rows, np.array(snapshots, dtype=np.int64), np.array(row_ids, dtype=np.int64), kind))
+        return parts
+
+
+_HEAD = (pa.field("snapshot_id", pa.int64()), pa.field("rowid", pa.int64()), pa.field("change_type", pa.string()))
+
+
+def _with_head(rows: pa.Table, snapshots: Any, row_ids: Any, kind: str) -> pa.Table:
+    head = [pa.array(snapshots, pa.int64()), pa.array(row_ids, pa.int64()), pa.array([kind] * len(row_ids), pa.string())]
+    return pa.Table.from_arrays([*head, *rows.columns], schema=pa.schema([*_HEAD, *rows.schema]))
+
+
+def read_changes(connection: Connection, table: Table, *, after: Snapshot, until: Snapshot) -> Changes:
+    """Plan the feed. Both snapshots must still be kept, or changes between them could be missing."""
+    if after.id > until.id:
+        raise InvalidValue(f"snapshot {after.id} is newer than snapshot {until.id}", hint="name the older one first")
+    if read_snapshot(connection, id=after.id) is None:
+        raise SnapshotExpired(
+            f"snapshot {after.id} is no longer kept, so changes since it are not known", hint="start from an older full read"
+        )
+    files = _read_changed_files(connection, table, after.id, until.id)
+    versions = read_delete_versions(connection, table, [file.id for file, _ in files])
+    inlined = read_inlined_deletes(connection, table, until.id)
+    return Changes(
+        table=table,
+        after=after,
+        until=until,
+        files=tuple(
+            ChangedFile(
+                file=file,
+                end_snapshot=end,
+                delete_versions=tuple(versions.get(file.id, ())),
+                inlined_deletes=tuple(inlined.get(file.id, ())),
+            )
+            for file, end in files
+        ),
+        inlined=_read_changed_inlined(connection, table, after.id, until.id),
+    )
+
+
+def _read_changed_files(connection: Connection, table: Table, after: int, until: int) -> list[tuple[FileScan, int | None]]:
+    """Files that were added, ended or partly deleted in the range."""
+    f, d = c.DATA_FILE.c, c.DELETE_FILE.c
+    touched = sa.select(d.data_file_id).where(
+        d.table_id == table.id, d.begin_snapshot <= until, sa.func.coalesce(d.partial_max, d.begin_snapshot) > after
+    )
+    conditions = [
+        sa.func.coalesce(f.partial_max, f.begin_snapshot) > after,
+        sa.and_(f.end_snapshot > after, f.end_snapshot <= until),
+        f.data_file_id.in_(touched),
+    ]
+    if has_table(connection, f"ducklake_inlined_delete_{table.id}"):
+        deletes = c.inlined_deletes(table.id or 0).c
+        conditions.append(
+            f.data_file_id.in_(sa.select(deletes.file_id).where(deletes.begin_snapshot > after, deletes.begin_snapshot <= until))
+        )
+    query = sa.select(c.DATA_FILE).where(f.table_id == table.id, f.begin_snapshot <= until, sa.or_(*conditions)).order_by(f.data_file_id)
+    return [
+        (
+            FileScan(
+                id=row.data_file_id,
+                path=resolved(table.path, row.path, relative=row.path_is_relative),
+                record_count=row.record_count,
+                size_bytes=row.file_size_bytes,
+                footer_bytes=row.footer_size,
+                row_id_start=row.row_id_start,
+                begin_snapshot=row.begin_snapshot,
+                partial_max=row.partial_max,
+                mapping_id=row.mapping_id,
+            ),
+            row.end_snapshot,
+        )
+        for row in connection.execute(query)
+        if row.end_snapshot is None or row.end_snapshot > after
+    ]
+
+
+def read_delete_versions(connection: Connection, table: Table, file_ids: Sequence[int]) -> dict[int, list[DeleteVersion]]:
+    """All delete files of some data files, oldest first."""
+    d = c.DELETE_FILE.c
+    found: defaultdict[int, list[DeleteVersion]] = defaultdict(list)
+    for ids in chunks(file_ids):
+        query = sa.select(c.DELETE_FILE).where(d.table_id == table.id, d.data_file_id.in_(ids)).order_by(d.begin_snapshot)
+        for row in connection.execute(query):
+            path = resolved(table.path, row.path, relative=row.path_is_relative)
+            found[row.data_file_id].append(
+                DeleteVersion(begin_snapshot=row.begin_snapshot, list=DeleteList(path=path, delete_count=row.delete_count))
+            )
+    return found
+
+
+def read_inlined_deletes(connection: Connection, table: Table, until: int) -> dict[int, list[tuple[int, int]]]:
+    """Positions, and the snapshots that deleted them, by data file, as far as they are kept in the catalogue."""
+    found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    if has_table(connection, f"ducklake_inlined_delete_{table.id}"):
+        d = c.inlined_deletes(table.id or 0).c
+        for row in connection.execute(sa.select(d.file_id, d.row_id, d.begin_snapshot).where(d.begin_snapshot <= until)):
+            found[row.file_id].append((row.row_id, row.begin_snapshot))
+    return found
+
+
+def _read_changed_inlined(connection: Connection, table: Table, after: int, until: int) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    found = []
+    for name, schema_version in inlined_data_tables(connection, table.id or 0).items():
+        begin, end = sa.column("begin_snapshot"), sa.column("end_snapshot")
+        changed = sa.or_(sa.and_(begin > after, begin <= until), sa.and_(end > after, end <= until))
+        if connection.execute(sa.select(sa.literal(1)).select_from(sa.table(name)).where(changed).limit(1)).first() is not None:
+            found.append((name, fields_of_version(connection, table, table.id or 0, schema_version)))
+    return tuple(found)

@@ -1,0 +1,99 @@
+"""DuckDB's text form of nested values, which it uses for rows that it keeps inside SQLite and PostgreSQL catalogues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.algebra.types import List, Map, Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from platform_plugin.algebra.types import Field
+
+
+def parse_nested(text: str, field: Field, scalar: Callable[[str, Field], Any]) -> Any:
+    """The value of a list, struct or map column; `scalar` reads the innermost texts.
+
+    >>> from platform_plugin.algebra.types import Field, Primitive, list_of
+    >>> parse_nested("['a, b', NULL, 'it\\\\'s', c]", Field(name="x", type=list_of(Primitive("varchar"))), lambda text, _: text)
+    ['a, b', None, "it's", 'c']
+    """
+    reader = _Reader(text, scalar)
+    value = reader.value(field)
+    reader.skip_blanks()
+    if reader.position != len(text):
+        raise ValueError(f"text after the end of a value at {reader.position}")  # noqa: TRY003, EM102
+    return value
+
+
+class _Reader:
+    def __init__(self, text: str, scalar: Callable[[str, Field], Any]) -> None:
+        self.text = text
+        self.position = 0
+        self.scalar = scalar
+
+    def skip_blanks(self) -> None:
+        while self.position < len(self.text) and self.text[self.position] == " ":
+            self.position += 1
+
+    def peek(self) -> str:
+        self.skip_blanks()
+        return self.text[self.position : self.position + 1]
+
+    def take(self, char: str) -> None:
+        if self.peek() != char:
+            raise ValueError(f"expected {char} at {self.position}")  # noqa: TRY003, EM102
+        self.position += 1
+
+    def word(self, stops: str) -> tuple[str, bool]:
+        """The next quoted or bare text and whether it was quoted."""
+        if self.peek() == "'":
+            self.position += 1
+            out = []
+            while (char := self.text[self.position]) != "'":
+                if char == "\\":
+                    self.position += 1
+                    char = self.text[self.position]
+                out.append(char)
+                self.position += 1
+            self.position += 1
+            return "".join(out), True
+        start = self.position
+        while self.position < len(self.text) and self.text[self.position] not in stops:
+            self.position += 1
+        return self.text[start : self.position].strip(), False
+
+    def value(self, field: Field, stops: str = ",]}") -> Any:
+        match field.type:
+            case List(element=element) if self.peek() == "[":
+                return self._sequence("[", "]", lambda: self.value(element))
+            case Map(key=key, value=value) if self.peek() == "{":
+                return self._sequence("{", "}", lambda: self._pair(key, value))
+            case Struct(fields=fields) if self.peek() == "{":
+                by_name = {part.name: part for part in fields}
+                return dict(self._sequence("{", "}", lambda: self._member(by_name)))
+        text, was_quoted = self.word(stops)
+        if not was_quoted and text == "NULL":
+            return None
+        return self.scalar(text, field)
+
+    def _pair(self, key: Field, value: Field) -> tuple[Any, Any]:
+        first = self.value(key, stops="=")
+        self.take("=")
+        return first, self.value(value)
+
+    def _member(self, fields: dict[str, Field]) -> tuple[str, Any]:
+        name, _ = self.word(":")
+        self.take(":")
+        return name, self.value(fields[name])
+
+    def _sequence(self, opening: str, closing: str, item: Callable[[], Any]) -> list[Any]:
+        self.take(opening)
+        items: list[Any] = []
+        while self.peek() != closing:
+            if items:
+                self.take(",")
+            items.append(item())
+        self.take(closing)
+        return items

@@ -1,0 +1,235 @@
+"""How a lake comes to be, and how one is recognised when it is opened."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from platform_plugin.errors import CatalogueError, LakeMoved, ObjectExists, StorageError
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.database import create_engine, reading, writing
+from platform_plugin.lake.identifiers import new_uuid
+from platform_plugin.lake.storage import Storage
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.location import Location
+
+# Says whose data folder this is, so that no second catalogue ever takes its files for orphans.
+MARKER = "_platform_lake.json"
+_OLDER_FORMATS = ("0.1", "0.2", "0.3", "0.4")
+
+
+def create(location: Location) -> tuple[UUID, str]:
+    """Make the catalogue's tables and its first snapshot in one transaction; a taken place is refused."""
+    if location.folder is not None:
+        if location.folder.is_file():
+            raise StorageError(f'"{location.folder}" is a file, not a folder', hint="choose another path for the lake")
+        try:
+            location.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f'folder "{location.folder}" can\'t be made', detail=error.strerror, hint="check the path and its permissions"
+            ) from error
+    storage = Storage(location.data_path)
+    identity = _claim(storage, new_uuid())
+    engine = create_engine(location.catalogue)
+    try:
+        with writing(engine) as connection:
+            if location.schema is not None:
+                connection.execute(sa.schema.CreateSchema(location.schema, if_not_exists=True))
+            if sa.inspect(connection).has_table(c.METADATA.name, schema=location.schema):
+                raise ObjectExists(f'lake "{location}" exists already', hint="open it, or choose another place")
+            c.metadata.create_all(connection, checkfirst=False)
+            _write_first_snapshot(connection, location, identity)
+    finally:
+        engine.dispose()
+    return identity, location.data_path
+
+
+def _write_first_snapshot(connection: Connection, location: Location, identity: UUID) -> None:
+    metadata = {
+        "version": c.FORMAT_VERSION,
+        "created_by": f"platform-plugin {_version()}",
+        "data_path": location.data_path,
+        "encrypted": "false",
+    }
+    connection.execute(sa.insert(c.METADATA), [{"key": key, "value": value} for key, value in metadata.items()])
+    connection.execute(
+        sa.insert(c.SNAPSHOT).values(snapshot_id=0, snapshot_time=datetime.now(UTC), schema_version=0, next_catalog_id=1, next_file_id=0)
+    )
+    connection.execute(sa.insert(c.SNAPSHOT_CHANGES).values(snapshot_id=0, changes_made='created_schema:"main"'))
+    connection.execute(
+        sa.insert(c.SCHEMA).values(
+            schema_id=0, schema_uuid=new_uuid(), begin_snapshot=0, schema_name="main", path="main/", path_is_relative=True
+        )
+    )
+    connection.execute(sa.insert(c.PLATFORM_LAKE).values(key="uuid", value=str(identity)))
+
+
+def _version() -> str:
+    try:
+        return version("platform-plugin")
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return "unknown"
+
+
+def check(location: Location) -> tuple[UUID, str]:
+    """Make sure that there is a lake, of a version that is understood, whose data is where the URL says."""
+    identity, data_path = _inspect(location)
+    storage = Storage(data_path)
+    if location.is_local and _plain(data_path) != _plain(location.data_path):
+        raise LakeMoved(
+            f'lake "{location}" was moved: its catalogue says that its data is in "{data_path}"',
+            hint="run `platform init --adopt` with its URL, or Lake.adopt(url), to note the new place",
+        )
+    if not location.is_local and _plain(data_path) != _plain(location.data_path):
+        raise CatalogueError(
+            f'the catalogue belongs to a lake whose data is in "{data_path}", not in "{location.data_path}"',
+            hint="correct data= in the URL, or give this lake a PostgreSQL schema of its own with schema=",
+        )
+    _check_marker(storage, identity, location)
+    return identity, data_path
+
+
+def adopt(location: Location) -> tuple[UUID, str]:
+    """Note the data folder of the URL as the lake's own, if it is the one that the catalogue's lake marked or nobody's."""
+    identity, data_path = _inspect(location)
+    storage = Storage(location.data_path)
+    if not storage.exists(""):
+        raise StorageError(f'data folder "{location.data_path}" does not exist', hint="move the data there first")
+    _check_marker(storage, identity, location)
+    if owner(storage) is None:
+        _mark(storage, identity)
+    if _plain(data_path) != _plain(location.data_path):
+        engine = create_engine(location.catalogue)
+        try:
+            with writing(engine) as connection:
+                connection.execute(sa.update(c.METADATA).where(c.METADATA.c.key == "data_path").values(value=location.data_path))
+        finally:
+            engine.dispose()
+    return identity, location.data_path
+
+
+def _inspect(location: Location) -> tuple[UUID, str]:
+    if location.folder is not None:
+        file = location.folder / str(location.catalogue.database)
+        if not file.is_file():
+            raise CatalogueError(f'"{location.folder}" is not a lake', hint=f"found one with `platform init {location}`")
+        if file.stat().st_size == 0:
+            raise CatalogueError(
+                f'catalogue "{file}" is empty: its founding was interrupted', hint="delete the folder and found the lake again"
+            )
+        try:
+            header = file.open("rb").read(16)
+        except PermissionError as error:
+            raise CatalogueError(
+                f'catalogue "{file}" can\'t be opened', detail="permission denied", hint="check its permissions"
+            ) from error
+        if not header.startswith(b"SQLite format 3"):
+            raise CatalogueError(f'"{file}" is not a catalogue', detail="it is not an SQLite database", hint="check the path of the lake")
+    engine = create_engine(location.catalogue)
+    try:
+        with reading(engine) as connection:
+            found = set(sa.inspect(connection).get_table_names())
+            if c.METADATA.name not in found:
+                raise CatalogueError(
+                    f'the database of "{location}" is not a lake\'s catalogue', hint=f"found one with `platform init {location}`"
+                )
+            rows = connection.execute(sa.select(c.METADATA.c.key, c.METADATA.c.value).where(c.METADATA.c.scope.is_(None))).all()
+            metadata = {row.key: row.value for row in rows}
+            _check_version(metadata, location)
+            missing = sorted(
+                table.name for table in c.metadata.tables.values() if table.name.startswith("ducklake_") and table.name not in found
+            )
+            if missing:
+                raise CatalogueError(
+                    f'the catalogue of "{location}" lacks the table {missing[0]}', hint="it is damaged; restore it from a copy"
+                )
+            identity = None
+            if c.PLATFORM_LAKE.name in found:
+                identity = connection.execute(sa.select(c.PLATFORM_LAKE.c.value).where(c.PLATFORM_LAKE.c.key == "uuid")).scalar()
+    except sqlite3.DatabaseError as error:
+        raise CatalogueError(f'the catalogue of "{location}" is damaged', detail=str(error), hint="restore it from a copy") from error
+    finally:
+        engine.dispose()
+    data_path = metadata.get("data_path", location.data_path)
+    return (UUID(identity) if identity else _adopt_foreign(location)), data_path
+
+
+def _check_version(metadata: dict[str, str], location: Location) -> None:
+    found = metadata.get("version", "none")
+    if found == c.FORMAT_VERSION:
+        if metadata.get("encrypted") == "true":
+            raise CatalogueError(f'lake "{location}" is encrypted', hint="encrypted lakes are not supported")
+        return
+    newer = found not in _OLDER_FORMATS
+    hint = "upgrade platform-plugin" if newer else "upgrade the lake with the client that founded it"
+    raise CatalogueError(f'lake "{location}" has DuckLake format {found}, this version reads {c.FORMAT_VERSION}', hint=hint)
+
+
+def _adopt_foreign(location: Location) -> UUID:
+    """A lake founded by another client gets our tables and an identity; nothing that it has is changed."""
+    engine = create_engine(location.catalogue)
+    identity = new_uuid()
+    try:
+        with writing(engine) as connection:
+            for table in (c.PLATFORM_LAKE, c.PLATFORM_LEASE):
+                table.create(connection, checkfirst=True)
+            for table in c.metadata.tables.values():
+                for index in table.indexes:
+                    index.create(connection, checkfirst=True)
+            known = connection.execute(sa.select(c.PLATFORM_LAKE.c.value).where(c.PLATFORM_LAKE.c.key == "uuid")).scalar()
+            if known is not None:
+                return UUID(known)
+            connection.execute(sa.insert(c.PLATFORM_LAKE).values(key="uuid", value=str(identity)))
+    finally:
+        engine.dispose()
+    return identity
+
+
+def _claim(storage: Storage, identity: UUID) -> UUID:
+    """Mark a data folder as this lake's; a mark without files, left by an interrupted founding, is taken over."""
+    marked = owner(storage)
+    if marked is None:
+        if any(storage.listing()):
+            raise StorageError(f'data folder "{storage.root}" is not empty', hint="choose an empty folder for a new lake")
+        _mark(storage, identity)
+        return identity
+    if marked != identity and any(path != MARKER for path, _ in storage.listing()):
+        raise StorageError(f'data folder "{storage.root}" belongs to another lake', hint="choose an empty folder for a new lake")
+    return marked
+
+
+def _mark(storage: Storage, identity: UUID) -> None:
+    with storage.open(MARKER, "wb") as file:
+        file.write(json.dumps({"lake": str(identity)}).encode())
+
+
+def owner(storage: Storage) -> UUID | None:
+    """The lake that marked a data folder as its own."""
+    if not storage.exists(MARKER):
+        return None
+    with storage.open(MARKER) as file:
+        text = file.read()
+    try:
+        return UUID(json.loads(text)["lake"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageError(f'the mark "{MARKER}" of data folder "{storage.root}" can\'t be read', hint="restore it from a copy") from error
+
+
+def _check_marker(storage: Storage, identity: UUID, location: Location) -> None:
+    marked = owner(storage)
+    if marked is not None and marked != identity:
+        raise StorageError(f'data folder "{storage.root}" belongs to another lake than "{location}"', hint="correct the URL")
+
+
+def _plain(path: str) -> str:
+    return path.removeprefix("file://").rstrip("/")

@@ -1,0 +1,118 @@
+"""Rows that another client keeps inside the catalogue, as Arrow in the shape of the table."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, date, datetime, time
+from decimal import Decimal as Number
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from platform_plugin.algebra.types import Decimal, Field, Primitive
+from platform_plugin.errors import StorageError
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.duckdb_text import parse_nested
+from platform_plugin.lake.evolution import adapt
+from platform_plugin.lake.types import arrow_schema, to_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.scan import InlinedTable
+    from platform_plugin.lake.tables import Snapshot, Table
+
+
+def read_inlined(
+    connection: Connection, inlined: InlinedTable, table: Table, snapshot: Snapshot, *, after: int | None = None
+) -> tuple[pa.Table, list[int], list[int]]:
+    """The rows of one inlined table that are part of a snapshot, with their row ids and the snapshots that added them.
+
+    With `after`, only those that were added after that snapshot.
+    """
+    columns = [sa.column(field.name) for field in inlined.fields]
+    source = sa.table(inlined.name, sa.column("row_id"), sa.column("begin_snapshot"), sa.column("end_snapshot"), *columns)
+    query = sa.select(source.c.row_id, source.c.begin_snapshot, *columns).where(c.live(source, snapshot.id)).order_by(source.c.row_id)
+    if after is not None:
+        query = query.where(source.c.begin_snapshot > after)
+    return decode_rows(connection.execute(query).all(), inlined.fields, table)
+
+
+def decode_rows(rows: Sequence[Any], fields: Sequence[Field], table: Table) -> tuple[pa.Table, list[int], list[int]]:
+    """Rows of (row id, begin snapshot, values…) as Arrow, row ids and begin snapshots."""
+    arrays = []
+    for index, field in enumerate(fields):
+        kind = to_arrow(field.type, column=field.name)
+        values = [None if row[index + 2] is None else _decoded(row[index + 2], field) for row in rows]
+        arrays.append(pa.array(values, kind))
+    found = pa.Table.from_arrays(arrays, schema=arrow_schema([_nullable(field) for field in fields])) if fields else pa.table({})
+    return adapt(found, table.fields), [row[0] for row in rows], [row[1] for row in rows]
+
+
+def _nullable(field: Field) -> Field:
+    return Field(name=field.name, type=field.type, id=field.id)
+
+
+def _decoded(value: Any, field: Field) -> Any:
+    try:
+        if field.children:
+            return parse_nested(_text(value), field, _scalar)
+        return _scalar(value, field)
+    except (ValueError, IndexError, KeyError, ArithmeticError) as error:
+        raise StorageError(
+            f'an inlined value of column "{field.name}" can\'t be read',
+            detail=str(error),
+            hint="flush the inlined rows with the client that wrote them",
+        ) from error
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _scalar(value: Any, field: Field) -> Any:
+    """One value from the form that SQLite or PostgreSQL holds it in."""
+    match field.type:
+        case Decimal():
+            return Number(_text(value))
+        case Primitive(name="boolean"):
+            return value in (1, True, "1", "true", "t")
+        case Primitive(name="float32" | "float64"):
+            return float(_text(value))
+        case Primitive(name="int128" | "uint128"):
+            return Number(_text(value))
+        case Primitive(name=name) if "int" in name and name != "interval":
+            return int(_text(value))
+        case Primitive(name="varchar" | "json"):
+            return _text(value)
+        case Primitive(name="blob"):
+            return bytes(value) if isinstance(value, bytes | memoryview) else _blob(value)
+        case Primitive(name="uuid"):
+            return (value if isinstance(value, uuid.UUID) else uuid.UUID(_text(value))).bytes
+        case Primitive(name="date"):
+            return value if isinstance(value, date) else date.fromisoformat(_text(value))
+        case Primitive(name="time" | "timetz" | "time_ns"):
+            return value if isinstance(value, time) else time.fromisoformat(_text(value)).replace(tzinfo=None)
+        case Primitive(name="timestamptz"):
+            return value if isinstance(value, datetime) else datetime.fromisoformat(_text(value)).astimezone(UTC)
+        case Primitive(name="timestamp_ns"):
+            return pa.scalar(_text(value)).cast(pa.timestamp("ns")).value
+        case _:
+            return value if isinstance(value, datetime) else datetime.fromisoformat(_text(value))
+
+
+def _blob(text: str) -> bytes:
+    r"""DuckDB's text form of bytes: printable ones as they are, others as \xAA."""
+    out = bytearray()
+    index = 0
+    while index < len(text):
+        if text[index] == "\\" and text[index + 1 : index + 2] == "x":
+            out.append(int(text[index + 2 : index + 4], 16))
+            index += 4
+        else:
+            out += text[index].encode()
+            index += 1
+    return bytes(out)

@@ -1,0 +1,279 @@
+"""A lake: one catalogue, one data folder, and the snapshots between them."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from platform_plugin.errors import SnapshotExpired, UnknownObject
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake import changes, expire, files, founding, leases, merge, read, scan, vacuum
+from platform_plugin.lake.commit import Commit
+from platform_plugin.lake.database import create_engine, reading, writing
+from platform_plugin.lake.location import Location
+from platform_plugin.lake.storage import Storage
+from platform_plugin.lake.tables import (
+    CommitRecord,
+    Name,
+    Snapshot,
+    Table,
+    View,
+    read_commits,
+    read_schemas,
+    read_snapshot,
+    read_tables,
+    read_views,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import timedelta
+    from types import TracebackType
+
+    import pyarrow as pa
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.algebra.predicates import Predicate
+    from platform_plugin.lake.files import DataFile
+    from platform_plugin.lake.scan import Scan
+
+_CACHED_TABLES = 10_000
+
+
+class Lake:
+    """An open lake. Every read names one snapshot, everything in that read is at that snapshot, snapshots only grow.
+
+    >>> import tempfile, pyarrow as pa
+    >>> lake = Lake.create(tempfile.mkdtemp() + "/lake")
+    >>> people = pa.table({"id": [1, 2], "name": ["Ada", "Grace"]})
+    >>> with lake.commit("load people") as commit:
+    ...     table = commit.create_table("people", lake.columns_of(people))
+    ...     commit.append(table, [lake.write(table, people)])
+    >>> lake.read("people").column("name").to_pylist()
+    ['Ada', 'Grace']
+    >>> lake.close()
+    """
+
+    def __init__(self, location: Location, *, uuid: UUID, data_path: str) -> None:
+        self.location = location
+        self.uuid = uuid
+        self.storage = Storage(data_path)
+        self._tables: dict[tuple[int, Name], Table] = {}
+        self._prepared: set[str] = set()
+        self._process = os.getpid()
+
+    # Life
+
+    @classmethod
+    def create(cls, url: str | Path | Location) -> Lake:
+        """Found an empty lake; a place that holds one already, or anything else, is refused."""
+        return cls._opened(url, founding.create)
+
+    @classmethod
+    def open(cls, url: str | Path | Location) -> Lake:
+        """Open the lake at a URL or folder; what is not a lake, or a newer kind of one, is refused."""
+        return cls._opened(url, founding.check)
+
+    @classmethod
+    def adopt(cls, url: str | Path | Location) -> Lake:
+        """Open a lake that was moved, or that another client founded, and note in its catalogue where its data is now."""
+        return cls._opened(url, founding.adopt)
+
+    @classmethod
+    def _opened(cls, url: str | Path | Location, how: Any) -> Lake:
+        location = url if isinstance(url, Location) else Location.parse(url)
+        identity, data_path = how(location)
+        return cls(location, uuid=identity, data_path=data_path)
+
+    def __repr__(self) -> str:
+        return f'Lake("{self.location}")'
+
+    def __enter__(self) -> Lake:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections to the catalogue."""
+        if "_engine" in self.__dict__:
+            self._engine.dispose(close=self._process == os.getpid())
+            del self.__dict__["_engine"]
+
+    @cached_property
+    def _engine(self) -> sa.Engine:
+        return create_engine(self.location.catalogue)
+
+    @property
+    def engine(self) -> sa.Engine:
+        """The catalogue's engine, one per process: a forked child must not share its parent's connections."""
+        if self._process != os.getpid():
+            self.close()
+            self._process = os.getpid()
+        return self._engine
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """A read transaction on the catalogue."""
+        return reading(self.engine)
+
+    def writing(self, *, shared: bool = False) -> AbstractContextManager[Connection]:
+        """A write transaction on the catalogue, for notes that make no snapshot."""
+        return writing(self.engine, shared=shared)
+
+    def prepare_tables(self, tables: Iterable[sa.Table]) -> None:
+        """Make `platform_*` tables that this lake does not have yet."""
+        missing = [table for table in dict.fromkeys(tables) if table.name not in self._prepared]
+        if missing:
+            with self.writing() as connection:
+                for table in missing:
+                    table.create(connection, checkfirst=True)
+            self._prepared.update(table.name for table in missing)
+
+    # Snapshots
+
+    def snapshot(self, version: int | None = None, *, at: datetime | None = None) -> Snapshot:
+        """The newest snapshot, one by its id, or the one that was current at a time."""
+        with self.reading() as connection:
+            return self._snapshot(connection, version, at)
+
+    @staticmethod
+    def _snapshot(connection: Connection, version: int | None, at: datetime | None) -> Snapshot:
+        moment = at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
+        found = read_snapshot(connection, id=version, at=moment)
+        if found is not None:
+            return found
+        newest = read_snapshot(connection)
+        oldest = connection.execute(sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id))).scalar()
+        if version is not None and (newest is None or version > newest.id):
+            raise UnknownObject(f"snapshot {version} does not exist yet", hint=f"the newest is {newest.id if newest else 'none'}")
+        what = f"snapshot {version}" if version is not None else f"the snapshot of {moment}"
+        raise SnapshotExpired(f"{what} is no longer kept", hint=f"the oldest is {oldest}; run SHOW SNAPSHOTS")
+
+    def commits(self, *, after: int = -1, until: int | None = None, limit: int | None = None) -> list[CommitRecord]:
+        """What was committed, oldest first; with a limit, the newest of it."""
+        with self.reading() as connection:
+            return read_commits(connection, after=after, until=until, limit=limit)
+
+    def commit(
+        self, message: str, *, base: Snapshot | None = None, author: str | None = None, notes: Mapping[str, Any] | None = None
+    ) -> Commit:
+        """Open a commit; `base` is the snapshot that it was computed from, by default the newest now."""
+        return Commit(self, message, base=base or self.snapshot(), author=author, notes=notes)
+
+    # Relations
+
+    def schemas(self, snapshot: Snapshot | None = None) -> list[str]:
+        """The names of all schemas."""
+        with self.reading() as connection:
+            return list(read_schemas(connection, (snapshot or self._snapshot(connection, None, None)).id))
+
+    def tables(self, snapshot: Snapshot | None = None) -> list[Table]:
+        """All tables."""
+        with self.reading() as connection:
+            return read_tables(connection, (snapshot or self._snapshot(connection, None, None)).id)
+
+    def views(self, snapshot: Snapshot | None = None) -> list[View]:
+        """All stored queries."""
+        with self.reading() as connection:
+            return read_views(connection, (snapshot or self._snapshot(connection, None, None)).id)
+
+    def table(self, name: str | tuple[str, str] | Name, snapshot: Snapshot | None = None) -> Table:
+        """One table by name; an unknown name is an error that suggests the nearest one."""
+        target = Name.of(name)
+        with self.reading() as connection:
+            return self.find_table(connection, target, snapshot or self._snapshot(connection, None, None))
+
+    def find_table(self, connection: Connection, name: Name, snapshot: Snapshot) -> Table:
+        """The same inside a transaction. What relations look like never changes within a schema version, so it is kept."""
+        key = (snapshot.schema_version, name)
+        table = self._tables.get(key)
+        if table is None:
+            found = read_tables(connection, snapshot.id, name=name)
+            if not found:
+                raise self._unknown(connection, name, snapshot)
+            if len(self._tables) >= _CACHED_TABLES:
+                self._tables.clear()
+            table = self._tables[key] = found[0]
+        return table
+
+    @staticmethod
+    def _unknown(connection: Connection, name: Name, snapshot: Snapshot) -> UnknownObject:
+        query = (
+            sa.select(c.SCHEMA.c.schema_name, c.TABLE.c.table_name)
+            .join(c.SCHEMA, sa.and_(c.SCHEMA.c.schema_id == c.TABLE.c.schema_id, c.live(c.SCHEMA, snapshot.id)))
+            .where(c.live(c.TABLE, snapshot.id))
+        )
+        known = {str(Name(schema=row[0], relation=row[1])): row for row in connection.execute(query)}
+        nearest = difflib.get_close_matches(str(name), known, n=1)
+        hint = f"did you mean {nearest[0]}?" if nearest else "run SHOW TABLES"
+        return UnknownObject(f'table "{name}" does not exist at snapshot {snapshot.id}', hint=hint)
+
+    # Rows
+
+    @staticmethod
+    def columns_of(rows: pa.Table | pa.Schema) -> tuple[Any, ...]:
+        """Columns for a new table that takes these rows."""
+        from platform_plugin.lake.types import from_arrow
+
+        return from_arrow(rows if not hasattr(rows, "schema") else rows.schema)
+
+    def write(self, table: Table, rows: pa.Table | pa.RecordBatchReader) -> DataFile:
+        """Write rows as a file of a table; a commit makes it visible."""
+        return files.write_data_file(self.storage, table, rows)
+
+    def describe_files(self, table: Table, paths: Sequence[str]) -> list[DataFile]:
+        """Read the footers of files that Spark or another program wrote below the data folder."""
+        return files.read_data_files(self.storage, table, paths)
+
+    def scan(self, table: Table, snapshot: Snapshot, *, where: Sequence[Predicate] = ()) -> Scan:
+        """The files, deletes and inlined rows that hold a table's rows at a snapshot, those that can't match left out."""
+        with self.reading() as connection:
+            return scan.plan_scan(connection, table, snapshot, where=where)
+
+    def read(
+        self,
+        name: str | tuple[str, str] | Name,
+        *,
+        snapshot: Snapshot | None = None,
+        columns: Sequence[str] | None = None,
+        where: Sequence[Predicate] = (),
+    ) -> pa.Table:
+        """A table's rows as Arrow, without Spark; `where` is applied to the rows, not only to the files."""
+        with self.reading() as connection:
+            snapshot = snapshot or self._snapshot(connection, None, None)
+            table = self.find_table(connection, Name.of(name), snapshot)
+            plan = scan.plan_scan(connection, table, snapshot, where=where)
+        return read.read_rows(self, plan, columns=columns, where=where)
+
+    def changes(self, name: str | tuple[str, str] | Name, *, after: Snapshot, until: Snapshot | None = None) -> changes.Changes:
+        """What was added to and deleted from a table between two snapshots, as files and positions."""
+        with self.reading() as connection:
+            until = until or self._snapshot(connection, None, None)
+            table = self.find_table(connection, Name.of(name), until)
+            return changes.read_changes(connection, table, after=after, until=until)
+
+    # Care
+
+    def lease(self, snapshot: Snapshot | None = None, *, holder: str | None = None, duration: timedelta = leases.DURATION) -> leases.Lease:
+        """Keep a snapshot and its files until the lease is released or runs out; use it in a `with` block."""
+        return leases.acquire(self, snapshot, holder=holder, duration=duration)
+
+    def expire(self, older_than: datetime) -> expire.Expired:
+        """Forget snapshots older than a time, except the newest and leased ones; their files are scheduled for deletion."""
+        return expire.expire(self, older_than)
+
+    def vacuum(self, *, grace: timedelta = vacuum.GRACE, dry_run: bool = False) -> vacuum.Vacuumed:
+        """Delete scheduled files that no reader can need, and files that no commit ever named."""
+        return vacuum.vacuum(self, grace=grace, dry_run=dry_run)
+
+    def merge(self, name: str | tuple[str, str] | Name, *, target_bytes: int = files.TARGET_FILE_BYTES) -> merge.Merged:
+        """Rewrite a table's small files, deleted rows and inlined rows into few files; its rows stay the same."""
+        return merge.merge(self, self.table(name), target_bytes=target_bytes)

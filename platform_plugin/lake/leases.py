@@ -1,0 +1,106 @@
+"""Leases: a reader's claim that keeps a snapshot and its files, for a time or until released."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.errors import SnapshotExpired
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.identifiers import new_uuid
+from platform_plugin.lake.tables import Snapshot, read_snapshot
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.lake import Lake
+
+DURATION = timedelta(hours=1)
+
+
+@dataclass(slots=True)
+class Lease:
+    """A held snapshot. Leaving the `with` block releases it; a killed holder's lease runs out by itself."""
+
+    lake: Lake
+    id: str
+    snapshot: Snapshot
+    expires_at: datetime
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.release()
+
+    def renew(self, duration: timedelta = DURATION) -> None:
+        """Hold on for longer; a lease that ran out and whose snapshot is gone raises `SnapshotExpired`."""
+        lease = c.PLATFORM_LEASE
+        with self.lake.writing(shared=True) as connection:
+            if read_snapshot(connection, id=self.snapshot.id) is None:
+                raise _gone(self.snapshot.id)
+            now = datetime.now(UTC)
+            self.expires_at = now + duration
+            renewed = connection.execute(sa.update(lease).where(lease.c.lease_id == self.id).values(expires_at=self.expires_at)).rowcount
+            if not renewed:
+                _insert(connection, self.id, self.snapshot, None, now, self.expires_at)
+
+    def release(self) -> None:
+        """Let the snapshot go; doing it twice is harmless."""
+        with self.lake.writing(shared=True) as connection:
+            connection.execute(sa.delete(c.PLATFORM_LEASE).where(c.PLATFORM_LEASE.c.lease_id == self.id))
+
+
+def acquire(lake: Lake, snapshot: Snapshot | None, *, holder: str | None, duration: timedelta) -> Lease:
+    """Take a lease on a snapshot, by default the newest; one that is gone already can't be leased."""
+    lake.prepare_tables([c.PLATFORM_LEASE])
+    with lake.writing(shared=True) as connection:
+        newest = read_snapshot(connection)
+        found = newest if snapshot is None else read_snapshot(connection, id=snapshot.id)
+        if found is None or newest is None:
+            raise _gone(snapshot.id if snapshot else None)
+        # Never before the newest commit, even if the clock went back: vacuum compares these times.
+        now = max(datetime.now(UTC), newest.time)
+        lease = Lease(lake=lake, id=str(new_uuid()), snapshot=found, expires_at=now + duration)
+        _insert(connection, lease.id, found, holder, now, lease.expires_at)
+    return lease
+
+
+def _insert(connection: Connection, lease_id: str, snapshot: Snapshot, holder: str | None, now: datetime, expires_at: datetime) -> None:
+    connection.execute(
+        sa.insert(c.PLATFORM_LEASE).values(
+            lease_id=lease_id,
+            snapshot_id=snapshot.id,
+            holder=holder or f"{socket.gethostname()}:{os.getpid()}",
+            acquired_at=now,
+            expires_at=expires_at,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What all leases that have not run out hold."""
+
+    snapshots: frozenset[int]
+    since: datetime | None
+
+
+def read_held(connection: Connection) -> Held:
+    """The snapshots under lease and the time of the oldest lease; leases that ran out are removed."""
+    lease = c.PLATFORM_LEASE
+    now = datetime.now(UTC)
+    connection.execute(sa.delete(lease).where(lease.c.expires_at < now))
+    rows = connection.execute(sa.select(lease.c.snapshot_id, lease.c.acquired_at)).all()
+    return Held(snapshots=frozenset(row.snapshot_id for row in rows), since=min((row.acquired_at for row in rows), default=None))
+
+
+def _gone(snapshot_id: int | None) -> SnapshotExpired:
+    return SnapshotExpired(f"snapshot {snapshot_id} is no longer kept", hint="read the newest one; take a lease before a long read")

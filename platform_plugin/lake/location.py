@@ -1,0 +1,102 @@
+"""Where a lake lives: one URL names its catalogue database, its data folder and the Spark that works on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from platform_plugin.errors import InvalidValue
+
+CATALOGUE_FILE = "lake.sqlite"
+DATA_FOLDER = "data"
+_FORMS = "platform+local:///path/to/lake or platform://user@host/database?data=s3://bucket/prefix"
+_OPTIONS = ("data", "spark", "schema")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """A parsed lake URL. Its text form never shows a password.
+
+    >>> where = Location.parse("platform+local:///srv/lake")
+    >>> where.data_path, str(where)
+    ('/srv/lake/data/', 'platform+local:///srv/lake')
+    """
+
+    text: str
+    catalogue: sa.URL = field(repr=False)
+    data_path: str
+    folder: Path | None
+    schema: str | None
+    spark: str | None
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the catalogue is a file inside the lake's own folder."""
+        return self.folder is not None
+
+    @classmethod
+    def parse(cls, url: str | Path) -> Location:
+        """Read a lake URL or a plain folder path; anything else is refused with the two forms that work."""
+        text = str(url)
+        if isinstance(url, Path) or "://" not in text:
+            return cls._local(Path(text).expanduser().absolute(), spark=None)
+        try:
+            parsed = sa.make_url(text)
+        except (exc.ArgumentError, ValueError):
+            # The text may hold a password, so it is not repeated.
+            raise InvalidValue("the lake URL can't be read", hint=f"write {_FORMS}") from None
+        options = {key: value if isinstance(value, str) else value[-1] for key, value in parsed.query.items()}
+        unknown = sorted(set(options) - set(_OPTIONS))
+        if unknown:
+            raise InvalidValue(f'the lake URL has an unknown option "{unknown[0]}"', hint=f"options are {', '.join(_OPTIONS)}")
+        if parsed.drivername == "platform+local":
+            if parsed.host or not parsed.database:
+                raise InvalidValue(
+                    "a local lake URL needs an absolute path", hint="write platform+local:///path/to/lake, with three slashes"
+                )
+            if "data" in options or "schema" in options:
+                raise InvalidValue("a local lake keeps its data in its own folder", hint="leave out the options data and schema")
+            return cls._local(Path("/" + parsed.database.lstrip("/")), spark=options.get("spark"))
+        if parsed.drivername == "platform":
+            return cls._postgres(parsed, options)
+        raise InvalidValue(f'"{parsed.drivername}" is not a lake URL scheme', hint=f"write {_FORMS}")
+
+    @classmethod
+    def _local(cls, folder: Path, *, spark: str | None) -> Location:
+        catalogue = sa.URL.create("sqlite", database=str(folder / CATALOGUE_FILE))
+        text = f"platform+local://{folder}" + (f"?spark={spark}" if spark else "")
+        return cls(text=text, catalogue=catalogue, data_path=f"{folder / DATA_FOLDER}/", folder=folder, schema=None, spark=spark)
+
+    @classmethod
+    def _postgres(cls, parsed: sa.URL, options: dict[str, str]) -> Location:
+        data = options.get("data")
+        if not parsed.database or not data:
+            raise InvalidValue(
+                "a lake URL on PostgreSQL needs a database and a data folder",
+                hint="write platform://user@host/database?data=s3://bucket/prefix",
+            )
+        if urlsplit(data).scheme == "" and not data.startswith("/"):
+            raise InvalidValue(f'data folder "{data}" is not absolute', hint="write data=/path or data=scheme://bucket/prefix")
+        schema = options.get("schema", "public")
+        catalogue = parsed.set(drivername="postgresql+psycopg", query={"options": f"-csearch_path={_quoted_option(schema)}"})
+        return cls(
+            text=parsed.render_as_string(hide_password=True),
+            catalogue=catalogue,
+            data_path=data.rstrip("/") + "/",
+            folder=None,
+            schema=schema,
+            spark=options.get("spark"),
+        )
+
+
+def _quoted_option(schema: str) -> str:
+    """A schema name as libpq's `options` wants it: an SQL identifier whose blanks and backslashes are escaped."""
+    identifier = '"' + schema.replace('"', '""') + '"'
+    return identifier.replace("\\", "\\\\").replace(" ", "\\ ")

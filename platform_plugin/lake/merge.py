@@ -1,0 +1,397 @@
+"""Merging: a table's small files become few, and every snapshot that is kept still reads the same rows.
+
+Each row of a merged file carries the snapshot that added it, so one file can serve many snapshots. Deleted rows go with
+it, noted in a delete file, until no kept snapshot has them; then the next merge leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import sqlalchemy as sa
+
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.changes import read_delete_versions, read_inlined_deletes
+from platform_plugin.lake.data_operations import (
+    chunks,
+    has_table,
+    inlined_data_tables,
+    insert_file,
+    live_files,
+    refuse_newer_deletes,
+    table_totals,
+    write_totals,
+)
+from platform_plugin.lake.evolution import adapt
+from platform_plugin.lake.expire import forget_files, schedule
+from platform_plugin.lake.files import (
+    DELETE_PATH,
+    DELETE_POSITION,
+    ROW_GROUP_ROWS,
+    ROW_ID,
+    SNAPSHOT_ID,
+    DataFile,
+    DeleteFile,
+    describe,
+    new_path,
+)
+from platform_plugin.lake.inlined import decode_rows
+from platform_plugin.lake.read import ROW_ID_FIELD, SNAPSHOT_ID_FIELD, column_at, read_delete_file, read_raw
+from platform_plugin.lake.scan import FileScan, fields_of_version, plan_scan
+from platform_plugin.lake.types import FIELD_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.algebra.types import Field
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.writer import Writer
+
+_NEVER = np.iinfo(np.int64).max
+# Files at least this full are left alone: rewriting them again and again would cost more than it gives.
+_FULL_ENOUGH = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """What a merge did."""
+
+    files_before: int
+    files_after: int
+    rows: int
+    rows_dropped: int
+    inlined_rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Files that become one; their rows have the same columns and the same partition."""
+
+    fields: tuple[Field, ...]
+    files: tuple[FileScan, ...]
+    partition_id: int | None
+    partition_values: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """A merged file, what it replaces, and the deletes that go with it."""
+
+    file: DataFile
+    begin_snapshot: int
+    row_id_start: int
+    replaces: tuple[int, ...]
+    partition_id: int | None
+    deletes: DeleteFile | None
+    deletes_begin: int
+    deletes_max: int
+    dropped: int
+
+
+def merge(lake: Lake, table: Table, *, target_bytes: int) -> Merged:
+    """Rewrite small files, fully readable at every kept snapshot; a conflict if others change the same files meanwhile."""
+    base = lake.snapshot()
+    with lake.reading() as connection:
+        oldest = connection.execute(sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id))).scalar_one()
+        groups = plan_groups(connection, table, base, target_bytes=target_bytes, oldest=oldest)
+        inlined = _inlined_tables(connection, table)
+    rewritten: list[Rewritten] = []
+    try:
+        for group in groups:
+            rewritten += _rewrite(lake, table, group, base, oldest)
+        for name, fields in inlined:
+            rewritten += _rewrite_inlined(lake, table, name, fields, oldest, base)
+        if rewritten:
+            with lake.commit(f"merge files of {table.name}", base=base) as commit:
+                commit.also(MergeFiles(table, tuple(rewritten), tuple(name for name, _ in inlined)))
+    except BaseException:
+        lake.storage.delete(path for part in rewritten for path in (part.file.path, *([part.deletes.path] if part.deletes else [])))
+        raise
+    before = sum(len(part.replaces) for part in rewritten)
+    return Merged(
+        files_before=before,
+        files_after=sum(1 for part in rewritten if part.file.record_count),
+        rows=sum(part.file.record_count for part in rewritten),
+        rows_dropped=sum(part.dropped for part in rewritten),
+        inlined_rows=sum(part.file.record_count for part in rewritten if not part.replaces),
+    )
+
+
+def plan_groups(connection: Connection, table: Table, base: Snapshot, *, target_bytes: int, oldest: int) -> list[Group]:
+    """Runs of small neighbouring files with equal columns and partitions, each run no larger than one target file."""
+    files = plan_scan(connection, table, base).files
+    versions = _versions(connection, table)
+    partitions = _partition_values(connection, table)
+    kinds: defaultdict[Any, list[FileScan]] = defaultdict(list)
+    for file in files:
+        if file.mapping_id is None:
+            kinds[_version_at(versions, file.begin_snapshot), file.partition_id, partitions.get(file.id, ())].append(file)
+    groups = []
+    for (version, partition_id, values), members in kinds.items():
+        fields = fields_of_version(connection, table, table.id or 0, version) if version is not None else table.fields
+        for run in _runs(members, target_bytes, oldest):
+            groups.append(Group(fields=fields, files=tuple(run), partition_id=partition_id, partition_values=values))
+    return groups
+
+
+def _runs(files: Sequence[FileScan], target_bytes: int, oldest: int) -> Iterable[list[FileScan]]:
+    run: list[FileScan] = []
+    size = 0
+    for file in sorted(files, key=lambda file: (file.row_id_start or 0, file.id)):
+        full = file.size_bytes >= target_bytes * _FULL_ENOUGH and file.is_whole
+        if full or (run and size + file.size_bytes > target_bytes):
+            if _worth_it(run, oldest):
+                yield run
+            run, size = [], 0
+        if not full:
+            run.append(file)
+            size += file.size_bytes
+    if _worth_it(run, oldest):
+        yield run
+
+
+def _worth_it(run: Sequence[FileScan], oldest: int) -> bool:
+    """Several files become one, or one sheds rows that nobody can read any more."""
+    return len(run) > 1 or any(not file.is_whole for file in run)
+
+
+def _rewrite(lake: Lake, table: Table, group: Group, base: Snapshot, oldest: int) -> list[Rewritten]:
+    with lake.reading() as connection:
+        versions = read_delete_versions(connection, table, [file.id for file in group.files])
+        inlined = read_inlined_deletes(connection, table, base.id)
+    parts, added, row_ids, deleted = [], [], [], []
+    for file in group.files:
+        # The whole file, deleted rows included; what is dropped is decided by snapshots below.
+        everything = replace(file, deletes=None, positions=(), until=None)
+        raw, _ = read_raw(lake, table, everything, base, fields=group.fields, hidden=(ROW_ID, SNAPSHOT_ID))
+        own_added, own_ids = column_at(raw, SNAPSHOT_ID), column_at(raw, ROW_ID)
+        ended = np.full(file.record_count, _NEVER, dtype=np.int64)
+        for version in versions.get(file.id, ()):
+            positions, at = read_delete_file(lake, version.list, base, limit=file.record_count)
+            ended[positions] = np.minimum(ended[positions], version.begin_snapshot if at is None else at)
+        for position, snapshot_id in inlined.get(file.id, ()):
+            ended[position] = min(ended[position], snapshot_id)
+        keep = np.flatnonzero(ended > oldest)
+        parts.append(adapt(raw.select(range(raw.num_columns)), group.fields).take(keep))
+        added.append((np.full(file.record_count, file.begin_snapshot) if own_added is None else own_added.to_numpy())[keep])
+        row_ids.append(((file.row_id_start or 0) + np.arange(file.record_count) if own_ids is None else own_ids.to_numpy())[keep])
+        deleted.append(ended[keep])
+    total = sum(file.record_count for file in group.files)
+    rows = pa.concat_tables(parts)
+    if len(group.files) == 1 and rows.num_rows == total:
+        return []
+    return [
+        _write(
+            lake,
+            table,
+            rows,
+            np.concatenate(added),
+            np.concatenate(row_ids),
+            np.concatenate(deleted),
+            replaces=tuple(file.id for file in group.files),
+            partition=(group.partition_id, group.partition_values),
+            dropped=total - rows.num_rows,
+            oldest=oldest,
+        )
+    ]
+
+
+def _write(
+    lake: Lake,
+    table: Table,
+    rows: pa.Table,
+    added: Any,
+    row_ids: Any,
+    deleted: Any,
+    *,
+    replaces: tuple[int, ...],
+    partition: tuple[int | None, tuple[str | None, ...]],
+    dropped: int,
+    oldest: int,
+) -> Rewritten:
+    """Write one merged file and its delete file; rows older than all kept snapshots need not say how old."""
+    added = np.maximum(added, oldest)
+    path = new_path(table)
+    contiguous = len(row_ids) == 0 or bool((np.diff(row_ids) == 1).all())
+    one_age = len(added) == 0 or bool((added == added[0]).all())
+    columns, schema = list(rows.columns), list(rows.schema)
+    if not contiguous:
+        columns.append(pa.chunked_array([pa.array(row_ids, pa.int64())]))
+        schema.append(ROW_ID_FIELD)
+    if not one_age:
+        columns.append(pa.chunked_array([pa.array(added, pa.int64())]))
+        schema.append(SNAPSHOT_ID_FIELD)
+    with lake.storage.open(path, "wb") as file:
+        pq.write_table(
+            pa.Table.from_arrays(columns, schema=pa.schema(schema)),
+            file,
+            compression="zstd",
+            compression_level=1,
+            row_group_size=ROW_GROUP_ROWS,
+        )
+    described = describe(lake.storage, replace(table, fields=tuple(_known(rows.schema, table))), path, known_only=True)
+    begin = int(added.min()) if len(added) else oldest
+    gone = np.flatnonzero(deleted != _NEVER)
+    return Rewritten(
+        file=replace(described, partition_values=partition[1], partial_max=None if one_age else int(added.max())),
+        begin_snapshot=begin,
+        row_id_start=int(row_ids.min()) if len(row_ids) else 0,
+        replaces=replaces,
+        partition_id=partition[0],
+        deletes=_write_deletes(lake, table, path, gone, deleted[gone]) if len(gone) else None,
+        deletes_begin=int(deleted[gone].min()) if len(gone) else 0,
+        deletes_max=int(deleted[gone].max()) if len(gone) else 0,
+        dropped=dropped,
+    )
+
+
+def _known(schema: pa.Schema, table: Table) -> Iterable[Field]:
+    ids = {int(field.metadata[FIELD_ID]) for field in schema}
+    return (field for field in table.fields if field.id in ids)
+
+
+def _write_deletes(lake: Lake, table: Table, data_path: str, positions: Any, snapshots: Any) -> DeleteFile:
+    """A delete file in which every position says which snapshot deleted it."""
+    path = new_path(table, suffix="-delete")
+    schema = pa.schema(
+        [
+            pa.field("file_path", pa.string(), metadata={FIELD_ID: str(DELETE_PATH).encode()}),
+            pa.field("pos", pa.int64(), metadata={FIELD_ID: str(DELETE_POSITION).encode()}),
+            SNAPSHOT_ID_FIELD,
+        ]
+    )
+    names = pa.repeat(pa.scalar(lake.storage.absolute(data_path)), len(positions))
+    with lake.storage.open(path, "wb") as file:
+        pq.write_table(
+            pa.table([names, pa.array(positions, pa.int64()), pa.array(snapshots, pa.int64())], schema=schema), file, compression="zstd"
+        )
+    with lake.storage.open(path) as file:
+        footer = pq.read_metadata(file).serialized_size
+    return DeleteFile(path=path, delete_count=len(positions), size_bytes=lake.storage.size(path), footer_bytes=footer)
+
+
+def _rewrite_inlined(lake: Lake, table: Table, name: str, fields: tuple[Any, ...], oldest: int, base: Snapshot) -> list[Rewritten]:
+    columns = [sa.column(field.name) for field in fields]
+    source = sa.table(name, sa.column("row_id"), sa.column("begin_snapshot"), sa.column("end_snapshot"), *columns)
+    query = sa.select(source.c.row_id, source.c.begin_snapshot, *columns, source.c.end_snapshot).where(source.c.begin_snapshot <= base.id)
+    with lake.reading() as connection:
+        found = connection.execute(query.order_by(source.c.row_id, source.c.begin_snapshot)).all()
+    if not found:
+        return []
+    rows, row_ids, added = decode_rows(found, fields, replace(table, fields=fields))
+    ended = np.array([_NEVER if row[-1] is None else row[-1] for row in found], dtype=np.int64)
+    keep = np.flatnonzero(ended > oldest)
+    return [
+        _write(
+            lake,
+            table,
+            rows.take(keep),
+            np.array(added, dtype=np.int64)[keep],
+            np.array(row_ids, dtype=np.int64)[keep],
+            ended[keep],
+            replaces=(),
+            partition=(None, ()),
+            dropped=len(found) - len(keep),
+            oldest=oldest,
+        )
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeFiles:
+    """Merged files take the place of what they were made from, in every snapshot that is kept."""
+
+    table: Table
+    parts: tuple[Rewritten, ...]
+    inlined: tuple[str, ...]
+
+    def apply(self, w: Writer) -> None:
+        table_id = w.table_id(self.table)
+        w.flush()
+        replaced = [file_id for part in self.parts for file_id in part.replaces]
+        size = rows = 0
+        for ids in chunks(replaced):
+            for row in live_files(w, table_id, self.table, ids):
+                size, rows = size - row.file_size_bytes, rows - row.record_count
+            refuse_newer_deletes(w, table_id, self.table, ids)
+            self._retire(w, table_id, ids)
+        rows -= self._retire_inlined(w, table_id)
+        for part in self.parts:
+            if part.file.record_count:
+                self._add(w, table_id, part)
+                size, rows = size + part.file.size_bytes, rows + part.file.record_count
+        known = table_totals(w, [table_id]).get(table_id, (0, 0, 0))
+        write_totals(w, table_id, (max(known[0] + rows, 0), known[1], max(known[2] + size, 0)), known=True)
+        w.note(f"merge_adjacent:{table_id}")
+
+    def _add(self, w: Writer, table_id: int, part: Rewritten) -> None:
+        file_id = insert_file(
+            w,
+            table_id,
+            self.table,
+            part.file,
+            row_id_start=part.row_id_start,
+            begin_snapshot=part.begin_snapshot,
+            partition_id=part.partition_id,
+        )
+        if part.deletes is not None:
+            w.insert_delete_file(
+                table_id, self.table, file_id, part.deletes, begin_snapshot=part.deletes_begin, partial_max=part.deletes_max
+            )
+
+    def _retire(self, w: Writer, table_id: int, ids: Sequence[int]) -> None:
+        f, d = c.DATA_FILE.c, c.DELETE_FILE.c
+        data = w.connection.execute(sa.select(f.data_file_id, f.table_id, f.path, f.path_is_relative).where(f.data_file_id.in_(ids))).all()
+        deletes = w.connection.execute(
+            sa.select(d.delete_file_id, d.table_id, d.path, d.path_is_relative).where(d.data_file_id.in_(ids))
+        ).all()
+        schedule(w.connection, [*data, *deletes])
+        forget_files(w.connection, ids)
+        if has_table(w.connection, f"ducklake_inlined_delete_{table_id}"):
+            inlined = c.inlined_deletes(table_id)
+            w.connection.execute(sa.delete(inlined).where(inlined.c.file_id.in_(ids)))
+
+    def _retire_inlined(self, w: Writer, table_id: int) -> int:
+        """Inlined rows leave the catalogue; one that was deleted meanwhile is a conflict."""
+        retired = 0
+        for name in self.inlined:
+            rows = sa.table(name, sa.column("begin_snapshot"), sa.column("end_snapshot"))
+            if w.connection.execute(sa.select(rows.c.end_snapshot).where(rows.c.end_snapshot > w.base.id).limit(1)).first():
+                raise w.conflict(f'inlined rows of table "{self.table.name}" were deleted')
+            retired += w.connection.execute(sa.delete(rows).where(rows.c.begin_snapshot <= w.base.id)).rowcount
+        return retired
+
+
+def _inlined_tables(connection: Connection, table: Table) -> list[tuple[str, tuple[Any, ...]]]:
+    return [
+        (name, fields_of_version(connection, table, table.id or 0, version))
+        for name, version in inlined_data_tables(connection, table.id or 0).items()
+        if has_table(connection, name)
+    ]
+
+
+def _versions(connection: Connection, table: Table) -> list[tuple[int, int]]:
+    v = c.SCHEMA_VERSIONS.c
+    query = sa.select(v.begin_snapshot, v.schema_version).where(v.table_id == table.id).order_by(v.begin_snapshot)
+    return [(row.begin_snapshot, row.schema_version) for row in connection.execute(query)]
+
+
+def _version_at(versions: Sequence[tuple[int, int]], snapshot_id: int) -> int | None:
+    return next((version for begin, version in reversed(versions) if begin <= snapshot_id), None)
+
+
+def _partition_values(connection: Connection, table: Table) -> dict[int, tuple[str | None, ...]]:
+    p = c.FILE_PARTITION_VALUE.c
+    query = sa.select(p.data_file_id, p.partition_value).where(p.table_id == table.id).order_by(p.data_file_id, p.partition_key_index)
+    found: defaultdict[int, list[str | None]] = defaultdict(list)
+    for row in connection.execute(query):
+        found[row.data_file_id].append(row.partition_value)
+    return {file_id: tuple(values) for file_id, values in found.items()}

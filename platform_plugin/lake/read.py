@@ -1,0 +1,268 @@
+"""A scan's rows as Arrow, read with pyarrow alone: for small reads, checks and merges, never for a Spark-sized scan."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import sqlalchemy as sa
+
+from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
+from platform_plugin.errors import InvalidValue, SnapshotExpired, StorageError, UnknownObject
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.evolution import adapt
+from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID
+from platform_plugin.lake.inlined import read_inlined
+from platform_plugin.lake.tables import read_snapshot
+from platform_plugin.lake.types import FIELD_ID, arrow_schema, to_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from platform_plugin.algebra.types import Field
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.scan import DeleteList, FileScan, Scan
+    from platform_plugin.lake.tables import Snapshot, Table
+
+_THREADS = min(8, os.cpu_count() or 1)
+
+
+def read_rows(lake: Lake, scan: Scan, *, columns: Sequence[str] | None = None, where: Sequence[Predicate] = ()) -> pa.Table:
+    """All rows of a scan that pass the filter, in the order of row ids."""
+    wanted = _fields(scan.table, columns)
+    tables = list(iter_rows(lake, scan, columns=columns, where=where))
+    return pa.concat_tables(tables) if tables else arrow_schema(wanted).empty_table()
+
+
+def iter_rows(lake: Lake, scan: Scan, *, columns: Sequence[str] | None = None, where: Sequence[Predicate] = ()) -> Iterator[pa.Table]:
+    """The same, file by file; a few files are read ahead."""
+    wanted = _fields(scan.table, columns)
+    tested = _fields(scan.table, [predicate.column for predicate in where])
+    fields = tuple(dict.fromkeys((*wanted, *tested)))
+
+    def load(file: FileScan) -> pa.Table:
+        rows, _ = read_file(lake, scan.table, file, scan.snapshot, fields=fields)
+        return _chosen(rows, where).select([field.name for field in wanted])
+
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        ahead: list[Any] = []
+        for file in scan.files:
+            ahead.append(pool.submit(load, file))
+            if len(ahead) > _THREADS:
+                yield ahead.pop(0).result()
+        for future in ahead:
+            yield future.result()
+    if scan.inlined:
+        with lake.reading() as connection:
+            for inlined in scan.inlined:
+                rows, _, _ = read_inlined(connection, inlined, scan.table, scan.snapshot)
+                yield _chosen(rows, where).select([field.name for field in wanted])
+
+
+def _fields(table: Table, columns: Sequence[str] | None) -> tuple[Field, ...]:
+    if columns is None:
+        return table.fields
+    found = []
+    for name in columns:
+        field = table.field(name)
+        if field is None:
+            raise UnknownObject(
+                f'column "{name}" does not exist in table "{table.name}"',
+                hint=f"its columns are {', '.join(field.name for field in table.fields)}",
+            )
+        found.append(field)
+    return tuple(found)
+
+
+def read_file(
+    lake: Lake, table: Table, file: FileScan, snapshot: Snapshot, *, fields: Sequence[Field] | None = None
+) -> tuple[pa.Table, pa.Array]:
+    """The rows of one file that are part of the snapshot, and their positions in the file."""
+    raw, kept = read_raw(lake, table, file, snapshot, fields=table.fields if fields is None else fields)
+    return adapt(raw, table.fields if fields is None else fields), kept
+
+
+def read_raw(
+    lake: Lake, table: Table, file: FileScan, snapshot: Snapshot, *, fields: Sequence[Field], hidden: Sequence[int] = ()
+) -> tuple[pa.Table, pa.Array]:
+    """The same as the file has it: its own column names and types, with ids; `hidden` names reserved columns to keep."""
+    mapping = _read_mapping(lake, file.mapping_id) if file.mapping_id is not None else None
+    wanted = {leaf for field in fields for leaf in (field.id,)} | set(hidden) | ({SNAPSHOT_ID} if file.until is not None else set())
+    with _opened(lake, file.path, file.size_bytes, snapshot) as parquet:
+        schema = parquet.schema_arrow if mapping is None else _mapped(parquet.schema_arrow, mapping)
+        if parquet.metadata.num_rows != file.record_count:
+            raise _foreign(file.path, f"it has {parquet.metadata.num_rows} rows, the catalogue says {file.record_count}")
+        places = [index for index, column in enumerate(schema) if _id(column) in wanted]
+        if mapping is None and all(_id(column) is None for column in schema):
+            raise _foreign(file.path, "its columns have no field ids")
+        names = [parquet.schema_arrow.field(index).name for index in places]
+        rows = parquet.read(columns=names) if names else pa.table({"": pa.nulls(file.record_count)}).select([])
+        if names:
+            rows = pa.Table.from_arrays(rows.select(names).columns, schema=pa.schema([schema.field(index) for index in places]))
+    keep = _kept(lake, file, snapshot, rows)
+    if keep is None:
+        return rows, pa.array(np.arange(file.record_count))
+    return (rows.take(keep) if names else pa.table({"": pa.nulls(len(keep))}).select([])), keep
+
+
+def _kept(lake: Lake, file: FileScan, snapshot: Snapshot, rows: pa.Table) -> pa.Array | None:
+    """The positions that are part of the snapshot; None for all of them."""
+    if file.is_whole:
+        return None
+    mask = np.ones(file.record_count, dtype=bool)
+    if file.deletes is not None:
+        mask[read_positions(lake, file.deletes, snapshot, limit=file.record_count)] = False
+    if file.positions:
+        mask[np.asarray(file.positions)] = False
+    if file.until is not None:
+        added = column_at(rows, SNAPSHOT_ID)
+        if added is None:
+            raise _foreign(file.path, "it holds several snapshots but does not say which rows are whose")
+        mask &= added.to_numpy() <= file.until
+    return pa.array(np.flatnonzero(mask))
+
+
+def read_positions(lake: Lake, deletes: DeleteList, snapshot: Snapshot, *, limit: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The positions that a delete file deletes at the snapshot."""
+    positions, at = read_delete_file(lake, deletes, snapshot, limit=limit)
+    if deletes.until is None:
+        return positions
+    if at is None:
+        raise _foreign(deletes.path, "it holds several snapshots but does not say which deletes are whose")
+    return positions[at <= deletes.until]
+
+
+def read_delete_file(
+    lake: Lake, deletes: DeleteList, snapshot: Snapshot, *, limit: int
+) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]] | None]:
+    """All positions of a delete file, and the snapshots that deleted them where the file says so."""
+    with _opened(lake, deletes.path, None, snapshot) as parquet:
+        rows = parquet.read()
+    positions = rows.column("pos").to_numpy().astype(np.int64) if "pos" in rows.column_names else None
+    if positions is None or (len(positions) and (positions.min() < 0 or positions.max() >= limit)):
+        raise _foreign(deletes.path, "its positions do not fit the data file")
+    at = column_at(rows, SNAPSHOT_ID)
+    return positions, None if at is None else at.to_numpy().astype(np.int64)
+
+
+def column_at(rows: pa.Table, field_id: int) -> pa.ChunkedArray | None:
+    """The column with a field id, if there is one."""
+    index = next((i for i, column in enumerate(rows.schema) if _id(column) == field_id), None)
+    return None if index is None else rows.column(index)
+
+
+def _id(field: pa.Field) -> int | None:
+    text = (field.metadata or {}).get(FIELD_ID)
+    return int(text) if text is not None else None
+
+
+class _opened:  # noqa: N801  used as a statement's verb
+    """A Parquet file that is open, whole, and the one that the catalogue means."""
+
+    def __init__(self, lake: Lake, path: str, size_bytes: int | None, snapshot: Snapshot) -> None:
+        self.lake, self.path, self.size_bytes, self.snapshot = lake, path, size_bytes, snapshot
+        self.stack: Any = None
+
+    def __enter__(self) -> pq.ParquetFile:
+        try:
+            self.stack = self.lake.storage.open(self.path)
+            file: BinaryIO = self.stack.__enter__()
+        except StorageError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                with self.lake.reading() as connection:
+                    if read_snapshot(connection, id=self.snapshot.id) is None:
+                        raise SnapshotExpired(
+                            f"snapshot {self.snapshot.id} expired while it was read",
+                            hint="read the newest one, or take a lease before a long read",
+                        ) from error
+            raise
+        try:
+            if self.size_bytes is not None and (size := file.seek(0, os.SEEK_END)) != self.size_bytes:
+                raise _foreign(self.path, f"it has {size} bytes, the catalogue says {self.size_bytes}")
+            file.seek(0)
+            return pq.ParquetFile(file)
+        except pa.ArrowInvalid as error:
+            self.stack.__exit__(None, None, None)
+            raise StorageError(
+                f'file "{self.path}" is not a whole Parquet file', detail=str(error).splitlines()[0], hint="restore it from a copy"
+            ) from error
+        except BaseException:
+            self.stack.__exit__(None, None, None)
+            raise
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self.stack.__exit__(None, None, None)
+        if isinstance(error, pa.ArrowInvalid | OSError) and not isinstance(error, StorageError):
+            raise StorageError(
+                f'file "{self.path}" is damaged', detail=str(error).splitlines()[0], hint="restore it from a copy"
+            ) from error
+
+
+def _foreign(path: str, detail: str) -> StorageError:
+    return StorageError(f'file "{path}" is not the one that was committed', detail=detail, hint="restore it from a copy")
+
+
+def _read_mapping(lake: Lake, mapping_id: int) -> dict[tuple[int | None, str], tuple[int, int]]:
+    """For files of other programs: (parent, column name) to (mapping column, field id)."""
+    m = c.NAME_MAPPING.c
+    with lake.reading() as connection:
+        rows = connection.execute(
+            sa.select(m.column_id, m.source_name, m.target_field_id, m.parent_column).where(m.mapping_id == mapping_id)
+        )
+        return {(row.parent_column, row.source_name): (row.column_id, row.target_field_id) for row in rows}
+
+
+def _mapped(schema: pa.Schema, mapping: dict[tuple[int | None, str], tuple[int, int]]) -> pa.Schema:
+    def named(field: pa.Field, parent: int | None) -> pa.Field:
+        column, field_id = mapping.get((parent, field.name), (None, None))
+        kind = field.type
+        if pa.types.is_struct(kind):
+            kind = pa.struct([named(part, column) for part in kind])
+        elif pa.types.is_list(kind):
+            kind = pa.list_(named(kind.value_field, column))
+        metadata = None if field_id is None else {FIELD_ID: str(field_id).encode()}
+        return pa.field(field.name, kind, field.nullable, metadata)
+
+    return pa.schema([named(field, None) for field in schema])
+
+
+def _chosen(rows: pa.Table, where: Sequence[Predicate]) -> pa.Table:
+    for predicate in where:
+        name = next(name for name in rows.column_names if name.lower() == predicate.column.lower())
+        rows = rows.filter(matches(rows.column(name), predicate))
+    return rows
+
+
+_COMPARE = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+def matches(column: pa.ChunkedArray, predicate: Predicate) -> pa.ChunkedArray:
+    """Which values of a column pass a predicate; NULL passes only IS NULL."""
+    try:
+        match predicate:
+            case IsNull():
+                return column.is_null()
+            case IsNotNull():
+                return column.is_valid()
+            case Comparison(op=op, value=value):
+                return _COMPARE[op](column, pa.scalar(value))
+            case OneOf(values=values):
+                return pc.is_in(column, pa.array([value for value in values if value is not None], column.type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise InvalidValue(f'column "{predicate.column}" can\'t be compared with that value', detail=str(error).splitlines()[0]) from error
+
+
+ROW_ID_FIELD = pa.field("_ducklake_internal_row_id", pa.int64(), metadata={FIELD_ID: str(ROW_ID).encode()})
+SNAPSHOT_ID_FIELD = pa.field("_ducklake_internal_snapshot_id", pa.int64(), metadata={FIELD_ID: str(SNAPSHOT_ID).encode()})

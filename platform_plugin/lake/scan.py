@@ -1,0 +1,203 @@
+"""Which files, deletes and inlined rows hold a table's rows at a snapshot, and which of them can't match a filter."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from platform_plugin.errors import SnapshotExpired, StorageError
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.data_operations import has_table, inlined_data_tables
+from platform_plugin.lake.pruning import plan_exclusions
+from platform_plugin.lake.tables import Snapshot, Table, read_fields, read_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.algebra.predicates import Predicate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteList:
+    """A delete file; `until` is set when it also holds positions deleted after the snapshot, which stay visible in it."""
+
+    path: str
+    delete_count: int
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileScan:
+    """A data file of a scan; `until` is set when it also holds rows added after the snapshot, which are not part of it."""
+
+    id: int
+    path: str
+    record_count: int
+    size_bytes: int
+    footer_bytes: int
+    row_id_start: int | None
+    begin_snapshot: int
+    until: int | None = None
+    partial_max: int | None = None
+    mapping_id: int | None = None
+    deletes: DeleteList | None = None
+    positions: tuple[int, ...] = ()
+    partition_id: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every row of the file is part of the scan."""
+        return self.until is None and self.deletes is None and not self.positions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InlinedTable:
+    """Rows that another client keeps in the catalogue, with the columns they were written with."""
+
+    name: str
+    fields: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """All that a reader of one table at one snapshot needs to know."""
+
+    table: Table
+    snapshot: Snapshot
+    files: tuple[FileScan, ...]
+    inlined: tuple[InlinedTable, ...] = ()
+
+    @property
+    def record_count(self) -> int:
+        """Rows in the files, deleted ones included: an upper bound."""
+        return sum(file.record_count for file in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the files."""
+        return sum(file.size_bytes for file in self.files)
+
+
+def plan_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where: Sequence[Predicate] = ()) -> Scan:
+    """The scan of a table at a snapshot, files that hold no row of the filter left out."""
+    if read_snapshot(connection, id=snapshot.id) is None:
+        raise SnapshotExpired(f"snapshot {snapshot.id} is no longer kept", hint="read the newest one, or take a lease before a long read")
+    table_id = _id(table)
+    f = c.DATA_FILE.c
+    query = (
+        sa.select(
+            f.data_file_id,
+            f.path,
+            f.path_is_relative,
+            f.file_format,
+            f.record_count,
+            f.file_size_bytes,
+            f.footer_size,
+            f.row_id_start,
+            f.begin_snapshot,
+            f.partial_max,
+            f.mapping_id,
+            f.encryption_key,
+            f.partition_id,
+        )
+        .where(f.table_id == table_id, c.live(c.DATA_FILE, snapshot.id))
+        .order_by(f.data_file_id)
+    )
+    for exclusion in plan_exclusions(table, where, sqlite=connection.dialect.name == "sqlite"):
+        query = query.where(f.data_file_id.not_in(exclusion))
+    rows = connection.execute(query).all()
+    delete_lists = _read_delete_lists(connection, table, table_id, snapshot.id)
+    positions = _read_inlined_deletes(connection, table_id, snapshot.id)
+    files = tuple(
+        FileScan(
+            id=row.data_file_id,
+            path=resolved(table.path, row.path, relative=row.path_is_relative),
+            record_count=row.record_count,
+            size_bytes=row.file_size_bytes,
+            footer_bytes=row.footer_size,
+            row_id_start=row.row_id_start,
+            begin_snapshot=row.begin_snapshot,
+            until=snapshot.id if row.partial_max is not None and row.partial_max > snapshot.id else None,
+            partial_max=row.partial_max,
+            mapping_id=row.mapping_id,
+            deletes=delete_lists.get(row.data_file_id),
+            positions=tuple(positions.get(row.data_file_id, ())),
+            partition_id=row.partition_id,
+        )
+        for row in _readable(rows, table)
+    )
+    return Scan(table=table, snapshot=snapshot, files=files, inlined=_read_inlined_tables(connection, table, table_id, snapshot.id))
+
+
+def _id(table: Table) -> int:
+    if table.id is None:
+        message = f"table {table.name} is not committed yet"
+        raise ValueError(message)
+    return table.id
+
+
+def _readable(rows: Sequence[sa.Row[Any]], table: Table) -> Iterable[sa.Row[Any]]:
+    for row in rows:
+        if row.encryption_key is not None or row.file_format != "parquet":
+            what = "is encrypted" if row.encryption_key is not None else f"has the format {row.file_format}"
+            raise StorageError(f'file "{row.path}" of table "{table.name}" {what}', hint="only plain Parquet files can be read")
+        yield row
+
+
+def resolved(folder: str, path: str, *, relative: bool) -> str:
+    """A file's path below the data folder; whether it really stays below is checked when it is opened."""
+    return posixpath.normpath(folder + path) if relative else path
+
+
+def _read_delete_lists(connection: Connection, table: Table, table_id: int, snapshot_id: int) -> dict[int, DeleteList]:
+    d = c.DELETE_FILE.c
+    query = sa.select(d.data_file_id, d.path, d.path_is_relative, d.format, d.delete_count, d.partial_max, d.encryption_key).where(
+        d.table_id == table_id, c.live(c.DELETE_FILE, snapshot_id)
+    )
+    found = {}
+    for row in connection.execute(query):
+        if row.format != "parquet" or row.encryption_key is not None:
+            raise StorageError(
+                f'delete file "{row.path}" of table "{table.name}" has the format {row.format}', hint="upgrade platform-plugin"
+            )
+        until = snapshot_id if row.partial_max is not None and row.partial_max > snapshot_id else None
+        found[row.data_file_id] = DeleteList(
+            path=resolved(table.path, row.path, relative=row.path_is_relative), delete_count=row.delete_count, until=until
+        )
+    return found
+
+
+def _read_inlined_deletes(connection: Connection, table_id: int, snapshot_id: int) -> dict[int, list[int]]:
+    if not has_table(connection, f"ducklake_inlined_delete_{table_id}"):
+        return {}
+    d = c.inlined_deletes(table_id).c
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for row in connection.execute(sa.select(d.file_id, d.row_id).where(d.begin_snapshot <= snapshot_id).order_by(d.file_id, d.row_id)):
+        found[row.file_id].append(row.row_id)
+    return found
+
+
+def _read_inlined_tables(connection: Connection, table: Table, table_id: int, snapshot_id: int) -> tuple[InlinedTable, ...]:
+    found = []
+    for name, schema_version in inlined_data_tables(connection, table_id).items():
+        rows = sa.table(name, sa.column("begin_snapshot"), sa.column("end_snapshot"))
+        if connection.execute(sa.select(sa.literal(1)).select_from(rows).where(c.live(rows, snapshot_id)).limit(1)).first() is not None:
+            found.append(InlinedTable(name=name, fields=fields_of_version(connection, table, table_id, schema_version)))
+    return tuple(found)
+
+
+def fields_of_version(connection: Connection, table: Table, table_id: int, schema_version: int) -> tuple[Any, ...]:
+    """The columns that the table had in a schema version."""
+    v, s = c.SCHEMA_VERSIONS.c, c.SNAPSHOT.c
+    begin = connection.execute(sa.select(v.begin_snapshot).where(v.table_id == table_id, v.schema_version == schema_version)).scalar()
+    if begin is None:
+        begin = connection.execute(sa.select(sa.func.min(s.snapshot_id)).where(s.schema_version == schema_version)).scalar()
+    if begin is None:
+        return table.fields
+    return read_fields(connection, begin, [table_id]).get(table_id) or table.fields

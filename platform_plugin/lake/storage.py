@@ -1,0 +1,157 @@
+"""The data folder: every driver-side file operation, on any fsspec file system, confined to one root."""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from urllib.parse import urlsplit
+
+from platform_plugin.errors import PathOutsideLake, PlatformError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from fsspec import AbstractFileSystem
+
+# Hadoop's name for a file system where it differs from fsspec's.
+_HADOOP_SCHEMES = {"": "file", "s3": "s3a", "local": "file"}
+
+
+class Storage:
+    """A folder of a file system. Paths given and returned are relative to it; none can lead out of it.
+
+    >>> Storage("/srv/lake/data/").absolute("main/users/a.parquet")
+    '/srv/lake/data/main/users/a.parquet'
+    >>> Storage("/srv/lake/data/").absolute("../secret")
+    Traceback (most recent call last):
+    platform_plugin.errors.PathOutsideLake: path "../secret" leads out of the lake's data folder
+      hint: only files below the data folder can be part of a lake
+    """
+
+    def __init__(self, root: str) -> None:
+        split = urlsplit(root)
+        self.root = root.rstrip("/") + "/"
+        self.scheme = "" if split.scheme in ("", "file") else split.scheme
+        self._base = split.path.rstrip("/") + "/" if not self.scheme else self.root
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the folder is on this machine's own file systems."""
+        return not self.scheme
+
+    @cached_property
+    def files(self) -> AbstractFileSystem:
+        """The fsspec file system, opened on first use; credentials come from the environment, as that library reads them."""
+        import fsspec
+
+        try:
+            system, _ = fsspec.url_to_fs(self.root)
+        except (ImportError, ValueError) as error:
+            raise StorageError(
+                f'no file system for "{self.scheme}" is installed', detail=str(error), hint=f"install fsspec[{self.scheme}]"
+            ) from error
+        return system
+
+    def absolute(self, path: str) -> str:
+        """The full path of a relative one; an absolute one is accepted when it lies inside."""
+        inner = path
+        if "://" in path or path.startswith("/"):
+            full = urlsplit(path).path if urlsplit(path).scheme in ("", "file") and not self.scheme else path
+            if not full.startswith(self._base):
+                raise _outside(path)
+            inner = full[len(self._base) :]
+        if "\0" in inner or posixpath.normpath(inner).split("/", 1)[0] == ".." or ".." in inner.split("/"):
+            raise _outside(path)
+        full = self._base + inner
+        if self.is_local and not self._really_inside(full):
+            raise _outside(path)
+        return full
+
+    def relative(self, path: str) -> str:
+        """The path below the root of a file that lies there."""
+        return self.absolute(path)[len(self._base) :]
+
+    def _really_inside(self, full: str) -> bool:
+        """A symbolic link may lead elsewhere; the data folder itself may be one."""
+        base = os.path.realpath(self._base)
+        real = os.path.realpath(full)
+        return real == base or real.startswith(base + "/")
+
+    def uri(self, path: str) -> str:
+        """The name under which Spark finds the file."""
+        full = self.absolute(path)
+        scheme = _HADOOP_SCHEMES.get(self.scheme, self.scheme)
+        rest = full if not self.scheme else full.split("://", 1)[1]
+        return f"{scheme}://{rest}"
+
+    @contextmanager
+    def open(self, path: str, mode: str = "rb") -> Iterator[BinaryIO]:
+        """Open one file; a missing or unreadable one is a `StorageError` that names it."""
+        full = self.absolute(path)
+        with explained(path):
+            if self.is_local and "w" in mode:
+                os.makedirs(posixpath.dirname(full), exist_ok=True)
+            with cast("BinaryIO", self.files.open(full, mode)) as file:
+                yield file
+
+    def size(self, path: str) -> int:
+        """The size of a file in bytes."""
+        with explained(path):
+            return int(self.files.size(self.absolute(path)))
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder."""
+        return bool(self.files.exists(self.absolute(path)))
+
+    def delete(self, paths: Iterable[str]) -> int:
+        """Delete files, those already gone included; returns how many were there."""
+        found = 0
+        for path in paths:
+            try:
+                with explained(path):
+                    self.files.rm_file(self.absolute(path))
+                found += 1
+            except StorageError as error:
+                if not isinstance(error.__cause__, FileNotFoundError):
+                    raise
+        return found
+
+    def listing(self, below: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every file below a folder with what the file system says of it; nothing if the folder is not there."""
+        full = self.absolute(below) if below else self._base.rstrip("/")
+        with explained(below or self.root):
+            for name, info in self.files.find(full, detail=True).items():
+                path = name if name.startswith("/") or not self.scheme else f"{self.scheme}://{name}"
+                yield (path if path.startswith(self._base) else "/" + path)[len(self._base) :], info
+
+
+def _outside(path: str) -> PathOutsideLake:
+    return PathOutsideLake(
+        f'path "{path}" leads out of the lake\'s data folder', hint="only files below the data folder can be part of a lake"
+    )
+
+
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Failures of the file system, said in terms of the file."""
+    try:
+        yield
+    except PlatformError:
+        raise
+    except FileNotFoundError as error:
+        raise StorageError(
+            f'file "{path}" is missing', hint="it was removed by hand or by another program; restore it from a copy"
+        ) from error
+    except PermissionError as error:
+        raise StorageError(
+            f'file "{path}" can\'t be opened', detail="permission denied", hint="check the permissions of the data folder"
+        ) from error
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = "make room and try again; nothing was changed" if full else "check the disk or the object store"
+        problem = "can't be written: the disk is full" if full else "can't be read or written"
+        raise StorageError(f'file "{path}" {problem}', detail=str(error), hint=hint) from error

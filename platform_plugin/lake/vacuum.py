@@ -1,0 +1,99 @@
+"""Vacuum: delete the files that nobody can need any more, and only those."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.data_operations import chunks
+from platform_plugin.lake.expire import table_folders
+from platform_plugin.lake.founding import MARKER, owner
+from platform_plugin.lake.leases import read_held
+from platform_plugin.lake.scan import resolved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.lake import Lake
+
+GRACE = timedelta(days=1)
+_LEFT_OVER_SUFFIXES = (".parquet", ".crc", "_SUCCESS", ".tmp", ".inprogress")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vacuumed:
+    """What a vacuum deleted, or would delete."""
+
+    scheduled: int
+    orphans: int
+    kept: int
+    bytes: int
+
+
+def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> Vacuumed:
+    """Delete scheduled files and orphans older than `grace`, except those that a lease or the catalogue still needs.
+
+    `grace` protects readers without a lease and writers that have not committed yet: it must be longer than they take.
+    """
+    lake.prepare_tables([c.PLATFORM_LEASE])
+    before = datetime.now(UTC) - grace
+    ours = owner(lake.storage) == lake.uuid
+    candidates = dict(_left_overs(lake, before)) if ours else {}
+    # Under the writers' lock: a commit is either seen here with its files, or comes later and finds that they are gone.
+    with lake.writing() as connection:
+        held = read_held(connection)
+        needed = _needed(connection)
+        s = c.SCHEDULED_FOR_DELETION.c
+        rows = connection.execute(sa.select(s.data_file_id, s.path, s.schedule_start)).all()
+        going = [row for row in rows if row.schedule_start <= before and (held.since is None or row.schedule_start < held.since)]
+        scheduled_paths = {row.path for row in rows}
+        orphans = {path: size for path, size in candidates.items() if path not in needed and path not in scheduled_paths}
+        # A file may be part of two tables; it goes when the last of them lets it go.
+        deletable = [row.path for row in going if row.path not in needed]
+        sizes = sum(orphans.values()) + sum(lake.storage.size(path) for path in deletable if lake.storage.exists(path))
+        if not dry_run:
+            lake.storage.delete([*deletable, *orphans])
+            for part in chunks(going):
+                for row in part:
+                    connection.execute(sa.delete(c.SCHEDULED_FOR_DELETION).where(s.data_file_id == row.data_file_id, s.path == row.path))
+    return Vacuumed(scheduled=len(going), orphans=len(orphans), kept=len(rows) - len(going), bytes=sizes)
+
+
+def _needed(connection: Connection) -> set[str]:
+    """The paths of all files that some kept snapshot has."""
+    needed = set()
+    for table in (c.DATA_FILE, c.DELETE_FILE):
+        rows = connection.execute(sa.select(table.c.table_id, table.c.path, table.c.path_is_relative)).all()
+        folders = table_folders(connection, {row.table_id for row in rows})
+        needed.update(resolved(folders.get(row.table_id, ""), row.path, relative=row.path_is_relative) for row in rows)
+    return needed
+
+
+def _left_overs(lake: Lake, before: datetime) -> Iterator[tuple[str, int]]:
+    """Files of kinds that writers leave behind, older than a moment; anything else in the folder is not ours to delete."""
+    for path, info in lake.storage.listing():
+        name = posixpath.basename(path)
+        if path != MARKER and (name.endswith(_LEFT_OVER_SUFFIXES) or "/_temporary/" in path):
+            changed = _changed_at(info)
+            if changed is not None and changed <= before:
+                yield path, int(info.get("size") or 0)
+
+
+def _changed_at(info: dict[str, Any]) -> datetime | None:
+    """When a file was last written; file systems name it differently, and a file without a time is left alone."""
+    for key in ("mtime", "LastModified", "last_modified", "updated"):
+        value = info.get(key)
+        if isinstance(value, int | float):
+            return datetime.fromtimestamp(value, UTC)
+        if isinstance(value, str):
+            return datetime.fromisoformat(value).astimezone(UTC)
+        if isinstance(value, datetime):
+            return value if value.tzinfo else value.replace(tzinfo=UTC)
+    return None
