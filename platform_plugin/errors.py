@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class PlatformError(Exception):
-    """A failure that names its object, says what was found, and says what to do next.
+    r"""A failure that names its object, says what was found, and says what to do next.
 
     >>> error = PlatformError("stream \\"posts\\" does not exist", hint="run SHOW STREAMS")
     >>> print(error)

@@ -327,7 +327,10 @@ PLATFORM_LEASE = sa.Table(
 )
 
 
-def live(table: sa.Table, snapshot_id: int | sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
+AnyRow = sa.Row[Any, *tuple[Any, ...]]
+
+
+def live(table: sa.Table | sa.TableClause, snapshot_id: int | sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
     """The rows of a versioned catalogue table that are visible at a snapshot."""
     return sa.and_(table.c.begin_snapshot <= snapshot_id, sa.or_(table.c.end_snapshot.is_(None), table.c.end_snapshot > snapshot_id))
 

@@ -78,7 +78,7 @@ class Changes:
 
     def _of_file(self, lake: Lake, changed: ChangedFile) -> list[pa.Table]:
         file = changed.file
-        raw, _ = read_raw(lake, self.table, file, self.until, fields=self.table.fields, hidden=(ROW_ID, SNAPSHOT_ID))
+        raw, _ = read_raw(lake, file, self.until, fields=self.table.fields, hidden=(ROW_ID, SNAPSHOT_ID))
         added = column_at(raw, SNAPSHOT_ID)
         added_in = np.full(file.record_count, file.begin_snapshot) if added is None else added.to_numpy()
         ids = column_at(raw, ROW_ID)
@@ -105,7 +105,7 @@ class Changes:
         return snapshots
 
     def _of_inlined(self, connection: Connection, name: str, fields: tuple[Any, ...]) -> list[pa.Table]:
-        columns = [sa.column(field.name) for field in fields]
+        columns: list[sa.ColumnClause[Any]] = [sa.column(field.name) for field in fields]
         source = sa.table(name, sa.column("row_id"), sa.column("begin_snapshot"), sa.column("end_snapshot"), *columns)
         parts = []
         for kind, moment in ((INSERT, source.c.begin_snapshot), (DELETE, source.c.end_snapshot)):
@@ -215,7 +215,7 @@ def read_inlined_deletes(connection: Connection, table: Table, until: int) -> di
 def _read_changed_inlined(connection: Connection, table: Table, after: int, until: int) -> tuple[tuple[str, tuple[Any, ...]], ...]:
     found = []
     for name, schema_version in inlined_data_tables(connection, table.id or 0).items():
-        begin, end = sa.column("begin_snapshot"), sa.column("end_snapshot")
+        begin, end = sa.column("begin_snapshot", sa.BigInteger), sa.column("end_snapshot", sa.BigInteger)
         changed = sa.or_(sa.and_(begin > after, begin <= until), sa.and_(end > after, end <= until))
         if connection.execute(sa.select(sa.literal(1)).select_from(sa.table(name)).where(changed).limit(1)).first() is not None:
             found.append((name, fields_of_version(connection, table, table.id or 0, schema_version)))

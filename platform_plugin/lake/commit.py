@@ -8,8 +8,7 @@ import random
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Self
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -26,6 +25,7 @@ from platform_plugin.lake.writer import Writer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
+    from uuid import UUID
 
     from platform_plugin.algebra.types import DataType, Field
     from platform_plugin.lake.files import DataFile, DeleteFile
@@ -56,7 +56,7 @@ class Commit:
         self._operations: list[data.Operation] = []
         self._appended: dict[UUID, tuple[Table, list[DataFile]]] = {}
 
-    def __enter__(self) -> Commit:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -253,7 +253,7 @@ class Commit:
                         detail=str(error.orig).splitlines()[0],
                         hint="another client commits without pause; try again later",
                     ) from error
-                time.sleep(_PAUSE_SECONDS * 2 ** min(attempt, 6) * random.random())  # noqa: S311  jitter, not a secret
+                time.sleep(_PAUSE_SECONDS * 2 ** min(attempt, 6) * random.random())
         raise AssertionError  # unreachable: the last attempt returns or raises
 
     def _attempt(self, operations: Sequence[data.Operation]) -> Snapshot:
@@ -336,7 +336,7 @@ def _user() -> str:
 
 
 def _check_name(kind: str, name: str) -> None:
-    if not name or "\0" in name or len(name.encode()) > 255:  # noqa: PLR2004  what file systems and PostgreSQL tools can bear
+    if not name or "\0" in name or len(name.encode()) > 255:
         raise InvalidValue(f'"{name[:40]}" can\'t be the name of a {kind}', hint="names have 1 to 255 bytes, none of them zero")
 
 

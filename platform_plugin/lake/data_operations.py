@@ -194,13 +194,13 @@ def _row_condition(table: sa.Table, row: Mapping[str, Any]) -> sa.ColumnElement[
     return sa.and_(*(column == row[column.name] for column in table.primary_key))
 
 
-def _current_row(w: Writer, table: sa.Table, condition: sa.ColumnElement[bool]) -> sa.Row[Any] | None:
+def _current_row(w: Writer, table: sa.Table, condition: sa.ColumnElement[bool]) -> c.AnyRow | None:
     w.flush()
     return w.connection.execute(sa.select(table).where(condition)).first()
 
 
 def check_expected(
-    w: Writer, table: sa.Table, row: Mapping[str, Any], current: sa.Row[Any] | None, expected: Mapping[str, Any] | None
+    w: Writer, table: sa.Table, row: Mapping[str, Any], current: c.AnyRow | None, expected: Mapping[str, Any] | None
 ) -> None:
     """Refuse to go on if a `platform_*` row is not what the commit was computed from."""
     key = ", ".join(f"{column.name} = {row[column.name]}" for column in table.primary_key)
@@ -219,7 +219,7 @@ def chunks(items: Sequence[_Item]) -> Iterable[Sequence[_Item]]:
     return (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
 
 
-def live_files(w: Writer, table_id: int, table: Table, ids: Sequence[int]) -> list[sa.Row[Any]]:
+def live_files(w: Writer, table_id: int, table: Table, ids: Sequence[int]) -> list[c.AnyRow]:
     """The catalogue rows of files that must still be there; a conflict if one is not."""
     f = c.DATA_FILE.c
     rows = w.connection.execute(
@@ -277,8 +277,8 @@ def write_totals(w: Writer, table_id: int, totals: tuple[int, int, int], *, know
         w.insert(c.TABLE_STATS, table_id=table_id, **values)
 
 
-def _table_columns(w: Writer, ids: Sequence[int]) -> dict[int, dict[int, sa.Row[Any]]]:
-    found: dict[int, dict[int, sa.Row[Any]]] = {}
+def _table_columns(w: Writer, ids: Sequence[int]) -> dict[int, dict[int, c.AnyRow]]:
+    found: dict[int, dict[int, c.AnyRow]] = {}
     for part in chunks(ids):
         for row in w.connection.execute(sa.select(c.TABLE_COLUMN_STATS).where(c.TABLE_COLUMN_STATS.c.table_id.in_(part))):
             found.setdefault(row.table_id, {})[row.column_id] = row
@@ -298,7 +298,9 @@ def insert_file(
     """Queue the rows of one data file; only a merge names another first snapshot or partitioning than the current one."""
     if begin_snapshot is None and len(file.partition_values) != len(table.partition_keys):
         raise InvalidValue(
-            f'file "{file.path}" names {len(file.partition_values)} partition values, table "{table.name}" has {len(table.partition_keys)} keys'
+            f'file "{file.path}" does not fit the partitioning of table "{table.name}"',
+            detail=f"it names {len(file.partition_values)} values, the table has {len(table.partition_keys)} keys",
+            hint="write one file per partition, and name its values in the order of the keys",
         )
     file_id = w.new_file_id()
     w.insert(
@@ -334,7 +336,7 @@ def insert_file(
     return file_id
 
 
-def _write_table_statistics(w: Writer, table_id: int, table: Table, files: Sequence[DataFile], known: Mapping[int, sa.Row[Any]]) -> None:
+def _write_table_statistics(w: Writer, table_id: int, table: Table, files: Sequence[DataFile], known: Mapping[int, c.AnyRow]) -> None:
     """Widen the table's bounds by those of new files; a column that a file lacks reads as its default or NULL there."""
     types = {leaf.id: leaf.type for column in table.fields for leaf in column.leaves()}
     parts: dict[int, list[ColumnStatistics]] = {}
@@ -348,7 +350,7 @@ def _write_table_statistics(w: Writer, table_id: int, table: Table, files: Seque
             _write_column_statistics(w, table_id, kind, merge(found, kind), known.get(column_id))
 
 
-def _write_column_statistics(w: Writer, table_id: int, kind: DataType, new: ColumnStatistics, old: sa.Row[Any] | None) -> None:
+def _write_column_statistics(w: Writer, table_id: int, kind: DataType, new: ColumnStatistics, old: c.AnyRow | None) -> None:
     has_null = None if new.null_count is None else new.null_count > 0
     if old is None:
         w.insert(

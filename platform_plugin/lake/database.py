@@ -59,14 +59,11 @@ def writing(engine: Engine, *, shared: bool = False) -> Iterator[Connection]:
     On PostgreSQL the queue is an advisory lock on the catalogue's schema. Other DuckLake clients do not take it: against
     them the primary key of the snapshot table decides, here as everywhere.
     """
-    with _explained(engine), engine.connect() as connection:
-        with connection.execution_options(platform_writing=True).begin():
-            if engine.dialect.name == "postgresql":
-                suffix = "_shared" if shared else ""
-                connection.execute(
-                    sa.text(f"SELECT pg_advisory_xact_lock{suffix}(hashtextextended('platform lake ' || current_schema(), 0))")
-                )
-            yield connection
+    with _explained(engine), engine.connect() as connection, connection.execution_options(platform_writing=True).begin():
+        if engine.dialect.name == "postgresql":
+            suffix = "_shared" if shared else ""
+            connection.execute(sa.text(f"SELECT pg_advisory_xact_lock{suffix}(hashtextextended('platform lake ' || current_schema(), 0))"))
+        yield connection
 
 
 @contextmanager

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def parse_nested(text: str, field: Field, scalar: Callable[[str, Field], Any]) -> Any:
-    """The value of a list, struct or map column; `scalar` reads the innermost texts.
+    r"""The value of a list, struct or map column; `scalar` reads the innermost texts.
 
     >>> from platform_plugin.algebra.types import Field, Primitive, list_of
     >>> parse_nested("['a, b', NULL, 'it\\\\'s', c]", Field(name="x", type=list_of(Primitive("varchar"))), lambda text, _: text)
@@ -23,7 +23,7 @@ def parse_nested(text: str, field: Field, scalar: Callable[[str, Field], Any]) -
     value = reader.value(field)
     reader.skip_blanks()
     if reader.position != len(text):
-        raise ValueError(f"text after the end of a value at {reader.position}")  # noqa: TRY003, EM102
+        raise ValueError(f"text after the end of a value at {reader.position}")
     return value
 
 
@@ -43,7 +43,7 @@ class _Reader:
 
     def take(self, char: str) -> None:
         if self.peek() != char:
-            raise ValueError(f"expected {char} at {self.position}")  # noqa: TRY003, EM102
+            raise ValueError(f"expected {char} at {self.position}")
         self.position += 1
 
     def word(self, stops: str) -> tuple[str, bool]:

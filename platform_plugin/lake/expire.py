@@ -68,7 +68,7 @@ def _schedule_unreachable(connection: Connection) -> int:
     f, d = c.DATA_FILE, c.DELETE_FILE
     data = connection.execute(sa.select(f.c.data_file_id, f.c.table_id, f.c.path, f.c.path_is_relative).where(unreachable(f))).all()
     gone = [row.data_file_id for row in data]
-    deletes = list(
+    deletes: list[c.AnyRow] = list(
         connection.execute(sa.select(d.c.delete_file_id, d.c.table_id, d.c.path, d.c.path_is_relative).where(unreachable(d))).all()
     )
     for ids in chunks(gone):
@@ -82,7 +82,7 @@ def _schedule_unreachable(connection: Connection) -> int:
     return len(data) + len(deletes)
 
 
-def schedule(connection: Connection, rows: Sequence[sa.Row[*tuple[object, ...]]]) -> None:
+def schedule(connection: Connection, rows: Sequence[c.AnyRow]) -> None:
     """Note files for deletion, each row with id, table id, path and whether it is relative, not before any lease that may need them."""
     if not rows:
         return
@@ -108,7 +108,7 @@ def schedule(connection: Connection, rows: Sequence[sa.Row[*tuple[object, ...]]]
 def table_folders(connection: Connection, table_ids: set[int]) -> dict[int, str]:
     """The folder of each table, those that were dropped included."""
     t, s = c.TABLE.c, c.SCHEMA.c
-    found = {}
+    found: dict[int, str] = {}
     for ids in chunks(sorted(table_ids)):
         query = sa.select(t.table_id, t.path, s.path).join(c.SCHEMA, s.schema_id == t.schema_id).where(t.table_id.in_(ids))
         found |= {row[0]: f"{row[2] or ''}{row[1] or ''}" for row in connection.execute(query)}

@@ -197,7 +197,7 @@ def describe(storage: Storage, table: Table, path: str, *, nans: Mapping[int, bo
         if field is None:
             continue
         groups = [
-            _group_statistics(footer.row_group(group).column(index), field, (nans or {}).get(field_id))
+            _group_statistics(footer.row_group(group).column(index), field, (nans or {}).get(field_id or 0))
             for group in range(footer.num_row_groups)
         ]
         if groups:

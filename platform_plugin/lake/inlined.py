@@ -33,7 +33,7 @@ def read_inlined(
 
     With `after`, only those that were added after that snapshot.
     """
-    columns = [sa.column(field.name) for field in inlined.fields]
+    columns: list[sa.ColumnClause[Any]] = [sa.column(field.name) for field in inlined.fields]
     source = sa.table(inlined.name, sa.column("row_id"), sa.column("begin_snapshot"), sa.column("end_snapshot"), *columns)
     query = sa.select(source.c.row_id, source.c.begin_snapshot, *columns).where(c.live(source, snapshot.id)).order_by(source.c.row_id)
     if after is not None:

@@ -6,9 +6,7 @@ import difflib
 import os
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Self
 
 import sqlalchemy as sa
 
@@ -36,7 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import timedelta
+    from pathlib import Path
     from types import TracebackType
+    from uuid import UUID
 
     import pyarrow as pa
     from sqlalchemy.engine import Connection
@@ -96,7 +96,7 @@ class Lake:
     def __repr__(self) -> str:
         return f'Lake("{self.location}")'
 
-    def __enter__(self) -> Lake:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

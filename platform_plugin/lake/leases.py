@@ -6,7 +6,7 @@ import os
 import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import sqlalchemy as sa
 
@@ -34,7 +34,7 @@ class Lease:
     snapshot: Snapshot
     expires_at: datetime
 
-    def __enter__(self) -> Lease:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -50,7 +50,7 @@ class Lease:
             self.expires_at = now + duration
             renewed = connection.execute(sa.update(lease).where(lease.c.lease_id == self.id).values(expires_at=self.expires_at)).rowcount
             if not renewed:
-                _insert(connection, self.id, self.snapshot, None, now, self.expires_at)
+                _insert(connection, self, None, now)
 
     def release(self) -> None:
         """Let the snapshot go; doing it twice is harmless."""
@@ -69,18 +69,18 @@ def acquire(lake: Lake, snapshot: Snapshot | None, *, holder: str | None, durati
         # Never before the newest commit, even if the clock went back: vacuum compares these times.
         now = max(datetime.now(UTC), newest.time)
         lease = Lease(lake=lake, id=str(new_uuid()), snapshot=found, expires_at=now + duration)
-        _insert(connection, lease.id, found, holder, now, lease.expires_at)
+        _insert(connection, lease, holder, now)
     return lease
 
 
-def _insert(connection: Connection, lease_id: str, snapshot: Snapshot, holder: str | None, now: datetime, expires_at: datetime) -> None:
+def _insert(connection: Connection, lease: Lease, holder: str | None, now: datetime) -> None:
     connection.execute(
         sa.insert(c.PLATFORM_LEASE).values(
-            lease_id=lease_id,
-            snapshot_id=snapshot.id,
+            lease_id=lease.id,
+            snapshot_id=lease.snapshot.id,
             holder=holder or f"{socket.gethostname()}:{os.getpid()}",
             acquired_at=now,
-            expires_at=expires_at,
+            expires_at=lease.expires_at,
         )
     )
 

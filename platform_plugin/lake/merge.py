@@ -101,14 +101,14 @@ def merge(lake: Lake, table: Table, *, target_bytes: int) -> Merged:
     base = lake.snapshot()
     with lake.reading() as connection:
         oldest = connection.execute(sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id))).scalar_one()
-        groups = plan_groups(connection, table, base, target_bytes=target_bytes, oldest=oldest)
+        groups = plan_groups(connection, table, base, target_bytes=target_bytes)
         inlined = _inlined_tables(connection, table)
     rewritten: list[Rewritten] = []
     try:
         for group in groups:
             rewritten += _rewrite(lake, table, group, base, oldest)
-        for name, fields in inlined:
-            rewritten += _rewrite_inlined(lake, table, name, fields, oldest, base)
+        for kept in inlined:
+            rewritten += _rewrite_inlined(lake, table, kept, base, oldest)
         if rewritten:
             with lake.commit(f"merge files of {table.name}", base=base) as commit:
                 commit.also(MergeFiles(table, tuple(rewritten), tuple(name for name, _ in inlined)))
@@ -125,7 +125,7 @@ def merge(lake: Lake, table: Table, *, target_bytes: int) -> Merged:
     )
 
 
-def plan_groups(connection: Connection, table: Table, base: Snapshot, *, target_bytes: int, oldest: int) -> list[Group]:
+def plan_groups(connection: Connection, table: Table, base: Snapshot, *, target_bytes: int) -> list[Group]:
     """Runs of small neighbouring files with equal columns and partitions, each run no larger than one target file."""
     files = plan_scan(connection, table, base).files
     versions = _versions(connection, table)
@@ -137,119 +137,114 @@ def plan_groups(connection: Connection, table: Table, base: Snapshot, *, target_
     groups = []
     for (version, partition_id, values), members in kinds.items():
         fields = fields_of_version(connection, table, table.id or 0, version) if version is not None else table.fields
-        for run in _runs(members, target_bytes, oldest):
-            groups.append(Group(fields=fields, files=tuple(run), partition_id=partition_id, partition_values=values))
+        groups += [
+            Group(fields=fields, files=tuple(run), partition_id=partition_id, partition_values=values)
+            for run in _runs(members, target_bytes)
+        ]
     return groups
 
 
-def _runs(files: Sequence[FileScan], target_bytes: int, oldest: int) -> Iterable[list[FileScan]]:
+def _runs(files: Sequence[FileScan], target_bytes: int) -> Iterable[list[FileScan]]:
     run: list[FileScan] = []
     size = 0
     for file in sorted(files, key=lambda file: (file.row_id_start or 0, file.id)):
         full = file.size_bytes >= target_bytes * _FULL_ENOUGH and file.is_whole
         if full or (run and size + file.size_bytes > target_bytes):
-            if _worth_it(run, oldest):
+            if _worth_it(run):
                 yield run
             run, size = [], 0
         if not full:
             run.append(file)
             size += file.size_bytes
-    if _worth_it(run, oldest):
+    if _worth_it(run):
         yield run
 
 
-def _worth_it(run: Sequence[FileScan], oldest: int) -> bool:
+def _worth_it(run: Sequence[FileScan]) -> bool:
     """Several files become one, or one sheds rows that nobody can read any more."""
     return len(run) > 1 or any(not file.is_whole for file in run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pile:
+    """Rows of a merge with their ids and the snapshots that added and deleted them."""
+
+    rows: pa.Table
+    row_ids: Any
+    added: Any
+    deleted: Any
+
+    def take(self, places: Any) -> Pile:
+        """Some of the rows."""
+        return Pile(rows=self.rows.take(places), row_ids=self.row_ids[places], added=self.added[places], deleted=self.deleted[places])
 
 
 def _rewrite(lake: Lake, table: Table, group: Group, base: Snapshot, oldest: int) -> list[Rewritten]:
     with lake.reading() as connection:
         versions = read_delete_versions(connection, table, [file.id for file in group.files])
         inlined = read_inlined_deletes(connection, table, base.id)
-    parts, added, row_ids, deleted = [], [], [], []
+    piles = []
     for file in group.files:
-        # The whole file, deleted rows included; what is dropped is decided by snapshots below.
-        everything = replace(file, deletes=None, positions=(), until=None)
-        raw, _ = read_raw(lake, table, everything, base, fields=group.fields, hidden=(ROW_ID, SNAPSHOT_ID))
-        own_added, own_ids = column_at(raw, SNAPSHOT_ID), column_at(raw, ROW_ID)
-        ended = np.full(file.record_count, _NEVER, dtype=np.int64)
+        whole = _read_whole(lake, group.fields, file, base)
         for version in versions.get(file.id, ()):
             positions, at = read_delete_file(lake, version.list, base, limit=file.record_count)
-            ended[positions] = np.minimum(ended[positions], version.begin_snapshot if at is None else at)
+            whole.deleted[positions] = np.minimum(whole.deleted[positions], version.begin_snapshot if at is None else at)
         for position, snapshot_id in inlined.get(file.id, ()):
-            ended[position] = min(ended[position], snapshot_id)
-        keep = np.flatnonzero(ended > oldest)
-        parts.append(adapt(raw.select(range(raw.num_columns)), group.fields).take(keep))
-        added.append((np.full(file.record_count, file.begin_snapshot) if own_added is None else own_added.to_numpy())[keep])
-        row_ids.append(((file.row_id_start or 0) + np.arange(file.record_count) if own_ids is None else own_ids.to_numpy())[keep])
-        deleted.append(ended[keep])
+            whole.deleted[position] = min(whole.deleted[position], snapshot_id)
+        piles.append(whole.take(np.flatnonzero(whole.deleted > oldest)))
     total = sum(file.record_count for file in group.files)
-    rows = pa.concat_tables(parts)
-    if len(group.files) == 1 and rows.num_rows == total:
+    pile = Pile(
+        rows=pa.concat_tables([pile.rows for pile in piles]),
+        row_ids=np.concatenate([pile.row_ids for pile in piles]),
+        added=np.concatenate([pile.added for pile in piles]),
+        deleted=np.concatenate([pile.deleted for pile in piles]),
+    )
+    if len(group.files) == 1 and pile.rows.num_rows == total:
         return []
-    return [
-        _write(
-            lake,
-            table,
-            rows,
-            np.concatenate(added),
-            np.concatenate(row_ids),
-            np.concatenate(deleted),
-            replaces=tuple(file.id for file in group.files),
-            partition=(group.partition_id, group.partition_values),
-            dropped=total - rows.num_rows,
-            oldest=oldest,
-        )
-    ]
+    return [_write(lake, table, pile, group, total=total, oldest=oldest)]
 
 
-def _write(
-    lake: Lake,
-    table: Table,
-    rows: pa.Table,
-    added: Any,
-    row_ids: Any,
-    deleted: Any,
-    *,
-    replaces: tuple[int, ...],
-    partition: tuple[int | None, tuple[str | None, ...]],
-    dropped: int,
-    oldest: int,
-) -> Rewritten:
+def _read_whole(lake: Lake, fields: Sequence[Field], file: FileScan, base: Snapshot) -> Pile:
+    """All rows of a file, deleted ones included: which of them are dropped is decided by snapshots."""
+    everything = replace(file, deletes=None, positions=(), until=None)
+    raw, _ = read_raw(lake, everything, base, fields=fields, hidden=(ROW_ID, SNAPSHOT_ID))
+    added, row_ids = column_at(raw, SNAPSHOT_ID), column_at(raw, ROW_ID)
+    return Pile(
+        rows=adapt(raw, fields),
+        row_ids=(file.row_id_start or 0) + np.arange(file.record_count) if row_ids is None else row_ids.to_numpy(),
+        added=np.full(file.record_count, file.begin_snapshot) if added is None else added.to_numpy(),
+        deleted=np.full(file.record_count, _NEVER, dtype=np.int64),
+    )
+
+
+def _write(lake: Lake, table: Table, pile: Pile, group: Group, *, total: int, oldest: int) -> Rewritten:
     """Write one merged file and its delete file; rows older than all kept snapshots need not say how old."""
-    added = np.maximum(added, oldest)
+    added, row_ids = np.maximum(pile.added, oldest), pile.row_ids
     path = new_path(table)
-    contiguous = len(row_ids) == 0 or bool((np.diff(row_ids) == 1).all())
-    one_age = len(added) == 0 or bool((added == added[0]).all())
-    columns, schema = list(rows.columns), list(rows.schema)
+    contiguous = bool((np.diff(row_ids) == 1).all())
+    one_age = bool((added == added[:1]).all())
+    columns, schema = list(pile.rows.columns), list(pile.rows.schema)
     if not contiguous:
         columns.append(pa.chunked_array([pa.array(row_ids, pa.int64())]))
         schema.append(ROW_ID_FIELD)
     if not one_age:
         columns.append(pa.chunked_array([pa.array(added, pa.int64())]))
         schema.append(SNAPSHOT_ID_FIELD)
+    merged = pa.Table.from_arrays(columns, schema=pa.schema(schema))
     with lake.storage.open(path, "wb") as file:
-        pq.write_table(
-            pa.Table.from_arrays(columns, schema=pa.schema(schema)),
-            file,
-            compression="zstd",
-            compression_level=1,
-            row_group_size=ROW_GROUP_ROWS,
-        )
-    described = describe(lake.storage, replace(table, fields=tuple(_known(rows.schema, table))), path, known_only=True)
-    begin = int(added.min()) if len(added) else oldest
-    gone = np.flatnonzero(deleted != _NEVER)
+        pq.write_table(merged, file, compression="zstd", compression_level=1, row_group_size=ROW_GROUP_ROWS)
+    described = describe(lake.storage, replace(table, fields=tuple(_known(pile.rows.schema, table))), path, known_only=True)
+    gone = np.flatnonzero(pile.deleted != _NEVER)
     return Rewritten(
-        file=replace(described, partition_values=partition[1], partial_max=None if one_age else int(added.max())),
-        begin_snapshot=begin,
+        file=replace(described, partition_values=group.partition_values, partial_max=None if one_age else int(added.max())),
+        begin_snapshot=int(added.min()) if len(added) else oldest,
         row_id_start=int(row_ids.min()) if len(row_ids) else 0,
-        replaces=replaces,
-        partition_id=partition[0],
-        deletes=_write_deletes(lake, table, path, gone, deleted[gone]) if len(gone) else None,
-        deletes_begin=int(deleted[gone].min()) if len(gone) else 0,
-        deletes_max=int(deleted[gone].max()) if len(gone) else 0,
-        dropped=dropped,
+        replaces=tuple(file.id for file in group.files),
+        partition_id=group.partition_id,
+        deletes=_write_deletes(lake, table, path, gone, pile.deleted[gone]) if len(gone) else None,
+        deletes_begin=int(pile.deleted[gone].min()) if len(gone) else 0,
+        deletes_max=int(pile.deleted[gone].max()) if len(gone) else 0,
+        dropped=total - pile.rows.num_rows,
     )
 
 
@@ -278,8 +273,9 @@ def _write_deletes(lake: Lake, table: Table, data_path: str, positions: Any, sna
     return DeleteFile(path=path, delete_count=len(positions), size_bytes=lake.storage.size(path), footer_bytes=footer)
 
 
-def _rewrite_inlined(lake: Lake, table: Table, name: str, fields: tuple[Any, ...], oldest: int, base: Snapshot) -> list[Rewritten]:
-    columns = [sa.column(field.name) for field in fields]
+def _rewrite_inlined(lake: Lake, table: Table, inlined: tuple[str, tuple[Field, ...]], base: Snapshot, oldest: int) -> list[Rewritten]:
+    name, fields = inlined
+    columns: list[sa.ColumnClause[Any]] = [sa.column(field.name) for field in fields]
     source = sa.table(name, sa.column("row_id"), sa.column("begin_snapshot"), sa.column("end_snapshot"), *columns)
     query = sa.select(source.c.row_id, source.c.begin_snapshot, *columns, source.c.end_snapshot).where(source.c.begin_snapshot <= base.id)
     with lake.reading() as connection:
@@ -287,22 +283,14 @@ def _rewrite_inlined(lake: Lake, table: Table, name: str, fields: tuple[Any, ...
     if not found:
         return []
     rows, row_ids, added = decode_rows(found, fields, replace(table, fields=fields))
-    ended = np.array([_NEVER if row[-1] is None else row[-1] for row in found], dtype=np.int64)
-    keep = np.flatnonzero(ended > oldest)
-    return [
-        _write(
-            lake,
-            table,
-            rows.take(keep),
-            np.array(added, dtype=np.int64)[keep],
-            np.array(row_ids, dtype=np.int64)[keep],
-            ended[keep],
-            replaces=(),
-            partition=(None, ()),
-            dropped=len(found) - len(keep),
-            oldest=oldest,
-        )
-    ]
+    pile = Pile(
+        rows=rows,
+        row_ids=np.array(row_ids, dtype=np.int64),
+        added=np.array(added, dtype=np.int64),
+        deleted=np.array([_NEVER if row[-1] is None else row[-1] for row in found], dtype=np.int64),
+    )
+    group = Group(fields=fields, files=(), partition_id=None, partition_values=())
+    return [_write(lake, table, pile.take(np.flatnonzero(pile.deleted > oldest)), group, total=len(found), oldest=oldest)]
 
 
 @dataclass(frozen=True, slots=True)

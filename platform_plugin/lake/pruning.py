@@ -69,39 +69,28 @@ def _beyond(kind: DataType, op: str, value: Any, *, sqlite: bool) -> sa.ColumnEl
         return None
     low, high = _bound(stats.min_value, kind, sqlite=sqlite), _bound(stats.max_value, kind, sqlite=sqlite)
     below, above = high < bound, low > bound
-    if isinstance(kind, Primitive) and kind.name in _FLOATS:
-        # NaN sorts above every number, and bounds leave it out: an upper bound tells nothing unless there is no NaN.
-        no_nan = stats.contains_nan.is_(sa.literal(value=False, type_=c.Flag()))
-        below = sa.and_(no_nan, below)
-        exact_high = sa.and_(no_nan, high <= bound)
-    else:
-        exact_high = high <= bound
+    not_below, not_above = low >= bound, high <= bound
     # Rounding to a double is monotone, but makes different numbers equal: only strict comparisons may exclude.
-    inexact = _is_rounded(kind, sqlite=sqlite)
+    inexact = isinstance(kind, Decimal) and sqlite
     if kind == Primitive("float32"):
         # Bounds may be the shortest text of a single-precision number, which is a different double.
-        below, above, inexact = sa.and_(no_nan, high < bound - _margin(value)), low > bound + _margin(value), True
-    match op:
-        case "=":
-            return sa.or_(below, above)
-        case "<":
-            return above if inexact else low >= bound
-        case "<=":
-            return above
-        case ">":
-            return below if inexact else exact_high
-        case ">=":
-            return below
-        case _:
-            return None
+        below, above, inexact = high < bound - _margin(value), low > bound + _margin(value), True
+    if isinstance(kind, Primitive) and kind.name in _FLOATS:
+        # NaN sorts above every number, and bounds leave it out: an upper bound tells nothing unless there is no NaN.
+        no_nan = stats.contains_nan == sa.literal(value=False, type_=c.Flag())
+        below, not_above = sa.and_(no_nan, below), sa.and_(no_nan, not_above)
+    excluded: dict[str, sa.ColumnElement[bool]] = {
+        "=": sa.or_(below, above),
+        "<": above if inexact else not_below,
+        "<=": above,
+        ">": below if inexact else not_above,
+        ">=": below,
+    }
+    return excluded.get(op)
 
 
 def _margin(value: float) -> float:
     return abs(float(value)) * 1e-6 + 1e-44
-
-
-def _is_rounded(kind: DataType, *, sqlite: bool) -> bool:
-    return isinstance(kind, Decimal) and sqlite
 
 
 def _comparable(kind: DataType, value: Any, *, sqlite: bool) -> Any:

@@ -19,10 +19,11 @@ from platform_plugin.lake.evolution import adapt
 from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID
 from platform_plugin.lake.inlined import read_inlined
 from platform_plugin.lake.tables import read_snapshot
-from platform_plugin.lake.types import FIELD_ID, arrow_schema, to_arrow
+from platform_plugin.lake.types import FIELD_ID, arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from types import TracebackType
 
     from platform_plugin.algebra.types import Field
     from platform_plugin.lake.lake import Lake
@@ -83,12 +84,12 @@ def read_file(
     lake: Lake, table: Table, file: FileScan, snapshot: Snapshot, *, fields: Sequence[Field] | None = None
 ) -> tuple[pa.Table, pa.Array]:
     """The rows of one file that are part of the snapshot, and their positions in the file."""
-    raw, kept = read_raw(lake, table, file, snapshot, fields=table.fields if fields is None else fields)
+    raw, kept = read_raw(lake, file, snapshot, fields=table.fields if fields is None else fields)
     return adapt(raw, table.fields if fields is None else fields), kept
 
 
 def read_raw(
-    lake: Lake, table: Table, file: FileScan, snapshot: Snapshot, *, fields: Sequence[Field], hidden: Sequence[int] = ()
+    lake: Lake, file: FileScan, snapshot: Snapshot, *, fields: Sequence[Field], hidden: Sequence[int] = ()
 ) -> tuple[pa.Table, pa.Array]:
     """The same as the file has it: its own column names and types, with ids; `hidden` names reserved columns to keep."""
     mapping = _read_mapping(lake, file.mapping_id) if file.mapping_id is not None else None
@@ -195,7 +196,7 @@ class _opened:  # noqa: N801  used as a statement's verb
             self.stack.__exit__(None, None, None)
             raise
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stack.__exit__(None, None, None)
         if isinstance(error, pa.ArrowInvalid | OSError) and not isinstance(error, StorageError):
             raise StorageError(

@@ -142,7 +142,7 @@ def _id(table: Table) -> int:
     return table.id
 
 
-def _readable(rows: Sequence[sa.Row[Any]], table: Table) -> Iterable[sa.Row[Any]]:
+def _readable(rows: Sequence[c.AnyRow], table: Table) -> Iterable[c.AnyRow]:
     for row in rows:
         if row.encryption_key is not None or row.file_format != "parquet":
             what = "is encrypted" if row.encryption_key is not None else f"has the format {row.file_format}"

@@ -391,12 +391,12 @@ def no_schema(name: str) -> UnknownObject:
 
 def folder(name: str, identity: str) -> str:
     """A folder name for a schema or table: its own where that is safe on every file system, else its identity."""
-    plain = name.isascii() and name.replace("_", "a").isalnum() and name == name.lower() and len(name) <= 100  # noqa: PLR2004
+    plain = name.isascii() and name.replace("_", "a").isalnum() and name == name.lower() and len(name) <= 100
     return name if plain else identity
 
 
 def quoted_word(name: str) -> str:
-    """A name as the list of changes has it.
+    r"""A name as the list of changes has it.
 
     >>> print(quoted_word('this "one"'))
     "this ""one"\""
@@ -444,7 +444,7 @@ def set_partitioning(w: Writer, table_id: int, table: Table) -> None:
         )
 
 
-def _siblings(w: Writer, table_id: int, table: Table, parent: tuple[str, ...]) -> tuple[list[sa.Row[Any]], int | None]:
+def _siblings(w: Writer, table_id: int, table: Table, parent: tuple[str, ...]) -> tuple[list[c.AnyRow], int | None]:
     w.flush()
     parent_id = column_row(w, table_id, table, parent).column_id if parent else None
     same_parent = c.COLUMN.c.parent_column.is_(None) if parent_id is None else c.COLUMN.c.parent_column == parent_id
@@ -454,13 +454,13 @@ def _siblings(w: Writer, table_id: int, table: Table, parent: tuple[str, ...]) -
     return list(rows), parent_id
 
 
-def column_row(w: Writer, table_id: int, table: Table, path: tuple[str, ...]) -> sa.Row[Any]:
+def column_row(w: Writer, table_id: int, table: Table, path: tuple[str, ...]) -> c.AnyRow:
     """The live catalogue row of a column, found by the names on the way to it."""
     siblings, _ = _siblings(w, table_id, table, path[:-1])
-    for matches in (lambda name: name == path[-1], lambda name: name.lower() == path[-1].lower()):
-        for row in siblings:
-            if matches(row.column_name):
-                return row
+    exact = next((row for row in siblings if row.column_name == path[-1]), None)
+    found = exact or next((row for row in siblings if row.column_name.lower() == path[-1].lower()), None)
+    if found is not None:
+        return found
     raise UnknownObject(
         f'column "{".".join(path)}" does not exist in table "{table.name}"',
         hint=f"its columns are {', '.join(row.column_name for row in siblings)}",

@@ -39,7 +39,7 @@ class ColumnStatistics:
 
 
 def encode(value: Any, kind: DataType) -> str | None:
-    """A bound in the catalogue's text form, or None where no reader could rely on it.
+    r"""A bound in the catalogue's text form, or None where no reader could rely on it.
 
     >>> encode(True, Primitive("boolean")), encode(b"\\xaa", Primitive("blob")), encode(date(2020, 1, 2), Primitive("date"))
     ('1', 'AA', '2020-01-02')
@@ -71,14 +71,14 @@ def encode(value: Any, kind: DataType) -> str | None:
 
 
 def _encode_timestamp(value: Any, *, zoned: bool) -> str | None:
-    if not isinstance(value, datetime) or getattr(value, "nanosecond", 0):
+    if not isinstance(value, datetime) or getattr(value, "nanosecond", False):
         return None
     if value.tzinfo is not None:
         value = value.astimezone(UTC)
     # Without trailing zeros, as the reference reader writes it: then equal times are equal texts, and text order is time order.
     text = value.strftime("%Y-%m-%d %H:%M:%S") + (f".{value.microsecond:06d}".rstrip("0") if value.microsecond else "")
     # strftime does not pad years below 1000.
-    return None if value.year < 1000 else text + ("+00" if zoned else "")  # noqa: PLR2004
+    return None if value.year < 1000 else text + ("+00" if zoned else "")
 
 
 def decode(text: str, kind: DataType) -> Any:

@@ -7,6 +7,7 @@ import os
 import posixpath
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import urlsplit
 
@@ -94,7 +95,7 @@ class Storage:
         full = self.absolute(path)
         with explained(path):
             if self.is_local and "w" in mode:
-                os.makedirs(posixpath.dirname(full), exist_ok=True)
+                Path(full).parent.mkdir(parents=True, exist_ok=True)
             with cast("BinaryIO", self.files.open(full, mode)) as file:
                 yield file
 

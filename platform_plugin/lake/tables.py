@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -16,8 +14,12 @@ from platform_plugin.lake.types import from_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
+    from uuid import UUID
 
-    from sqlalchemy.engine import Connection, Row
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.catalogue import AnyRow
 
 DEFAULT_SCHEMA = "main"
 
@@ -134,7 +136,7 @@ def read_snapshot(connection: Connection, *, id: int | None = None, at: datetime
     return _snapshot(row) if row else None
 
 
-def _snapshot(row: Row[Any]) -> Snapshot:
+def _snapshot(row: AnyRow) -> Snapshot:
     return Snapshot(
         id=row.snapshot_id,
         time=row.snapshot_time,
@@ -228,11 +230,11 @@ def read_fields(connection: Connection, snapshot_id: int, table_ids: Sequence[in
         )
     )
     comments = {(row.table_id, row.column_id): row.value for row in tags}
-    parts: defaultdict[tuple[int, int | None], list[Row[Any]]] = defaultdict(list)
+    parts: defaultdict[tuple[int, int | None], list[AnyRow]] = defaultdict(list)
     for row in rows:
         parts[row.table_id, row.parent_column].append(row)
 
-    def build(row: Row[Any]) -> Field:
+    def build(row: AnyRow) -> Field:
         children = [build(part) for part in parts.get((row.table_id, row.column_id), ())]
         return Field(
             name=row.column_name,

@@ -68,7 +68,7 @@ def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> Vacuumed:
 
 def _needed(connection: Connection) -> set[str]:
     """The paths of all files that some kept snapshot has."""
-    needed = set()
+    needed: set[str] = set()
     for table in (c.DATA_FILE, c.DELETE_FILE):
         rows = connection.execute(sa.select(table.c.table_id, table.c.path, table.c.path_is_relative)).all()
         folders = table_folders(connection, {row.table_id for row in rows})

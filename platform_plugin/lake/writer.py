@@ -110,8 +110,8 @@ class Writer:
         """Send queued rows, so that statements of this transaction see them."""
         for table, rows in self._inserts.items():
             if rows:
-                columns = dict.fromkeys(name for row in rows for name in row)
-                full = [{name: row.get(name) for name in columns} for row in rows]
+                names = dict.fromkeys(name for row in rows for name in row)
+                full = [{name: row.get(name) for name in names} for row in rows]
                 self.connection.execute(sa.insert(table), full)
         self._inserts.clear()
         for (table, key, columns), rows in self._updates.items():
