@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -37,13 +39,22 @@ def analyse(tokens: Tokens, parameters: dict[int, Parameter]) -> tuple[tuple[Ref
     return _Analysis(tokens, parameters, masked, tree).run()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sources:
+    """What is known of one SELECT's sources: their visible names, which may be filtered early, and what is mentioned."""
+
+    names: Counter[str]
+    preserved: set[int]
+    mentions: Mentions
+
+
 class _Analysis:
     def __init__(self, tokens: Tokens, parameters: dict[int, Parameter], masked: Masked, tree: Node) -> None:
         self.tokens = tokens
         self.masked = masked
         self.constants = Constants(tokens, parameters, masked)
         self.scope: Scope = find_scope(tree, self.text_of)
-        self.mentions: dict[int, Mentions] = {}
+        self.sources: dict[int, _Sources] = {}
         self.edits: list[Edit] = []
         self.claimed: set[int] = set()
 
@@ -149,12 +160,10 @@ class _Analysis:
         alias = table.args.get("alias")
         if select is None or (alias is not None and alias.args.get("columns")) or table.args.get("pivots"):
             return None, ()
-        if id(select) not in self.mentions:
-            self.mentions[id(select)] = find_mentions(select, self.text_of)
-        sources = [name.lower() for name in self._source_names(select)]
-        columns = needed(self.mentions[id(select)], visible.lower(), schema and schema.lower(), set(sources))
+        sources = self._sources_of(select)
+        columns = needed(sources.mentions, visible.lower(), schema and schema.lower(), sources.names)
         where = select.args.get("where")
-        if where is None or id(table) not in preserved(select) or sources.count(visible.lower()) != 1:
+        if where is None or id(table) not in sources.preserved or sources.names[visible.lower()] != 1:
             return columns, ()
         own = {(visible.lower(),)} | ({(schema.lower(), visible.lower())} if schema else set())
         bare = single(select)
@@ -168,6 +177,12 @@ class _Analysis:
             return self.text_of(node.this) if qualifier in own or (bare and not qualifier) else None
 
         return columns, tuple(read_predicates(where.this, column_of, self.constants))
+
+    def _sources_of(self, select: exp.Select) -> _Sources:
+        if id(select) not in self.sources:
+            names = Counter(name.lower() for name in self._source_names(select))
+            self.sources[id(select)] = _Sources(names=names, preserved=preserved(select), mentions=find_mentions(select, self.text_of))
+        return self.sources[id(select)]
 
     def _source_names(self, select: exp.Select) -> list[str]:
         first = select.args.get("from_")

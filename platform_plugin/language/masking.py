@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.language.places import did_you_mean, fault
 from platform_plugin.language.relations import TimeTravel
-from platform_plugin.language.tokens import BINARY, DOUBLE, NUMBER, QUOTED, STRING, WORD, closing
+from platform_plugin.language.tokens import BINARY, DOUBLE, NUMBER, QUOTED, SIGN, STRING, WORD, closing
 from platform_plugin.language.values import Literal, Parameter, read_cell
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def mask(tokens: Tokens, parameters: dict[int, Parameter]) -> Masked:
     streams, dropped = _streams(tokens)
     tables = frozenset(index + 1 for index in range(len(tokens)) if _is_table_query(tokens, index))
     cut = _shorten(tokens, dropped)
+    _drop_extractions(tokens, parameters, dropped)
     for first, (after, _) in travels.items():
         dropped.update(range(first, after))
     pieces: list[str] = []
@@ -70,7 +71,7 @@ def mask(tokens: Tokens, parameters: dict[int, Parameter]) -> Masked:
                 dropped.add(index + 1)
         elif index + 1 in tables:
             piece = "SELECT * FROM"
-        elif kind == "sign":
+        elif kind == SIGN:
             piece = tokens.source[tokens.starts[index] : tokens.ends[index]]
         else:
             piece = _placeholder(tokens, index, kind)
@@ -160,6 +161,29 @@ def _streams(tokens: Tokens) -> tuple[dict[int, tuple[int, int]], set[int]]:
     return found, dropped
 
 
+def _drop_extractions(tokens: Tokens, parameters: dict[int, Parameter], dropped: set[int]) -> None:
+    """`value:name.name[0]` takes a part out of a value; sqlglot reads only some of that, and none of it names a column."""
+    angles = 0
+    for index, kind in enumerate(tokens.kinds):
+        if kind != SIGN:
+            continue
+        sign = tokens.upper(index)
+        if sign == "<" and (angles or tokens.upper(index - 1) in ("STRUCT", "ARRAY", "MAP")):
+            angles += 1
+        elif sign == ">":
+            angles = max(0, angles - 1)
+        elif sign == ":" and not angles and index not in parameters and tokens.kind(index + 1) in (WORD, QUOTED):
+            after = index + 2
+            while True:
+                if tokens.upper(after) in (".", ":") and tokens.kind(after + 1) in (WORD, QUOTED):
+                    after += 2
+                elif tokens.upper(after) == "[" and tokens.kind(after + 1) in (NUMBER, STRING) and tokens.upper(after + 2) == "]":
+                    after += 3
+                else:
+                    break
+            dropped.update(range(index, after))
+
+
 def _is_table_query(tokens: Tokens, index: int) -> bool:
     if tokens.upper(index) != "TABLE" or tokens.kind(index + 1) not in (WORD, QUOTED):
         return False
@@ -172,7 +196,7 @@ def _shorten(tokens: Tokens, dropped: set[int]) -> frozenset[int]:
     source, starts, kinds = tokens.source, tokens.starts, tokens.kinds
     index = 0
     while index < len(kinds):
-        if kinds[index] != "sign" or source[starts[index]] != "(":
+        if kinds[index] != SIGN or source[starts[index]] != "(":
             index += 1
             continue
         after = _literal_list(tokens, index)
@@ -196,7 +220,7 @@ def _literal_list(tokens: Tokens, index: int) -> int | None:
     source, starts, kinds = tokens.source, tokens.starts, tokens.kinds
     for inner in range(index + 1, len(kinds)):
         kind = kinds[inner]
-        if kind == "sign":
+        if kind == SIGN:
             sign = source[starts[inner]]
             if sign == ")":
                 return inner if inner > index + 1 else None

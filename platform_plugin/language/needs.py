@@ -10,7 +10,7 @@ from sqlglot import exp
 from platform_plugin.language.scopes import Node, children
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
 
 @dataclass(slots=True)
@@ -40,6 +40,8 @@ def find_mentions(select: exp.Select, text_of: Callable[[Node], str]) -> Mention
                 mentions.dotted.add(parts)
             stack.extend((child, own) for child in children(node) if not isinstance(child, (exp.Identifier, exp.Star)))
             continue
+        if isinstance(node, exp.TableAlias):
+            continue
         if isinstance(node, exp.Identifier):
             mentions.loose.add(text_of(node).lower())
         elif isinstance(node, exp.Star):
@@ -47,11 +49,13 @@ def find_mentions(select: exp.Select, text_of: Callable[[Node], str]) -> Mention
         elif isinstance(node, exp.Pivot) or (isinstance(node, exp.Join) and node.method.upper() == "NATURAL"):
             mentions.everything = True
         inner = own and (node is select or not isinstance(node, exp.Query))
-        stack.extend((child, inner) for child in children(node))
+        # The names of relations and of results are no columns.
+        named = isinstance(node, (exp.Table, exp.Alias))
+        stack.extend((child, inner) for child in children(node) if not (named and isinstance(child, exp.Identifier)))
     return mentions
 
 
-def needed(mentions: Mentions, visible: str, schema: str | None, others: set[str]) -> frozenset[str] | None:
+def needed(mentions: Mentions, visible: str, schema: str | None, others: Container[str]) -> frozenset[str] | None:
     """The columns that a source with this visible name can need, more rather than fewer; None for all."""
     own = {(visible,)} | ({(schema, visible)} if schema else set())
     if mentions.everything or any(star in own or len(star) == 0 for star in mentions.starred):

@@ -43,6 +43,8 @@ def refuse_tokens(tokens: Tokens) -> None:
             text = tokens.upper(index)
             if text == "|>":
                 raise _at(tokens, index, "pipes are not supported", "|> is not supported", "write SELECT … FROM (…)")
+            if text == "@":
+                raise fault(tokens.span(index, index + 1), "unexpected @ in a query", hint="write AT (VERSION => n) for a snapshot")
             if text == ";":
                 raise fault(tokens.span(index, index + 1), "more than one statement in a query")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 import threading
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import sqlglot
 from sqlglot.errors import SqlglotError
 
-from platform_plugin.language.places import fault
+from platform_plugin.language.places import did_you_mean, fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,19 +22,26 @@ if TYPE_CHECKING:
 
 # Frames that sqlglot takes for the deepest nesting that our tokenizer lets through, several times over.
 _FRAMES = 60_000
+_CLAUSES = ("SELECT", "DISTINCT", "FROM", "WHERE", "GROUP", "ORDER", "HAVING", "JOIN", "LEFT", "RIGHT", "INNER", "LIMIT", "UNION", "BETWEEN")
 _lock = threading.Lock()
 _users = 0
 _before = 0
+_collecting = False
 
 
 @contextlib.contextmanager
 def _room() -> Iterator[None]:
-    """Room for deep recursion in pure Python, which takes heap and no stack; given back when the last user leaves."""
-    global _users, _before  # noqa: PLW0603
+    """Room for deep recursion in pure Python, which takes heap and no stack; given back when the last user leaves.
+
+    Garbage collection waits: a large tree is all alive, and searching it again and again doubles the time.
+    """
+    global _users, _before, _collecting  # noqa: PLW0603
     with _lock:
         if _users == 0:
             _before = sys.getrecursionlimit()
             sys.setrecursionlimit(max(_before, _FRAMES))
+            _collecting = gc.isenabled()
+            gc.disable()
         _users += 1
     try:
         yield
@@ -41,6 +49,8 @@ def _room() -> Iterator[None]:
         with _lock:
             _users -= 1
             if _users == 0:
+                if _collecting:
+                    gc.enable()
                 with contextlib.suppress(RecursionError):
                     sys.setrecursionlimit(_before)
 
@@ -74,4 +84,13 @@ def _placed(tokens: Tokens, masked: Masked, error: SqlglotError) -> Exception:
     if index is None:
         return fault(tokens.span(0, len(tokens)), "this query can't be read", expected=expected)
     span = tokens.span(index, index + 1)
-    return fault(span, f"unexpected {span.text[:40]} in a query", expected=expected)
+    return fault(span, f"unexpected {span.text[:40]} in a query", expected=expected, hint=_typo(tokens, index))
+
+
+def _typo(tokens: Tokens, index: int) -> str | None:
+    """A clause's misspelt keyword is read as an alias, so the fault shows one or two tokens later."""
+    for place in (index, index - 1, index - 2):
+        word = tokens.upper(place)
+        if len(word) > 3 and word not in _CLAUSES and (hint := did_you_mean(word, _CLAUSES)):
+            return hint
+    return None

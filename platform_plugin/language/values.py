@@ -8,8 +8,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal as Choice
 
-from platform_plugin.language.places import Span, fault
-from platform_plugin.language.tokens import BINARY, DOUBLE, NUMBER, STRING, WORD, Tokens
+from platform_plugin.language.places import InvalidSyntax, Span, fault
+from platform_plugin.language.tokens import BINARY, DOUBLE, NUMBER, QUOTED, SIGN, STRING, WORD, Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,12 @@ def string_value(text: str) -> str:
         else:
             pieces.append(character)
             position += 2 if character == quote else 1
-    return "".join(pieces)
+    value = "".join(pieces)
+    if value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value):
+        return value
+    # Two escaped halves make one character, and a half alone becomes what Java's encoder makes of it.
+    paired = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return paired.encode("utf-8", "replace").decode()
 
 
 _CODE = re.compile(r"u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([01][0-7]{2})")
@@ -75,7 +80,7 @@ def _escaped(inner: str, position: int) -> tuple[str, int]:
     code = _CODE.match(inner, position)
     if code:
         number = int(code[3], 8) if code[3] else int(code[1] or code[2], 16)
-        if number <= 0x10FFFF and not 0xD800 <= number <= 0xDFFF:
+        if number <= 0x10FFFF:
             return chr(number), code.end()
     character = inner[position]
     # Spark keeps the back-slash of \% and \_ so that LIKE can see it.
@@ -161,6 +166,12 @@ def _bytes(digits: str) -> bytes | None:
         return None
 
 
+_BEFORE_OPERAND = frozenset(
+    "SELECT DISTINCT ALL WHERE HAVING QUALIFY ON AND OR NOT CASE WHEN THEN ELSE IN LIKE ILIKE RLIKE REGEXP ESCAPE BETWEEN LIMIT OFFSET "
+    "BY VALUES INTERVAL DIV FROM TO FOR OF FILTER RETURN ROWS RANGE SET ANY SOME EXISTS USING DATE TIMESTAMP FIRST DEFAULT SIZE".split()
+)
+
+
 def find_parameters(tokens: Tokens, first: int, last: int) -> dict[int, Parameter]:
     """Every `:name` and `?` between two tokens, by the index of its first token; one style a statement, as in Spark."""
     return {index: parameter for index, parameter in _parameters(tokens, first, last)}
@@ -170,7 +181,7 @@ def _parameters(tokens: Tokens, first: int, last: int) -> Iterator[tuple[int, Pa
     positions, named, angles = 0, False, 0
     source, kinds, starts, ends = tokens.source, tokens.kinds, tokens.starts, tokens.ends
     for index in range(first, last):
-        if kinds[index] != "sign" or ends[index] - starts[index] != 1:
+        if kinds[index] != SIGN or ends[index] - starts[index] != 1:
             continue
         sign = source[starts[index]]
         if sign == "<" and (angles or tokens.upper(index - 1) in ("STRUCT", "ARRAY", "MAP")):
@@ -179,11 +190,23 @@ def _parameters(tokens: Tokens, first: int, last: int) -> Iterator[tuple[int, Pa
             angles = max(0, angles - 1)
         elif sign == "?":
             if named:
-                raise fault(source, "? and :name in one statement", starts[index], end=ends[index], hint="use one style of parameter")
+                raise _mixed(tokens, index)
             yield index, Parameter(index=positions, span=tokens.span(index, index + 1))
             positions += 1
-        elif sign == ":" and not angles and index + 1 < last and kinds[index + 1] == WORD:
+        elif sign == ":" and not angles and index + 1 < last and kinds[index + 1] == WORD and not (index > first and ends_operand(tokens, index - 1)):
             if positions:
-                raise fault(source, "? and :name in one statement", starts[index], end=ends[index + 1], hint="use one style of parameter")
+                raise _mixed(tokens, index)
             named = True
             yield index, Parameter(name=tokens.text(index + 1), span=tokens.span(index, index + 2))
+
+
+def _mixed(tokens: Tokens, index: int) -> InvalidSyntax:
+    return fault(tokens.span(index, index + 1), "? and :name in one statement", hint="use one style of parameter")
+
+
+def ends_operand(tokens: Tokens, index: int) -> bool:
+    """Whether a colon after this token takes a part out of a value (`v:name`), as against beginning a parameter."""
+    kind = tokens.kind(index)
+    if kind == WORD:
+        return tokens.upper(index) not in _BEFORE_OPERAND
+    return kind == QUOTED or tokens.upper(index) in (")", "]")
