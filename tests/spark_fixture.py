@@ -59,6 +59,7 @@ def _count(runtime: RuntimeFolder, change: int) -> int:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[Path]:
+    path.touch(mode=0o600)
     with path.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield path

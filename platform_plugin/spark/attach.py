@@ -30,7 +30,7 @@ Watcher = Callable[[str, float], None]
 """Told what is being waited for, and for how many seconds it has been."""
 
 START_TIMEOUT = timedelta(seconds=120)
-_ANSWER_SECONDS = 4.0
+_ANSWER_SECONDS = 5.0
 _LEAST_FREE_BYTES = 64 * 1024 * 1024
 
 
@@ -45,7 +45,13 @@ class ServerStatus:
     details: dict[str, Any]
 
 
-def attach(settings: ServerSettings | None = None, *, runtime: RuntimeFolder | None = None, watcher: Watcher | None = None, timeout: timedelta = START_TIMEOUT) -> Session:
+def attach(
+    settings: ServerSettings | None = None,
+    *,
+    runtime: RuntimeFolder | None = None,
+    watcher: Watcher | None = None,
+    timeout: timedelta = START_TIMEOUT,
+) -> Session:
     """Return a session on the user's platform server, which is started if there is none and replaced if it does not answer.
 
     A server that runs already is used as it is, whatever `settings` say.
@@ -57,7 +63,10 @@ def attach(settings: ServerSettings | None = None, *, runtime: RuntimeFolder | N
         if session is not None:
             return session
         _end_wedged(runtime, watcher)
-    raise ServerError(f'platform server in "{runtime.path}" answers its control socket but no query', hint=f'read "{runtime.log}", then run `platform down`')
+    raise ServerError(
+        f'platform server in "{runtime.path}" answers its control socket but no query',
+        hint=f'read "{runtime.log}", then run `platform down`',
+    )
 
 
 def connect(url: str) -> Session:
@@ -76,12 +85,20 @@ def connect(url: str) -> Session:
         socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
     except OSError as error:
         raise ServerError(
-            f'Spark endpoint "{channel.target}" can\'t be reached', detail=str(error), hint="check the address, and that a Spark Connect server listens there"
+            f'Spark endpoint "{channel.target}" can\'t be reached',
+            detail=str(error),
+            hint="check the address, and that a Spark Connect server listens there",
         ) from error
     return Session(channel)
 
 
-def start(settings: ServerSettings | None = None, *, runtime: RuntimeFolder | None = None, watcher: Watcher | None = None, timeout: timedelta = START_TIMEOUT) -> ServerStatus:
+def start(
+    settings: ServerSettings | None = None,
+    *,
+    runtime: RuntimeFolder | None = None,
+    watcher: Watcher | None = None,
+    timeout: timedelta = START_TIMEOUT,
+) -> ServerStatus:
     """Make sure that the user's platform server runs, and return its status."""
     runtime = runtime or open_runtime()
     _bring_up(settings or ServerSettings(), runtime, watcher, timeout)
@@ -125,18 +142,18 @@ def interrupt(tag: str, *, runtime: RuntimeFolder | None = None) -> int:
 
 def _bring_up(settings: ServerSettings, runtime: RuntimeFolder, watcher: Watcher | None, timeout: timedelta) -> dict[str, Any]:
     """Return the state of a server that is ready."""
-    state = _ready_state(runtime)
-    if state is not None:
+    state = _says(runtime)
+    if state and state["phase"] == "ready":
         return state
     with _starting(runtime, watcher, timeout):
-        state = _ready_state(runtime)
-        if state is not None:
+        # Asked twice, because a loaded machine is slow, and killing a live server is worse than waiting.
+        state = _says(runtime)
+        if state and state["phase"] != "ready":
+            # Whoever started it has died meanwhile.
+            state = _wait_ready(runtime, None, watcher, timeout)
+        if state:
             return state
         if _alive(runtime):
-            # A starter died while its server was coming up, or the server is wedged: its answer tells which.
-            state = _wait_ready(runtime, None, watcher, timeout) if _says(runtime) else None
-            if state is not None:
-                return state
             if watcher is not None:
                 watcher("replacing a server that does not answer", 0.0)
             _kill(runtime)
@@ -158,12 +175,22 @@ def _spawn(settings: ServerSettings, runtime: RuntimeFolder, watcher: Watcher | 
     environment = {
         **os.environ,
         "JAVA_HOME": str(java),
-        "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1") if settings.master is None else os.environ.get("SPARK_LOCAL_IP", ""),
+        "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
+        if settings.master is None
+        else os.environ.get("SPARK_LOCAL_IP", ""),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": path,
     }
-    for foreign in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONNECT_AUTHENTICATE_TOKEN", "PYSPARK_GATEWAY_PORT", "MASTER", "SPARK_HOME", "SPARK_LOCAL_DIRS"):
+    for foreign in (
+        "SPARK_REMOTE",
+        "SPARK_CONNECT_MODE_ENABLED",
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN",
+        "PYSPARK_GATEWAY_PORT",
+        "MASTER",
+        "SPARK_HOME",
+        "SPARK_LOCAL_DIRS",
+    ):
         environment.pop(foreign, None)
     try:
         runtime.log.touch(mode=0o600)
@@ -173,19 +200,26 @@ def _spawn(settings: ServerSettings, runtime: RuntimeFolder, watcher: Watcher | 
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={k: v for k, v in environment.items() if v}, cwd=runtime.path, start_new_session=True,
             )  # fmt: skip
     except OSError as error:
-        raise ServerError("platform server can't be started", detail=str(error), hint=f'check that "{runtime.path}" can be written') from error
+        raise ServerError(
+            "platform server can't be started", detail=str(error), hint=f'check that "{runtime.path}" can be written'
+        ) from error
     state = _wait_ready(runtime, process, watcher, timeout)
     if state is not None:
         return state
     if process.poll() is None:
         _kill(runtime, process)
         raise ServerError(
-            f"platform server was not ready after {timeout.total_seconds():g} seconds", detail=runtime.read_log(), hint=f'read "{runtime.log}"; a busy machine needs more time'
+            f"platform server was not ready after {timeout.total_seconds():g} seconds",
+            detail=runtime.read_log(),
+            hint=f'read "{runtime.log}"; a busy machine needs more time',
         )
-    raise ServerError(f"platform server ended with code {process.returncode} while it started", detail=runtime.read_log(), hint=f'read "{runtime.log}"')
+    reason = runtime.read_state().get("reason") or runtime.read_log()
+    raise ServerError(f"platform server ended with code {process.returncode} while it started", detail=reason, hint=f'read "{runtime.log}"')
 
 
-def _wait_ready(runtime: RuntimeFolder, process: subprocess.Popen[bytes] | None, watcher: Watcher | None, timeout: timedelta) -> dict[str, Any] | None:
+def _wait_ready(
+    runtime: RuntimeFolder, process: subprocess.Popen[bytes] | None, watcher: Watcher | None, timeout: timedelta
+) -> dict[str, Any] | None:
     began = time.monotonic()
     while (waited := time.monotonic() - began) < timeout.total_seconds():
         if (process.poll() is not None) if process is not None else not _alive(runtime):
@@ -199,22 +233,11 @@ def _wait_ready(runtime: RuntimeFolder, process: subprocess.Popen[bytes] | None,
     return None
 
 
-def _ready_state(runtime: RuntimeFolder) -> dict[str, Any] | None:
-    """Return the live server's state if it answers and is ready."""
-    if not _alive(runtime):
-        return None
-    answer = _says(runtime)
-    return answer if answer and answer.get("phase") == "ready" else None
-
-
 def _says(runtime: RuntimeFolder) -> dict[str, Any] | None:
-    """Return the server's answer to a ping; a second chance, because a loaded machine is slow and killing a live server is worse."""
-    for _ in range(2):
+    """Return the live server's answer to a ping."""
+    if _alive(runtime):
         with suppress(ServerError):
             return ask(runtime.control, "ping", seconds=_ANSWER_SECONDS)
-        if not _alive(runtime):
-            return None
-        time.sleep(0.1)
     return None
 
 
@@ -227,7 +250,9 @@ def _open(runtime: RuntimeFolder, state: dict[str, Any]) -> Session | None:
     try:
         token = runtime.token.read_text()
     except OSError as error:
-        raise ServerError(f'runtime folder "{runtime.path}" has lost its token', detail=str(error), hint="run `platform down`, then try again") from error
+        raise ServerError(
+            f'runtime folder "{runtime.path}" has lost its token', detail=str(error), hint="run `platform down`, then try again"
+        ) from error
     with suppress(ServerLost):
         return Session(LoopbackChannel(port=int(state["port"]), token=token), control=runtime.control, log=runtime.log)
     return None
@@ -251,7 +276,9 @@ def _starting(runtime: RuntimeFolder, watcher: Watcher | None, timeout: timedelt
                 return
         waited = time.monotonic() - began
         if waited > timeout.total_seconds():
-            raise ServerError(f'another process has been starting the server in "{runtime.path}" for too long', hint="run `platform status`")
+            raise ServerError(
+                f'another process has been starting the server in "{runtime.path}" for too long', hint="run `platform status`"
+            )
         if watcher is not None:
             watcher(str(runtime.read_state().get("phase", "another process starts the server")), waited)
         time.sleep(0.05)
@@ -268,7 +295,10 @@ def _kill(runtime: RuntimeFolder, process: subprocess.Popen[bytes] | None = None
         pid = process.pid if process is not None else int(runtime.server_lock.read_text())
         owner = os.stat(f"/proc/{pid}").st_uid if os.path.isdir("/proc/self") else os.getuid()
     except (OSError, ValueError) as error:
-        raise ServerError(f'platform server in "{runtime.path}" does not answer and can\'t be identified', hint=f'end the process that holds "{runtime.server_lock}"') from error
+        raise ServerError(
+            f'platform server in "{runtime.path}" does not answer and can\'t be identified',
+            hint=f'end the process that holds "{runtime.server_lock}"',
+        ) from error
     if owner != os.getuid():
         raise ServerError(f"platform server with process id {pid} belongs to somebody else", hint="ask its owner to run `platform down`")
     jvm = runtime.read_state().get("jvm_pid")
@@ -284,7 +314,9 @@ def _kill(runtime: RuntimeFolder, process: subprocess.Popen[bytes] | None = None
     deadline = time.monotonic() + 10
     while _alive(runtime):
         if time.monotonic() > deadline:
-            raise ServerError(f"platform server with process id {pid} can't be ended", hint="it may be stuck in the kernel; restart the machine")
+            raise ServerError(
+                f"platform server with process id {pid} can't be ended", hint="it may be stuck in the kernel; restart the machine"
+            )
         time.sleep(0.05)
 
 
@@ -292,7 +324,9 @@ def _check_space(settings: ServerSettings, runtime: RuntimeFolder) -> None:
     for folder in filter(None, (str(runtime.path), settings.scratch)):
         with suppress(FileNotFoundError):
             if shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
-                raise ServerError(f'the disk of "{folder}" is full', hint="free 64 MiB, or set PLATFORM_RUNTIME_DIR to a folder on another disk")
+                raise ServerError(
+                    f'the disk of "{folder}" is full', hint="free 64 MiB, or set PLATFORM_RUNTIME_DIR to a folder on another disk"
+                )
 
 
 def _check_port(settings: ServerSettings) -> None:
@@ -303,4 +337,8 @@ def _check_port(settings: ServerSettings) -> None:
         try:
             probe.bind((settings.address, settings.port))
         except OSError as error:
-            raise ServerError(f'port "{settings.port}" of "{settings.address}" is taken', detail=str(error), hint="choose another port; 0 takes any free one") from error
+            raise ServerError(
+                f'port "{settings.port}" of "{settings.address}" is taken',
+                detail=str(error),
+                hint="choose another port; 0 takes any free one",
+            ) from error

@@ -21,7 +21,14 @@ _KEEPALIVE_SECONDS = 10
 """Connect servers take a ping every 10 seconds and no sooner; a stopped one is noticed after twice that."""
 
 _DEADLINES = RpcDeadlines(
-    analyze_plan=600, config=30, interrupt=10, release_session=10, artifact_status=60, clone_session=30, get_status=10, fetch_error_details=10
+    analyze_plan=600,
+    config=30,
+    interrupt=10,
+    release_session=10,
+    artifact_status=60,
+    clone_session=30,
+    get_status=10,
+    fetch_error_details=10,
 )
 
 

@@ -18,8 +18,15 @@ class ServerLost(ServerError):
 
 _LOST = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 _REFUSED = {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
-_ENDED = ("SparkContext was shut down", "SparkContext has been shutdown", "stopped SparkContext", "SESSION_NOT_FOUND", "SESSION_CLOSED", "SESSION_CHANGED")
-_CANCELLED = ("OPERATION_CANCELED", "OPERATION_ABANDONED", "cancelled job", "was cancelled", "Job group cancelled")
+_ENDED = (
+    "SparkContext was shut down",
+    "SparkContext has been shutdown",
+    "stopped SparkContext",
+    "SESSION_NOT_FOUND",
+    "SESSION_CLOSED",
+    "SESSION_CHANGED",
+)
+_CANCELLED = ("OPERATION_CANCELED", "OPERATION_ABANDONED", "SPARK_JOB_CANCELLED", "cancelled job", "was cancelled", "Job group cancelled")
 _GRPC_NOISE = re.compile(r"^\([\w.]+\)\s*")
 
 
@@ -41,14 +48,20 @@ def explain(error: Exception, explain_loss: Callable[[], ServerLost]) -> Platfor
     code = _status(error)
     said = _said(error)
     if code in _REFUSED:
-        return ServerError("the Spark endpoint refuses this client's token", detail=_GRPC_NOISE.sub("", said), hint="use the token of the server that runs now")
+        return ServerError(
+            "the Spark endpoint refuses this client's token",
+            detail=_GRPC_NOISE.sub("", said),
+            hint="use the token of the server that runs now",
+        )
     if code in _LOST or any(mark in said for mark in _ENDED) or "closed channel" in said:
         return explain_loss()
     condition = error.getCondition() if isinstance(error, PySparkException) else None
     if (condition or "").startswith("OPERATION_CANCELED") or any(mark in said for mark in _CANCELLED):
         return QueryInterrupted("query was interrupted", hint="run it again if it was not meant to stop")
     if "No space left on device" in said:
-        return QueryFailed("query failed because a disk is full", detail=said, hint="free space in the scratch folder of the server and in the lake")
+        return QueryFailed(
+            "query failed because a disk is full", detail=said, hint="free space in the scratch folder of the server and in the lake"
+        )
     named = f' with "{condition}"' if condition else ""
     return QueryFailed(f"query failed{named}", detail=said)
 

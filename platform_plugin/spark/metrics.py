@@ -85,4 +85,3 @@ def _skew(gateway: Any, store: Any, stage: Any) -> float | None:
         return None
     times = summary.get().executorRunTime()
     return round(max(float(times.apply(1)), 1.0) / max(float(times.apply(0)), 1.0), 2)
-

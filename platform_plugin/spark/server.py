@@ -28,6 +28,7 @@ from platform_plugin.spark.settings import LOG_CONFIGURATION, POOLS, ServerSetti
 
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 _JVM_SECONDS = 30.0
+_OPERATION_TAG = "SparkConnect_OperationTag"
 _SERVICE = "org.apache.spark.sql.connect.service"
 
 
@@ -126,7 +127,7 @@ class PlatformServer:
             case "metrics":
                 return self._talkers.submit(self._metrics, request).result(timeout=10)
             case "interrupt":
-                return self._talkers.submit(self._interrupt, str(request["tag"])).result(timeout=10)
+                return self._talkers.submit(self._interrupt, request).result(timeout=10)
             case "stop":
                 self._ending.set()
                 return {"stopping": True, "pid": os.getpid()}
@@ -147,6 +148,7 @@ class PlatformServer:
                 "sessions": int(sessions.size()),
                 "watched_sessions": len(self._watched),
                 "running_queries": len(self._running()),
+                "running_jobs": len(list(self._spark.sparkContext._jsc.sc().statusTracker().getActiveJobIds())),
                 "heap_bytes": int(runtime.totalMemory() - runtime.freeMemory()),
             }
         return described
@@ -160,21 +162,27 @@ class PlatformServer:
         tag = self._object("ExecuteSessionTag").apply(request["user"], request["session"], request["tag"])
         return read_metrics(self._gateway, self._spark.sparkContext._jsc.sc(), tag)
 
-    def _interrupt(self, tag: str) -> Answer:
+    def _interrupt(self, request: Answer) -> Answer:
+        """Interrupt every query under a tag, in one session or in all, and the jobs that an early interrupt has missed."""
+        tag = str(request["tag"])
+        context = self._spark.sparkContext._jsc.sc()
         manager = self._object("SparkConnectService").sessionManager()
         sessions = manager.listActiveSessions()
+        keys = [sessions.apply(place).key() for place in range(sessions.size())]
         interrupted = 0
-        for place in range(sessions.size()):
-            holder = manager.getIsolatedSessionIfPresent(sessions.apply(place).key())
-            if holder.isDefined():
+        for key in keys:
+            holder = manager.getIsolatedSessionIfPresent(key)
+            if holder.isDefined() and request.get("session") in (None, key.sessionId()):
                 interrupted += int(holder.get().interruptTag(tag).size())
+                context.cancelJobsWithTag(self._object("ExecuteSessionTag").apply(key.userId(), key.sessionId(), tag))
         return {"interrupted": interrupted}
 
     def _forget(self, number: int) -> None:
         """A connection is gone; if it was a session's, nobody waits for what that session still runs."""
         with self._lock:
             key = self._watched.pop(number, None)
-            self._used_at = time.monotonic()
+            if key is not None:
+                self._used_at = time.monotonic()
         if key is not None and self.phase == "ready":
             self._talkers.submit(self._close_session, *key)
 
@@ -200,7 +208,24 @@ class PlatformServer:
         return None
 
     def _stopped(self) -> bool:
-        return bool(self._spark.sparkContext._jsc.sc().isStopped())
+        context = self._spark.sparkContext._jsc.sc()
+        if context.isStopped():
+            return True
+        self._cancel_orphans(context)
+        return False
+
+    def _cancel_orphans(self, context: Any) -> None:
+        """Cancel the jobs of operations that are over: an interrupt that comes just before a job starts misses it."""
+        numbers = list(context.statusTracker().getActiveJobIds())
+        if not numbers:
+            return
+        jobs = [context.statusStore().job(number) for number in numbers]
+        tags = {holder.jobTag() for holder in self._running()}
+        for job in jobs:
+            own = [tag for tag in job.jobTags().mkString(",").split(",") if tag.startswith(_OPERATION_TAG)]
+            # A streaming query outlives the operation that started it; its jobs have a group.
+            if own and not tags.intersection(own) and job.jobGroup().isEmpty():
+                context.cancelJobsWithTag(own[0])
 
     def close(self) -> None:
         """End Spark and its JVM, gently for some seconds and then not."""
@@ -257,6 +282,8 @@ def main(arguments: list[str]) -> int:
     try:
         reason = server.run()
     except Exception as error:  # noqa: BLE001 - the log is where the starter looks for the cause
+        reason = next((line for line in str(error).splitlines() if "Exception" in line or "Error" in line), str(error))
+        runtime.write(runtime.state, json.dumps({"phase": "failed", "reason": reason[:2000]}))
         print(f"platform server failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         code = 1
     else:

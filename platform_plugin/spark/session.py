@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 import uuid
@@ -25,6 +26,7 @@ from platform_plugin.spark.control import ControlCall, ask
 from platform_plugin.spark.faults import ServerLost, told_as_platform_errors
 from platform_plugin.spark.metrics import JobMetrics, parse_metrics
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """How far a running query is."""
@@ -37,7 +39,8 @@ class Progress:
     seconds: float
 
 
-_PROBE_SECONDS = 15.0
+_PROBE_SECONDS = 10.0
+_OPEN: weakref.WeakSet[Session] = weakref.WeakSet()
 
 ProgressHandler = Callable[[Progress], None]
 
@@ -59,6 +62,16 @@ class Job:
         """Stop what this job runs; a job that runs nothing is left as it is."""
         self.interrupted_by = self.interrupted_by or reason
         self._session.interrupt(self.tag)
+        threading.Thread(target=self._insist, name=f"interrupt-{self.tag}", daemon=True).start()
+
+    def _insist(self) -> None:
+        """Spark forgets an interrupt that comes while a query is being planned, so it is told again for some seconds."""
+        with suppress(PlatformError):
+            for _ in range(10):
+                time.sleep(0.3)
+                if self._session.closed:
+                    return
+                self._session.interrupt(self.tag)
 
     def metrics(self) -> JobMetrics:
         """Return what the job has cost so far; from an endpoint without a control socket, only what progress told."""
@@ -143,6 +156,7 @@ class Session:
         except BaseException:
             self._connect.client.close()
             raise
+        _OPEN.add(self)
 
     @property
     def spark(self) -> ConnectSession:
@@ -175,7 +189,9 @@ class Session:
         except QueryInterrupted as error:
             if job.interrupted_by == "its time-out" and timeout is not None:
                 seconds = timeout.total_seconds()
-                raise QueryInterrupted(f"query was interrupted after {seconds:g} seconds", hint="allow it more time, or ask for less") from error
+                raise QueryInterrupted(
+                    f"query was interrupted after {seconds:g} seconds", hint="allow it more time, or ask for less"
+                ) from error
             raise
         except (KeyboardInterrupt, GeneratorExit):
             _interrupt_quietly(job, "its user")
@@ -230,6 +246,9 @@ class Session:
 
     def interrupt(self, tag: str) -> int:
         """Stop this session's running queries under `tag`, and return how many there were."""
+        if self.control is not None:
+            _, identity = self._connect.identity
+            return int(self._ask("interrupt", session=identity, tag=tag)["interrupted"])
         with told_as_platform_errors(self.explain_loss):
             return len(self._connect.client.interrupt_tag(tag) or [])
 
@@ -237,10 +256,14 @@ class Session:
         if self.control is None:
             return None
         user, identity = self._connect.identity
+        return self._ask("metrics", user=user, session=identity, tag=tag)
+
+    def _ask(self, verb: str, **arguments: object) -> dict[str, Any]:
+        assert self.control is not None
         try:
-            return ask(self.control, "metrics", user=user, session=identity, tag=tag)
-        except ServerError:
-            raise self.explain_loss() from None
+            return ask(self.control, verb, **arguments)
+        except ServerError as error:
+            raise self.explain_loss() from error
 
     def close(self) -> None:
         """Release the session on the server and every thread and descriptor here; a second call does nothing."""
@@ -255,7 +278,8 @@ class Session:
         """Return the error that says that the server is gone, and where to read why."""
         if self.log is None:
             return ServerLost(
-                f'Spark endpoint "{self.endpoint}" does not answer', hint="check that it runs, and that its address and port are reachable from here"
+                f'Spark endpoint "{self.endpoint}" does not answer',
+                hint="check that it runs, and that its address and port are reachable from here",
             )
         return ServerLost(
             f'platform server at "{self.endpoint}" stopped answering',
@@ -302,6 +326,14 @@ def _interrupt_quietly(job: Job, reason: str) -> None:
     """Called where another error is on its way already, or nobody waits: a dead server runs nothing any more."""
     with suppress(PlatformError):
         job.interrupt(reason)
+
+
+@atexit.register
+def _close_all() -> None:
+    """A call that is still open, after a Ctrl-C for example, would keep the process from ending."""
+    for session in list(_OPEN):
+        with suppress(PlatformError):
+            session.close()
 
 
 def _last_words(log: Path) -> str | None:
