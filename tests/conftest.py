@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import independent_reader
+from tests.independent_reader import Duck, DuckProcess
 from tests.postgres import OLDEST, Database, PostgresServer, find_binaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import duckdb
 
 # Two shared cores make every deadline a coin toss. In CI the same examples run each time, so that a red run can be repeated.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -100,16 +98,24 @@ def lake_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return database.lake_url(tmp_path / "data")
 
 
-@pytest.fixture
-def duck() -> Iterator[Callable[..., duckdb.DuckDBPyConnection]]:
-    """`duck(lake_url)` opens the lake with DuckDB 1.5.5 and its own DuckLake extension; see `independent_reader.connect`."""
-    opened: list[duckdb.DuckDBPyConnection] = []
+@pytest.fixture(scope="session")
+def duck_process() -> Iterator[DuckProcess]:
+    """The DuckDB of this worker, in a process of its own; started when the first test asks for it."""
+    process = DuckProcess()
+    yield process
+    process.stop()
 
-    def connect(lake_url: str, **options: object) -> duckdb.DuckDBPyConnection:
-        opened.append(independent_reader.connect(lake_url, **options))
+
+@pytest.fixture
+def duck(duck_process: DuckProcess) -> Iterator[Callable[..., Duck]]:
+    """`duck(lake_url)` opens the lake with DuckDB 1.5.5 and its own DuckLake extension; see `DuckProcess.attach`."""
+    opened: list[Duck] = []
+
+    def attach(lake_url: str, **options: object) -> Duck:
+        opened.append(duck_process.attach(lake_url, **options))
         return opened[-1]
 
-    yield connect
+    yield attach
     for connection in opened:
         connection.close()
 
