@@ -43,6 +43,9 @@ class AppendFiles:
 
     def apply(self, w: Writer) -> None:
         w.require_tables([table for table, _ in self.files])
+        missing = w.storage.missing_local(file.path for _, files in self.files for file in files)
+        if missing is not None:
+            raise StorageError(f'file "{missing}" is missing', hint="write it again: a vacuum took it for a left-over")
         w.flush()
         appended = {w.table_id(table): (table, files) for table, files in self.files}
         totals = table_totals(w, list(appended))
@@ -50,8 +53,6 @@ class AppendFiles:
         for table_id, (table, files) in appended.items():
             rows, next_row_id, size = totals.get(table_id, (0, 0, 0))
             for file in files:
-                if w.storage.is_local and not w.storage.exists(file.path):
-                    raise StorageError(f'file "{file.path}" is missing', hint="write it again: a vacuum took it for a left-over")
                 start = next_row_id
                 insert_file(w, table_id, table, file, row_id_start=start)
                 next_row_id += 0 if file.has_row_ids else file.record_count

@@ -236,7 +236,8 @@ class Lake:
     def scan(self, table: Table, snapshot: Snapshot, *, where: Sequence[Predicate] = ()) -> Scan:
         """The files, deletes and inlined rows that hold a table's rows at a snapshot, those that can't match left out."""
         with self.reading() as connection:
-            return scan.plan_scan(connection, table, snapshot, where=where)
+            known = table if table.id is not None else self.find_table(connection, table.name, snapshot)
+            return scan.plan_scan(connection, known, snapshot, where=where)
 
     def read(
         self,

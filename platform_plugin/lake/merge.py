@@ -206,7 +206,7 @@ def _rewrite(lake: Lake, table: Table, group: Group, base: Snapshot, oldest: int
 
 def _read_whole(lake: Lake, fields: Sequence[Field], file: FileScan, base: Snapshot) -> Pile:
     """All rows of a file, deleted ones included: which of them are dropped is decided by snapshots."""
-    everything = replace(file, deletes=None, positions=(), until=None)
+    everything = file._replace(deletes=None, positions=(), until=None)
     raw, _ = read_raw(lake, everything, base, fields=fields, hidden=(ROW_ID, SNAPSHOT_ID))
     added, row_ids = column_at(raw, SNAPSHOT_ID), column_at(raw, ROW_ID)
     return Pile(

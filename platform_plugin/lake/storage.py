@@ -78,9 +78,18 @@ class Storage:
 
     def _really_inside(self, full: str) -> bool:
         """A symbolic link may lead elsewhere; the data folder itself may be one."""
-        base = os.path.realpath(self._base)
         real = os.path.realpath(full)
-        return real == base or real.startswith(base + "/")
+        return real == self._real_base or real.startswith(self._real_base + "/")
+
+    @cached_property
+    def _real_base(self) -> str:
+        return os.path.realpath(self._base)
+
+    def missing_local(self, paths: Iterable[str]) -> str | None:
+        """The first of some paths that is not there, as far as looking costs next to nothing: on this machine's file systems."""
+        if not self.is_local:
+            return None
+        return next((path for path in paths if not os.path.exists(self._base + path)), None)  # noqa: PTH110  thousands in a commit
 
     def uri(self, path: str) -> str:
         """The name under which Spark finds the file."""

@@ -135,9 +135,10 @@ class Writer:
         if known is not None:
             return known
         t = c.TABLE
-        row = self.connection.execute(
-            sa.select(t.c.table_id, t.c.end_snapshot).where(t.c.table_id == table.id).order_by(t.c.begin_snapshot.desc()).limit(1)
-        ).first()
+        # A value from the commit that created the table knows no id, but its identity is the same.
+        same = t.c.table_uuid == table.uuid if table.id is None else t.c.table_id == table.id
+        query = sa.select(t.c.table_id, t.c.end_snapshot).where(same).order_by(t.c.begin_snapshot.desc()).limit(1)
+        row = self.connection.execute(query).first()
         if row is None or row.end_snapshot is not None:
             raise self.conflict(f'table "{table.name}" was dropped', row.end_snapshot if row else None)
         self.table_ids[table.uuid] = row.table_id

@@ -1,0 +1,1 @@
+"""Benchmarks: each prints a table and writes JSON. Never part of a test run."""
