@@ -86,9 +86,9 @@ def _read_change(cursor: Cursor, kind: Kind) -> Change:
         return DropColumn(column=cursor.identifier("a column"), if_exists=exists)
     if cursor.accept("RENAME"):
         cursor.accept("COLUMN")
-        column = cursor.identifier("a column")
+        old = cursor.identifier("a column")
         cursor.expect("TO")
-        return RenameColumn(column=column, to=cursor.identifier("a new name"))
+        return RenameColumn(column=old, to=cursor.identifier("a new name"))
     if cursor.accept("ALTER"):
         cursor.accept("COLUMN")
         return _read_column_change(cursor)

@@ -98,6 +98,8 @@ class _Analysis:
         span = tokens.span(first, after)
         if (after - first + 1) // 2 > 2:
             raise fault(span, f"a name of {(after - first + 1) // 2} parts", expected="relation or schema.relation")
+        if tokens.upper(after) == "(" and first not in self.masked.streams:
+            refuse_table_function(span.text, span)
         name = Name(parts=tuple(self._name(part) for part in range(first, after, 2)), span=span)
         refuse_file(name)
         begin, after = self.masked.streams.get(first, (first, after))
@@ -207,7 +209,9 @@ class _Analysis:
             if following == "STREAM" and any(stream == index + 1 for stream, _ in self.masked.streams.values()):
                 continue
             if index + 1 not in known:
-                raise fault(self.tokens.span(index + 1, index + 2), "can't tell which relation is meant", expected="a relation or a subquery")
+                raise fault(
+                    self.tokens.span(index + 1, index + 2), "can't tell which relation is meant", expected="a relation or a subquery"
+                )
         for table in (*self.scope.mentions, *(table for table, _ in self.scope.relations)):
             self._check_stream_word(table)
 
@@ -223,15 +227,17 @@ class _Analysis:
     def _check_travels(self) -> None:
         for first, (_, travel) in self.masked.travels.items():
             if first not in self.claimed:
-                raise fault(travel.span, "a snapshot is named where no relation of the lake stands", expected="it right after a relation's name")
+                raise fault(
+                    travel.span, "a snapshot is named where no relation of the lake stands", expected="it right after a relation's name"
+                )
 
     def _check_functions(self) -> None:
         for table in self.scope.functions:
             function = table.this
-            name = function.name if isinstance(function, exp.Anonymous) else getattr(function, "sql_name", lambda: function.key)()
+            name = _function_name(function)
             start = function.meta.get("start") if function is not None else None
             index = self.masked.origins.get(start, 0) if start is not None else 0
-            name = self._name(index) if index and self.tokens.kind(index) == QUOTED else str(name)
+            name = self._name(index) if index and self.tokens.kind(index) == QUOTED else name
             refuse_table_function(name, self.tokens.span(index, index + 1))
 
     def _check_twins(self, references: list[tuple[Reference, exp.Select | None]]) -> None:
@@ -262,3 +268,9 @@ class _Analysis:
             key = (self._name(first).lower(), self._name(first + 2).lower() if first + 2 < len(self.tokens) else "")
             if key in whole and key[0] not in hidden:
                 self.edits.append(Edit(start=self.tokens.starts[first], end=self.tokens.starts[first + 2], index=whole[key]))
+
+
+def _function_name(function: Node) -> str:
+    if isinstance(function, exp.Func) and not isinstance(function, exp.Anonymous):
+        return function.sql_name()
+    return function.name or function.key

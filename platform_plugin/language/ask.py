@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from platform_plugin.language.statements import Describe, Explain, Refresh, ResumeQuery, Select, Show, Statement, SuspendQuery
 from platform_plugin.language.queries import at_query, read_query
+from platform_plugin.language.statements import Describe, Explain, Refresh, ResumeQuery, Select, Show, Statement, SuspendQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable

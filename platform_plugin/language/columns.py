@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.types import Decimal, Field, Primitive
+from platform_plugin.algebra import types
+from platform_plugin.algebra.types import Field, Primitive
 from platform_plugin.language.cursor import Cursor, refuse_twice
 from platform_plugin.language.datatypes import read_type
 from platform_plugin.language.places import did_you_mean, fault
@@ -45,9 +48,9 @@ def read_columns(cursor: Cursor) -> tuple[tuple[Field, ...], tuple[str, ...]]:
 
 
 def _read_item(cursor: Cursor, found: _Found) -> None:
-    if cursor.upper() in _UNKEPT and cursor.upper(1) in ("KEY", "(", "") or cursor.at_words("PRIMARY", "KEY"):
-        if not cursor.at_words("PRIMARY", "KEY"):
-            raise _not_kept(cursor)
+    if cursor.upper() in _UNKEPT and cursor.upper(1) in ("KEY", "(", ""):
+        raise _not_kept(cursor)
+    if cursor.at_words("PRIMARY", "KEY"):
         _one_key(cursor, found)
         cursor.advance(2)
         found.keys += cursor.names("a column of the key")
@@ -65,7 +68,9 @@ def _one_key(cursor: Cursor, found: _Found) -> None:
 
 
 def _not_kept(cursor: Cursor) -> Exception:
-    return cursor.fail(message=f"{cursor.upper()} constraints are not kept", hint="declare NOT NULL and PRIMARY KEY here, and other rules as checks")
+    return cursor.fail(
+        message=f"{cursor.upper()} constraints are not kept", hint="declare NOT NULL and PRIMARY KEY here, and other rules as checks"
+    )
 
 
 def read_column(cursor: Cursor) -> tuple[Field, bool]:
@@ -113,6 +118,8 @@ def default_text(literal: Literal) -> str:
             return "true" if value else "false"
         case "binary", bytes(value):
             return value.hex()
+        case "decimal", Decimal() as value:
+            return format(value, "f")
         case _, value:
             return str(value)
 
@@ -124,8 +131,8 @@ def _fits(literal: Literal, kind: DataType, text: str) -> bool:
         case Primitive(name=name) if name.startswith(("int", "uint")) and name != "interval":
             return literal.kind == "integer"
         case Primitive(name=name) if name.startswith(_NUMBERS):
-            return literal.kind in ("integer", "decimal", "double")
-        case Decimal():
+            return literal.kind in ("integer", "decimal", "double") and math.isfinite(float(text))
+        case types.Decimal():
             return literal.kind in ("integer", "decimal")
         case Primitive(name="date"):
             return literal.kind in ("date", "string") and moment_value("DATE", text) is not None

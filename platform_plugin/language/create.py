@@ -74,7 +74,9 @@ def _read_table(cursor: Cursor, *, replaced: bool) -> Statement:
     table = replace(table, comment=comment, options=options)
     if cursor.at_words("AS"):
         if table.columns:
-            raise cursor.fail(message="a table takes its columns from the list or from the query, not from both", hint="name columns in the query with AS")
+            raise cursor.fail(
+                message="a table takes its columns from the list or from the query, not from both", hint="name columns in the query with AS"
+            )
         cursor.advance()
         return replace(table, query=read_query(cursor))
     if not table.columns:

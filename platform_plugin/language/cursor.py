@@ -147,7 +147,12 @@ class Cursor:
             parts.append(self.identifier(what))
         if len(parts) > 2:
             at = self.span(first)
-            raise fault(at, f"a name of {len(parts)} parts", expected="relation or schema.relation", hint="put names that hold dots between back-ticks")
+            raise fault(
+                at,
+                f"a name of {len(parts)} parts",
+                expected="relation or schema.relation",
+                hint="put names that hold dots between back-ticks",
+            )
         return Name(parts=tuple(parts), span=self.span(first))
 
     def string(self, what: str) -> str:

@@ -79,7 +79,8 @@ def _read_plain(cursor: Cursor) -> DataType:
     if word not in PRIMITIVES:
         raise cursor.fail(
             message=f"unknown type {cursor.tokens.text(cursor.index)[:40]}",
-            hint=did_you_mean(word, [*PRIMITIVES, *_NESTED, *_EXACT]) or "types are those of Spark SQL: INT, BIGINT, STRING, DECIMAL(p,s), TIMESTAMP, ARRAY<…>, …",
+            hint=did_you_mean(word, [*PRIMITIVES, *_NESTED, *_EXACT])
+            or "types are those of Spark SQL: INT, BIGINT, STRING, DECIMAL(p,s), TIMESTAMP, ARRAY<…>, …",
         )
     cursor.advance()
     name = PRIMITIVES[word]

@@ -13,17 +13,13 @@ from platform_plugin.language.places import did_you_mean, fault
 from platform_plugin.language.relations import TimeTravel
 from platform_plugin.language.tokens import BINARY, DOUBLE, NUMBER, QUOTED, SIGN, STRING, WORD, closing
 from platform_plugin.language.values import Literal, Parameter, read_cell
+from platform_plugin.language.words import AFTER_RELATION
 
 if TYPE_CHECKING:
     from platform_plugin.language.tokens import Tokens
 
 _KEPT_ITEMS = 64
 _LITERAL_WORDS = frozenset(("NULL", "TRUE", "FALSE", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"))
-_AFTER_RELATION = frozenset(
-    "AS AT WHERE JOIN INNER LEFT RIGHT FULL CROSS NATURAL ANTI SEMI ON USING GROUP HAVING ORDER SORT CLUSTER DISTRIBUTE LIMIT OFFSET "
-    "UNION INTERSECT EXCEPT MINUS LATERAL WINDOW PIVOT UNPIVOT TABLESAMPLE SELECT FOR VERSION TIMESTAMP SYSTEM_TIME SYSTEM_VERSION "
-    "QUALIFY WITH VALUES".split()
-)
 _SET_WORDS = frozenset(("UNION", "INTERSECT", "EXCEPT", "MINUS", "ALL", "DISTINCT", "AS"))
 
 
@@ -112,17 +108,21 @@ def _travels(tokens: Tokens, parameters: dict[int, Parameter]) -> dict[int, tupl
                 hint = did_you_mean(what, ("VERSION", "TIMESTAMP"))
                 raise fault(span, f"AT has no {span.text[:40]}", expected="VERSION => n or TIMESTAMP => 't'", hint=hint)
             after = closing(tokens, index + 1)
-            found[index] = (after + 1, _travel(tokens, parameters, what, index, index + 4, after))
-        elif word in ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME") and tokens.upper(index + 1) == "AS" and tokens.upper(index + 2) == "OF":
+            found[index] = (after + 1, _travel(tokens, parameters, what, first=index, value=index + 4, after=after))
+        elif (
+            word in ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME")
+            and tokens.upper(index + 1) == "AS"
+            and tokens.upper(index + 2) == "OF"
+        ):
             first = index - 1 if tokens.upper(index - 1) == "FOR" else index
             what = "VERSION" if "VERSION" in word else "TIMESTAMP"
             cell = read_cell(tokens, index + 3, parameters) if index + 3 < len(tokens) else None
             after = cell[1] if cell else index + 4
-            found[first] = (after, _travel(tokens, parameters, what, first, index + 3, after))
+            found[first] = (after, _travel(tokens, parameters, what, first=first, value=index + 3, after=after))
     return found
 
 
-def _travel(tokens: Tokens, parameters: dict[int, Parameter], what: str, first: int, value: int, after: int) -> TimeTravel:
+def _travel(tokens: Tokens, parameters: dict[int, Parameter], what: str, *, first: int, value: int, after: int) -> TimeTravel:
     cell = read_cell(tokens, value, parameters) if value < after else None
     span = tokens.span(first, min(after + 1, len(tokens)) if tokens.upper(first) == "AT" else after)
     item = cell[0] if cell and cell[1] == after else None
@@ -131,14 +131,16 @@ def _travel(tokens: Tokens, parameters: dict[int, Parameter], what: str, first: 
     if what == "VERSION" and (isinstance(item, Parameter) or (isinstance(item, Literal) and item.kind == "integer")):
         version = item if isinstance(item, Parameter) else item.value
         return TimeTravel(version=version, span=span)  # type: ignore[arg-type]
-    if what == "TIMESTAMP" and (isinstance(item, Parameter) or (isinstance(item, Literal) and item.kind in ("string", "timestamp", "date"))):
+    if what == "TIMESTAMP" and (
+        isinstance(item, Parameter) or (isinstance(item, Literal) and item.kind in ("string", "timestamp", "date"))
+    ):
         return TimeTravel(timestamp=item, span=span)
     raise fault(span, "a snapshot is named by one value", expected="a whole number" if what == "VERSION" else "'a timestamp'")
 
 
 def _is_name(tokens: Tokens, index: int) -> bool:
     kind = tokens.kind(index)
-    return kind == QUOTED or (kind == WORD and tokens.upper(index) not in _AFTER_RELATION)
+    return kind == QUOTED or (kind == WORD and tokens.upper(index) not in AFTER_RELATION)
 
 
 def _streams(tokens: Tokens) -> tuple[dict[int, tuple[int, int]], set[int]]:

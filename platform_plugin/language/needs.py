@@ -82,7 +82,7 @@ def preserved(select: exp.Select) -> set[int]:
             return set()
         if side in ("RIGHT", "FULL"):
             kept = []
-        if side != "FULL" and side != "LEFT" and kind not in ("SEMI", "ANTI"):
+        if side not in ("FULL", "LEFT") and kind not in ("SEMI", "ANTI"):
             kept.append(join.this)
     sources = [first.this, *(join.this for join in select.args.get("joins") or [])]
     if any(source.args.get("joins") or source.args.get("pivots") for source in sources):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.places import did_you_mean
@@ -51,9 +52,21 @@ COPY: dict[str, str | tuple[str, ...]] = {
 FEED: dict[str, str | tuple[str, ...]] = COPY | {"format": ("csv", "json", "parquet", "avro"), "on_malformed": ("quarantine", "fail")}
 _FLAGS = ("header", "multiline", "ignore_errors")
 
-_UNITS = {"microsecond": 1e-6, "millisecond": 1e-3, "ms": 1e-3, "second": 1, "sec": 1, "s": 1, "minute": 60, "min": 60, "m": 60}
-_UNITS |= {"hour": 3600, "h": 3600, "day": 86400, "d": 86400, "week": 604800}
-_SIZES = {"": 1, "b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "tb": 1000**4, "kib": 1024, "mib": 1024**2, "gib": 1024**3, "tib": 1024**4}
+_MICROSECONDS = {"microsecond": 1, "us": 1, "millisecond": 1000, "ms": 1000, "second": 10**6, "sec": 10**6, "s": 10**6}
+_MICROSECONDS |= {"minute": 60 * 10**6, "min": 60 * 10**6, "m": 60 * 10**6, "hour": 3600 * 10**6, "h": 3600 * 10**6}
+_MICROSECONDS |= {"day": 86400 * 10**6, "d": 86400 * 10**6, "week": 7 * 86400 * 10**6}
+_SIZES = {
+    "": 1,
+    "b": 1,
+    "kb": 1000,
+    "mb": 1000**2,
+    "gb": 1000**3,
+    "tb": 1000**4,
+    "kib": 1024,
+    "mib": 1024**2,
+    "gib": 1024**3,
+    "tib": 1024**4,
+}
 
 
 def read_options(cursor: Cursor, known: Mapping[str, str | tuple[str, ...]], what: str) -> tuple[Option, ...]:
@@ -89,7 +102,7 @@ def _read_value(cursor: Cursor, name: str, takes: str | tuple[str, ...]) -> str 
         value = {"true": True, "false": False, "1": True, "0": False, "on": True, "off": False}.get(text.lower())
         expected = "true or false"
     elif takes == "count":
-        value = int(text) if re.fullmatch(r"[0-9_]{1,18}", text) and text.strip("_") else None
+        value = int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
         expected = "a whole number"
     elif takes == "duration":
         value = parse_duration(text)
@@ -129,15 +142,15 @@ def parse_duration(text: str) -> timedelta | None:
     """
     if not re.fullmatch(r"\s*(\d{1,15}(\.\d{1,9})?\s*[a-zA-Z]+\s*,?\s*)+", text) or len(text) > 200:
         return None
-    seconds = 0.0
+    total = Fraction(0)
     for amount, unit in re.findall(r"([\d.]+)\s*([a-zA-Z]+)", text):
         word = unit.lower()
-        scale = _UNITS.get(word) or _UNITS.get(word.removesuffix("s"))
+        scale = _MICROSECONDS.get(word) or _MICROSECONDS.get(word.removesuffix("s"))
         if scale is None:
             return None
-        seconds += float(amount) * scale
+        total += Fraction(amount) * scale
     try:
-        return timedelta(seconds=seconds) or None
+        return timedelta(microseconds=round(total)) or None
     except OverflowError:
         return None
 
@@ -150,4 +163,4 @@ def parse_size(text: str) -> int | None:
     """
     found = re.fullmatch(r"\s*(\d{1,18}(?:\.\d{1,9})?)\s*([a-zA-Z]*)\s*", text)
     scale = found and _SIZES.get(found[2].lower())
-    return int(float(found[1]) * scale) if found and scale and "." in found[1] else int(found[1]) * scale if found and scale else None
+    return round(Fraction(found[1]) * scale) if found and scale else None

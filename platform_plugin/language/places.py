@@ -88,9 +88,9 @@ class Place:
 
 
 def at(source: str | Span, position: int = 0, end: int | None = None) -> Place:
-    """The place of an offset in a text, or of an offset relative to a span, to be shown in the whole source.
+    r"""The place of an offset in a text, or of an offset relative to a span, to be shown in the whole source.
 
-    >>> print(at("SELECT *\\nFORM posts", 9, 13).shown)
+    >>> print(at("SELECT *\nFORM posts", 9, 13).shown)
         FORM posts
         ^^^^
     """
@@ -113,12 +113,16 @@ def at(source: str | Span, position: int = 0, end: int | None = None) -> Place:
     return Place(line=span.line, column=span.column, shown=shown)
 
 
-def fault(source: str | Span, message: str, position: int = 0, *, end: int | None = None, expected: str | None = None, hint: str | None = None) -> InvalidSyntax:
+def fault(
+    source: str | Span, message: str, position: int = 0, *, end: int | None = None, expected: str | None = None, hint: str | None = None
+) -> InvalidSyntax:
     """A syntax error at a place, ready to raise."""
     return at(source, position, end).attach(InvalidSyntax(message, hint=hint), expected)
 
 
-def refusal(source: str | Span, rule: str, message: str, position: int = 0, *, end: int | None = None, hint: str | None = None) -> RefusedQuery:
+def refusal(
+    source: str | Span, rule: str, message: str, position: int = 0, *, end: int | None = None, hint: str | None = None
+) -> RefusedQuery:
     """A refusal at a place, with the rule it follows from, ready to raise."""
     error = at(source, position, end).attach(RefusedQuery(message, detail=f"rule: {rule}", hint=hint))
     error.rule = rule

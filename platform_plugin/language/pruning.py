@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.tokens import Tokens
     from platform_plugin.language.values import Cell, Parameter
 
-_OPERATORS: dict[type[exp.Expression], Operator] = {
+_OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.EQ: "=",
     exp.NullSafeEQ: "=",
     exp.NEQ: "!=",

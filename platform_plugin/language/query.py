@@ -33,11 +33,11 @@ class Query:
 def analyse_query(text: str | Span) -> Query:
     """What a query reads, or an error where it can't be read or would go round the platform.
 
-    >>> query = analyse_query("SELECT posts.uid FROM posts AT (VERSION => 3) WHERE score > 5")
+    >>> query = analyse_query("SELECT uid FROM posts AT (VERSION => 3) WHERE score > 5")
     >>> [(str(found.name), found.travel.version, sorted(found.columns)) for found in query.relations]
     [('posts', 3, ['score', 'uid'])]
     >>> query.render({query.relations[0]: "v1"}).text
-    'SELECT posts.uid FROM `v1` AS `posts` WHERE score > 5'
+    'SELECT uid FROM `v1` AS `posts` WHERE score > 5'
     """
     # sqlglot is loaded with the first query, not with the package.
     from platform_plugin.language.analysis import analyse

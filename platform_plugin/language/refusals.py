@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.language.places import did_you_mean, fault, refusal
 from platform_plugin.language.tokens import DOUBLE, QUOTED, STRING, WORD
+from platform_plugin.language.words import FILE_FORMATS, TABLE_FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,14 +17,6 @@ if TYPE_CHECKING:
 
 # Functions that run arbitrary Java, or read files that their arguments name.
 REFUSED_FUNCTIONS = frozenset(("reflect", "java_method", "try_reflect", "from_protobuf", "to_protobuf"))
-# The table functions of Spark 4 that compute from their arguments alone.
-TABLE_FUNCTIONS = frozenset(
-    "range explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple "
-    "variant_explode variant_explode_outer sql_keywords collations unnest".split()
-)
-_FORMATS = frozenset(
-    "parquet csv json orc text avro xml binaryfile image delta iceberg hudi jdbc kafka socket rate libsvm statestore state-metadata".split()
-)
 _TAKES_FROM = frozenset(("EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "POSITION"))
 _ONLY_READS = "a query only reads"
 _NO_CODE = "a query runs no code but Spark's own functions"
@@ -33,7 +26,7 @@ _NO_FILES = "files enter through COPY"
 def refuse_tokens(tokens: Tokens) -> None:
     """Refuses by tokens, whatever a parser makes of them."""
     for index, kind in enumerate(tokens.kinds):
-        if kind == QUOTED or kind == WORD:
+        if kind in (QUOTED, WORD):
             following = tokens.upper(index + 1)
             if following == "(":
                 _refuse_call(tokens, index)
@@ -73,9 +66,11 @@ def refuse_root(kind: str, span: Span) -> Exception:
 def refuse_file(name: Name) -> None:
     """No reference may be a path in the clothes of a relation."""
     schema = (name.schema or "").lower()
-    if (schema in _FORMATS or schema.startswith(("org.", "com."))) and any(character in name.relation for character in "/\\:*."):
+    if (schema in FILE_FORMATS or schema.startswith(("org.", "com."))) and any(character in name.relation for character in "/\\:*."):
         kind = schema if schema in ("csv", "json", "parquet") else "parquet"
-        raise refusal(name.span, _NO_FILES, f'"{name.span.text}" is a file, not a relation', hint=f"COPY relation FROM 'path' (FORMAT {kind})")
+        raise refusal(
+            name.span, _NO_FILES, f'"{name.span.text}" is a file, not a relation', hint=f"COPY relation FROM 'path' (FORMAT {kind})"
+        )
 
 
 def refuse_table_function(name: str, span: Span) -> None:
@@ -114,4 +109,9 @@ def refuse_strings(tokens: Tokens) -> None:
         if tokens.kind(index + 1) in (STRING, DOUBLE):
             span = tokens.span(index + 1, index + 2)
             inner = span.text[1:-1][:80]
-            raise fault(span, f"{span.text[:80]} is a string in a query", expected="a relation", hint=f"names in queries go between back-ticks: `{inner}`")
+            raise fault(
+                span,
+                f"{span.text[:80]} is a string in a query",
+                expected="a relation",
+                hint=f"names in queries go between back-ticks: `{inner}`",
+            )

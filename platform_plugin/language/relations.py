@@ -8,13 +8,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
-from platform_plugin.language.places import Span
-from platform_plugin.language.statements import Name
 from platform_plugin.language.values import Literal, Parameter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from platform_plugin.language.places import Span
+    from platform_plugin.language.statements import Name
     from platform_plugin.language.values import Cell
 
 _PLAIN = (bool, int, float, Decimal, str, date)

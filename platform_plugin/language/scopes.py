@@ -10,7 +10,7 @@ from sqlglot import exp
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-Node = exp.Expression
+Node = exp.Expr
 _NOTHING: frozenset[str] = frozenset()
 
 

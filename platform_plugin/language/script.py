@@ -100,7 +100,11 @@ def _parse(tokens: Tokens, first: int, last: int) -> Statement:
     statement = _read(cursor, parameters)
     cursor.finish()
     if parameters and _takes_none(statement):
-        raise fault(next(iter(parameters.values())).span, "a definition has no parameters", hint="write the value itself, or join a table that holds it")
+        raise fault(
+            next(iter(parameters.values())).span,
+            "a definition has no parameters",
+            hint="write the value itself, or join a table that holds it",
+        )
     return replace(statement, span=tokens.span(first, last), parameters=tuple(parameters.values()))
 
 

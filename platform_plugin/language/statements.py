@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal as Choice
+from typing import TYPE_CHECKING
+from typing import Literal as Choice
 
 from platform_plugin.language.places import Span
 

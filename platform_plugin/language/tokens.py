@@ -85,7 +85,7 @@ def tokenize(source: str, start: int = 0, end: int | None = None) -> Tokens:
         if found is None:
             raise _lexical_fault(source, position)
         kind, after = found.lastgroup or "", found.end()
-        if kind == "space" or kind == "line":
+        if kind in ("space", "line"):
             pass
         elif kind == "block":
             after = _comment_end(source, position, last)
@@ -122,7 +122,9 @@ def _lexical_fault(source: str, position: int) -> Exception:
     character = source[position]
     if character in "'\"`":
         what = "quoted name" if character == "`" else "string"
-        return fault(source, f"a {what} is never closed", position, expected=f"a closing {character}", hint=f"write {character} inside it twice")
+        return fault(
+            source, f"a {what} is never closed", position, expected=f"a closing {character}", hint=f"write {character} inside it twice"
+        )
     if source.startswith("/*", position):
         return fault(source, "a comment is never closed", position, expected="*/")
     shown = character if character.isprintable() else f"U+{ord(character):04X}"

@@ -22,7 +22,22 @@ if TYPE_CHECKING:
 
 # Frames that sqlglot takes for the deepest nesting that our tokenizer lets through, several times over.
 _FRAMES = 60_000
-_CLAUSES = ("SELECT", "DISTINCT", "FROM", "WHERE", "GROUP", "ORDER", "HAVING", "JOIN", "LEFT", "RIGHT", "INNER", "LIMIT", "UNION", "BETWEEN")
+_CLAUSES = (
+    "SELECT",
+    "DISTINCT",
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "ORDER",
+    "HAVING",
+    "JOIN",
+    "LEFT",
+    "RIGHT",
+    "INNER",
+    "LIMIT",
+    "UNION",
+    "BETWEEN",
+)
 _lock = threading.Lock()
 _users = 0
 _before = 0

@@ -6,10 +6,12 @@ import re
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Literal as Choice
+from typing import TYPE_CHECKING
+from typing import Literal as Choice
 
 from platform_plugin.language.places import InvalidSyntax, Span, fault
 from platform_plugin.language.tokens import BINARY, DOUBLE, NUMBER, QUOTED, SIGN, STRING, WORD, Tokens
+from platform_plugin.language.words import BEFORE_OPERAND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,10 +47,10 @@ _TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
 
 
 def string_value(text: str) -> str:
-    """What a Spark string literal means, quotes and escapes undone.
+    r"""What a Spark string literal means, quotes and escapes undone.
 
-    >>> string_value(r"'it''s\\n\\u0041'")
-    "it's\\nA"
+    >>> string_value(r"'it''s\n\u0041'")
+    "it's\nA"
     """
     if text[0] in "rR":
         return text[2:-1]
@@ -112,8 +114,8 @@ def read_cell(tokens: Tokens, index: int, parameters: dict[int, Parameter]) -> t
             index += 1
         return Literal("string", "".join(pieces), start), index
     if kind == BINARY:
-        value = _bytes(tokens.text(index)[2:-1])
-        return None if value is None else (Literal("binary", value, start), index + 1)
+        content = _bytes(tokens.text(index)[2:-1])
+        return None if content is None else (Literal("binary", content, start), index + 1)
     if index in parameters:
         return parameters[index], index + (1 if parameters[index].name is None else 2)
     word = tokens.upper(index)
@@ -166,15 +168,9 @@ def _bytes(digits: str) -> bytes | None:
         return None
 
 
-_BEFORE_OPERAND = frozenset(
-    "SELECT DISTINCT ALL WHERE HAVING QUALIFY ON AND OR NOT CASE WHEN THEN ELSE IN LIKE ILIKE RLIKE REGEXP ESCAPE BETWEEN LIMIT OFFSET "
-    "BY VALUES INTERVAL DIV FROM TO FOR OF FILTER RETURN ROWS RANGE SET ANY SOME EXISTS USING DATE TIMESTAMP FIRST DEFAULT SIZE".split()
-)
-
-
 def find_parameters(tokens: Tokens, first: int, last: int) -> dict[int, Parameter]:
     """Every `:name` and `?` between two tokens, by the index of its first token; one style a statement, as in Spark."""
-    return {index: parameter for index, parameter in _parameters(tokens, first, last)}
+    return dict(_parameters(tokens, first, last))
 
 
 def _parameters(tokens: Tokens, first: int, last: int) -> Iterator[tuple[int, Parameter]]:
@@ -193,7 +189,13 @@ def _parameters(tokens: Tokens, first: int, last: int) -> Iterator[tuple[int, Pa
                 raise _mixed(tokens, index)
             yield index, Parameter(index=positions, span=tokens.span(index, index + 1))
             positions += 1
-        elif sign == ":" and not angles and index + 1 < last and kinds[index + 1] == WORD and not (index > first and ends_operand(tokens, index - 1)):
+        elif (
+            sign == ":"
+            and not angles
+            and index + 1 < last
+            and kinds[index + 1] == WORD
+            and not (index > first and ends_operand(tokens, index - 1))
+        ):
             if positions:
                 raise _mixed(tokens, index)
             named = True
@@ -208,5 +210,5 @@ def ends_operand(tokens: Tokens, index: int) -> bool:
     """Whether a colon after this token takes a part out of a value (`v:name`), as against beginning a parameter."""
     kind = tokens.kind(index)
     if kind == WORD:
-        return tokens.upper(index) not in _BEFORE_OPERAND
+        return tokens.upper(index) not in BEFORE_OPERAND
     return kind == QUOTED or tokens.upper(index) in (")", "]")
