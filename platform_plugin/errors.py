@@ -70,6 +70,10 @@ class CatalogueError(PlatformError):
     """The catalogue can't be reached, is locked, is damaged, or is not a DuckLake catalogue."""
 
 
+class OutcomeUnknown(CatalogueError):
+    """A commit was sent, the catalogue went away, and nobody can say yet whether the commit was made."""
+
+
 class LakeMoved(CatalogueError):
     """The folder is not where the catalogue says its data is."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import sqlalchemy as sa
 
-from platform_plugin.errors import InvalidValue, StorageError
+from platform_plugin.errors import InvalidValue
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.statistics import ColumnStatistics, lower, merge, upper
 
@@ -43,9 +43,7 @@ class AppendFiles:
 
     def apply(self, w: Writer) -> None:
         w.require_tables([table for table, _ in self.files])
-        missing = w.storage.missing_local(file.path for _, files in self.files for file in files)
-        if missing is not None:
-            raise StorageError(f'file "{missing}" is missing', hint="write it again: a vacuum took it for a left-over")
+        w.require_files(file.path for _, files in self.files for file in files)
         w.flush()
         appended = {w.table_id(table): (table, files) for table, files in self.files}
         totals = table_totals(w, list(appended))
@@ -98,6 +96,7 @@ class DeleteRows:
 
     def apply(self, w: Writer) -> None:
         table_id = w.table_id(self.table)
+        w.require_files(file.path for _, file in self.deletes)
         w.flush()
         for pairs in chunks(self.deletes):
             ids = [file_id for file_id, _ in pairs]

@@ -133,7 +133,11 @@ def _forget_unreachable(connection: Connection) -> None:
             connection.execute(sa.delete(rows).where(unreachable(rows)))
     gone = set(connection.execute(sa.select(c.TABLE.c.table_id).where(unreachable(c.TABLE))).scalars())
     for versioned in (c.TABLE, c.COLUMN, c.COLUMN_TAG, c.TAG, c.VIEW, c.SCHEMA, c.PARTITION_INFO, c.SORT_INFO):
-        connection.execute(sa.delete(versioned).where(unreachable(versioned)))
+        condition = unreachable(versioned)
+        if versioned is c.COLUMN:
+            # Inlined rows are found by the names that their columns had when they were written.
+            condition = sa.and_(condition, c.COLUMN.c.table_id.not_in(sa.select(c.INLINED_DATA_TABLES.c.table_id)))
+        connection.execute(sa.delete(versioned).where(condition))
     left = set(connection.execute(sa.select(c.TABLE.c.table_id)).scalars())
     for table_id in sorted(gone - left):
         for unversioned in (

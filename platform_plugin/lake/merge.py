@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 
+from platform_plugin.errors import CommitConflict
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.changes import read_delete_versions, read_inlined_deletes
 from platform_plugin.lake.data_operations import (
@@ -43,6 +44,7 @@ from platform_plugin.lake.files import (
 from platform_plugin.lake.inlined import decode_rows
 from platform_plugin.lake.read import ROW_ID_FIELD, SNAPSHOT_ID_FIELD, column_at, read_delete_file, read_raw
 from platform_plugin.lake.scan import FileScan, fields_of_version, plan_scan
+from platform_plugin.lake.tables import read_fields
 from platform_plugin.lake.types import FIELD_ID
 
 if TYPE_CHECKING:
@@ -95,6 +97,11 @@ class Rewritten:
     deletes_max: int
     dropped: int
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What was written."""
+        return (self.file.path,) if self.deletes is None else (self.file.path, self.deletes.path)
+
 
 def merge(lake: Lake, table: Table, *, target_bytes: int) -> Merged:
     """Rewrite small files, fully readable at every kept snapshot; a conflict if others change the same files meanwhile."""
@@ -109,12 +116,17 @@ def merge(lake: Lake, table: Table, *, target_bytes: int) -> Merged:
             rewritten += _rewrite(lake, table, group, base, oldest)
         for kept in inlined:
             rewritten += _rewrite_inlined(lake, table, kept, base, oldest)
-        if rewritten:
+    except BaseException:
+        _discard(lake, rewritten)
+        raise
+    if rewritten:
+        try:
             with lake.commit(f"merge files of {table.name}", base=base) as commit:
                 commit.also(MergeFiles(table, tuple(rewritten), tuple(name for name, _ in inlined)))
-    except BaseException:
-        lake.storage.delete(path for part in rewritten for path in (part.file.path, *([part.deletes.path] if part.deletes else [])))
-        raise
+        except CommitConflict:
+            # Any other end, an interrupt included, may come after the commit was made: then a vacuum decides.
+            _discard(lake, rewritten)
+            raise
     before = sum(len(part.replaces) for part in rewritten)
     return Merged(
         files_before=before,
@@ -123,6 +135,10 @@ def merge(lake: Lake, table: Table, *, target_bytes: int) -> Merged:
         rows_dropped=sum(part.dropped for part in rewritten),
         inlined_rows=sum(part.file.record_count for part in rewritten if not part.replaces),
     )
+
+
+def _discard(lake: Lake, rewritten: Sequence[Rewritten]) -> None:
+    lake.storage.delete(path for part in rewritten for path in part.paths)
 
 
 def plan_groups(connection: Connection, table: Table, base: Snapshot, *, target_bytes: int) -> list[Group]:
@@ -136,7 +152,7 @@ def plan_groups(connection: Connection, table: Table, base: Snapshot, *, target_
             kinds[_version_at(versions, file.begin_snapshot), file.partition_id, partitions.get(file.id, ())].append(file)
     groups = []
     for (version, partition_id, values), members in kinds.items():
-        fields = fields_of_version(connection, table, table.id or 0, version) if version is not None else table.fields
+        fields = _fields_kept(connection, table, versions, version)
         groups += [
             Group(fields=fields, files=tuple(run), partition_id=partition_id, partition_values=values)
             for run in _runs(members, target_bytes)
@@ -303,6 +319,7 @@ class MergeFiles:
 
     def apply(self, w: Writer) -> None:
         table_id = w.table_id(self.table)
+        w.require_files(path for part in self.parts for path in part.paths)
         w.flush()
         replaced = [file_id for part in self.parts for file_id in part.replaces]
         size = rows = 0
@@ -374,6 +391,16 @@ def _versions(connection: Connection, table: Table) -> list[tuple[int, int]]:
 
 def _version_at(versions: Sequence[tuple[int, int]], snapshot_id: int) -> int | None:
     return next((version for begin, version in reversed(versions) if begin <= snapshot_id), None)
+
+
+def _fields_kept(connection: Connection, table: Table, versions: Sequence[tuple[int, int]], version: int | None) -> tuple[Field, ...]:
+    """The columns that files of a schema version have for the oldest kept snapshot that reads them; what is older was forgotten."""
+    begin = next((begin for begin, number in versions if number == version), None)
+    if begin is None:
+        return table.fields
+    s = c.SNAPSHOT.c.snapshot_id
+    oldest = connection.execute(sa.select(sa.func.min(s)).where(s >= begin)).scalar_one()
+    return read_fields(connection, oldest, [table.id or 0])[table.id or 0] or table.fields
 
 
 def _partition_values(connection: Connection, table: Table) -> dict[int, tuple[str | None, ...]]:

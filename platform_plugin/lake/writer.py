@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from platform_plugin.errors import CommitConflict
+from platform_plugin.errors import CommitConflict, StorageError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.tables import CommitRecord, Snapshot, read_commits
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from uuid import UUID
 
     from sqlalchemy.engine import Connection
@@ -152,6 +153,16 @@ class Writer:
             query = sa.select(t.c.table_id).where(t.c.table_id.in_(wanted), t.c.end_snapshot.is_(None))
             for table_id in self.connection.execute(query).scalars():
                 self.table_ids[wanted[table_id].uuid] = table_id
+
+    def require_files(self, paths: Iterable[str]) -> None:
+        """Refuse files that lie elsewhere, or that a vacuum took for left-overs before this commit came."""
+        found = list(paths)
+        for path in found:
+            if path.startswith("/") or "://" in path or ".." in path.split("/"):
+                self.storage.absolute(path)
+        missing = self.storage.missing_local(found)
+        if missing is not None:
+            raise StorageError(f'file "{missing}" is missing', hint="write it again: a vacuum took it for a left-over")
 
     def conflict(self, what: str, snapshot_id: int | None = None) -> CommitConflict:
         """The error for something that changed since this commit's base; it names both commits."""
