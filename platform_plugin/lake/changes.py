@@ -131,7 +131,7 @@ def read_changes(connection: Connection, table: Table, *, after: Snapshot, until
         raise SnapshotExpired(
             f"snapshot {after.id} is no longer kept, so changes since it are not known", hint="start from an older full read"
         )
-    files = _read_changed_files(connection, table, after.id, until.id)
+    files = _read_changed_files(connection, table, after, until.id)
     versions = read_delete_versions(connection, table, [file.id for file, _ in files])
     inlined = read_inlined_deletes(connection, table, until.id)
     return Changes(
@@ -151,12 +151,12 @@ def read_changes(connection: Connection, table: Table, *, after: Snapshot, until
     )
 
 
-def _read_changed_files(connection: Connection, table: Table, after: int, until: int) -> list[tuple[FileScan, int | None]]:
+def _read_changed_files(connection: Connection, table: Table, start: Snapshot, until: int) -> list[tuple[FileScan, int | None]]:
     """Files that were added, ended or partly deleted in the range."""
-    f, d = c.DATA_FILE.c, c.DELETE_FILE.c
-    touched = sa.select(d.data_file_id).where(
-        d.table_id == table.id, d.begin_snapshot <= until, sa.func.coalesce(d.partial_max, d.begin_snapshot) > after
-    )
+    f, d, after = c.DATA_FILE.c, c.DELETE_FILE.c, start.id
+    # A delete file written since may hold deletes newer than the snapshot it is dated back to, whether `partial_max` says so or not.
+    newer = sa.or_(sa.func.coalesce(d.partial_max, d.begin_snapshot) > after, d.delete_file_id >= start.next_file_id)
+    touched = sa.select(d.data_file_id).where(d.table_id == table.id, d.begin_snapshot <= until, newer)
     conditions = [
         sa.func.coalesce(f.partial_max, f.begin_snapshot) > after,
         sa.and_(f.end_snapshot > after, f.end_snapshot <= until),

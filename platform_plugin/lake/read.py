@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +17,10 @@ from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, On
 from platform_plugin.errors import InvalidValue, SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.evolution import adapt
-from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID
+from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID, constant
 from platform_plugin.lake.inlined import read_inlined
 from platform_plugin.lake.tables import read_snapshot
-from platform_plugin.lake.types import FIELD_ID, arrow_schema
+from platform_plugin.lake.types import FIELD_ID, arrow_field, arrow_schema, to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.scan import DeleteList, FileScan, Scan
     from platform_plugin.lake.tables import Snapshot, Table
 
+_UNMAPPED = -1
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _THREADS = min(8, os.cpu_count() or 1)
 
 
@@ -92,7 +95,7 @@ def read_raw(
     lake: Lake, file: FileScan, snapshot: Snapshot, *, fields: Sequence[Field], hidden: Sequence[int] = ()
 ) -> tuple[pa.Table, pa.Array]:
     """The same as the file has it: its own column names and types, with ids; `hidden` names reserved columns to keep."""
-    mapping = _read_mapping(lake, file.mapping_id) if file.mapping_id is not None else None
+    mapping, in_path = _read_mapping(lake, file.mapping_id) if file.mapping_id is not None else (None, {})
     wanted = {leaf for field in fields for leaf in (field.id,)} | set(hidden) | ({SNAPSHOT_ID} if file.until is not None else set())
     with _opened(lake, file.path, file.size_bytes, snapshot) as parquet:
         schema = parquet.schema_arrow if mapping is None else _mapped(parquet.schema_arrow, mapping)
@@ -105,10 +108,12 @@ def read_raw(
         rows = parquet.read(columns=names) if names else pa.table({"": pa.nulls(file.record_count)}).select([])
         if names:
             rows = pa.Table.from_arrays(rows.select(names).columns, schema=pa.schema([schema.field(index) for index in places]))
+    if in_path:
+        rows = _with_path_values(rows, file, fields, in_path)
     keep = _kept(lake, file, snapshot, rows)
     if keep is None:
         return rows, pa.array(np.arange(file.record_count))
-    return (rows.take(keep) if names else pa.table({"": pa.nulls(len(keep))}).select([])), keep
+    return (rows.take(keep) if rows.num_columns else pa.table({"": pa.nulls(len(keep))}).select([])), keep
 
 
 def _kept(lake: Lake, file: FileScan, snapshot: Snapshot, rows: pa.Table) -> pa.Array | None:
@@ -131,11 +136,12 @@ def _kept(lake: Lake, file: FileScan, snapshot: Snapshot, rows: pa.Table) -> pa.
 def read_positions(lake: Lake, deletes: DeleteList, snapshot: Snapshot, *, limit: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The positions that a delete file deletes at the snapshot."""
     positions, at = read_delete_file(lake, deletes, snapshot, limit=limit)
-    if deletes.until is None:
-        return positions
-    if at is None:
+    if at is not None:
+        # Also where the catalogue does not say so: DuckDB's flush writes deletes of several snapshots and leaves `partial_max` empty.
+        return positions[at <= snapshot.id]
+    if deletes.until is not None:
         raise _foreign(deletes.path, "it holds several snapshots but does not say which deletes are whose")
-    return positions[at <= deletes.until]
+    return positions
 
 
 def read_delete_file(
@@ -208,24 +214,50 @@ def _foreign(path: str, detail: str) -> StorageError:
     return StorageError(f'file "{path}" is not the one that was committed', detail=detail, hint="restore it from a copy")
 
 
-def _read_mapping(lake: Lake, mapping_id: int) -> dict[tuple[int | None, str], tuple[int, int]]:
-    """For files of other programs: (parent, column name) to (mapping column, field id)."""
+def _read_mapping(lake: Lake, mapping_id: int) -> tuple[dict[tuple[int | None, str], tuple[int, int]], dict[int, str]]:
+    """For files of other programs: (parent, column name) to (mapping column, field id), and names of columns kept in paths by field id."""
     m = c.NAME_MAPPING.c
     with lake.reading() as connection:
-        rows = connection.execute(
-            sa.select(m.column_id, m.source_name, m.target_field_id, m.parent_column).where(m.mapping_id == mapping_id)
-        )
-        return {(row.parent_column, row.source_name): (row.column_id, row.target_field_id) for row in rows}
+        query = sa.select(m.column_id, m.source_name, m.target_field_id, m.parent_column, m.is_partition).where(m.mapping_id == mapping_id)
+        rows = connection.execute(query).all()
+    inside = {(row.parent_column, row.source_name): (row.column_id, row.target_field_id) for row in rows if not row.is_partition}
+    return inside, {row.target_field_id: row.source_name for row in rows if row.is_partition}
+
+
+def _with_path_values(rows: pa.Table, file: FileScan, fields: Sequence[Field], in_path: dict[int, str]) -> pa.Table:
+    """Rows with the columns whose one value is a part of the file's path, as Hive lays out partitions."""
+    parts = dict(part.split("=", 1) for part in file.path.split("/")[:-1] if "=" in part)
+    columns, schema = list(rows.columns), list(rows.schema)
+    for field in fields:
+        if field.id not in in_path:
+            continue
+        text = parts.get(in_path[field.id])
+        if text is None:
+            raise _foreign(file.path, f'its path holds no value of column "{field.name}"')
+        literal = None if text == _HIVE_NULL else unquote(text)
+        columns.append(constant(literal, to_arrow(field.type, column=field.name), file.record_count))
+        schema.append(arrow_field(field))
+    return pa.Table.from_arrays(columns, schema=pa.schema(schema))
 
 
 def _mapped(schema: pa.Schema, mapping: dict[tuple[int | None, str], tuple[int, int]]) -> pa.Schema:
+    """A file's schema with the field ids that a mapping gives its names."""
+    # The one part of a list has another name in every writer.
+    only = {parent: target for (parent, _), target in mapping.items()}
+
     def named(field: pa.Field, parent: int | None) -> pa.Field:
-        column, field_id = mapping.get((parent, field.name), (None, None))
+        return marked(field, mapping.get((parent, field.name)))
+
+    def marked(field: pa.Field, target: tuple[int, int] | None) -> pa.Field:
+        column, field_id = target or (_UNMAPPED, None)
         kind = field.type
         if pa.types.is_struct(kind):
             kind = pa.struct([named(part, column) for part in kind])
         elif pa.types.is_list(kind):
-            kind = pa.list_(named(kind.value_field, column))
+            kind = pa.list_(marked(kind.value_field, only.get(column)))
+        elif pa.types.is_map(kind):
+            key, value = mapping.get((column, "key")), mapping.get((column, "value"))
+            kind = pa.map_(marked(kind.key_field, key), marked(kind.item_field, value))
         metadata = None if field_id is None else {FIELD_ID: str(field_id).encode()}
         return pa.field(field.name, kind, field.nullable, metadata)
 

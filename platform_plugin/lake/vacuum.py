@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from platform_plugin.errors import PathOutsideLake
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.data_operations import chunks
 from platform_plugin.lake.expire import table_folders
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.storage import Storage
 
 GRACE = timedelta(days=1)
 _LEFT_OVER_SUFFIXES = (".parquet", ".crc", "_SUCCESS", ".tmp", ".inprogress")
@@ -49,14 +51,15 @@ def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> Vacuumed:
     # Under the writers' lock: a commit is either seen here with its files, or comes later and finds that they are gone.
     with lake.writing() as connection:
         held = read_held(connection)
-        needed = _needed(connection)
+        needed = _needed(connection, lake.storage)
         s = c.SCHEDULED_FOR_DELETION.c
         rows = connection.execute(sa.select(s.data_file_id, s.path, s.schedule_start)).all()
         going = [row for row in rows if row.schedule_start <= before and (held.since is None or row.schedule_start < held.since)]
-        scheduled_paths = {row.path for row in rows}
+        scheduled_paths = {_inside(lake.storage, row.path) for row in rows}
         orphans = {path: size for path, size in candidates.items() if path not in needed and path not in scheduled_paths}
         # A file may be part of two tables; it goes when the last of them lets it go.
-        deletable = [row.path for row in going if row.path not in needed]
+        inside = [path for row in going if (path := _inside(lake.storage, row.path)) is not None]
+        deletable = [path for path in inside if path not in needed]
         sizes = sum(orphans.values()) + sum(lake.storage.size(path) for path in deletable if lake.storage.exists(path))
         if not dry_run:
             lake.storage.delete([*deletable, *orphans])
@@ -66,14 +69,25 @@ def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> Vacuumed:
     return Vacuumed(scheduled=len(going), orphans=len(orphans), kept=len(rows) - len(going), bytes=sizes)
 
 
-def _needed(connection: Connection) -> set[str]:
+def _needed(connection: Connection, storage: Storage) -> set[str | None]:
     """The paths of all files that some kept snapshot has."""
-    needed: set[str] = set()
+    needed: set[str | None] = set()
     for table in (c.DATA_FILE, c.DELETE_FILE):
         rows = connection.execute(sa.select(table.c.table_id, table.c.path, table.c.path_is_relative)).all()
         folders = table_folders(connection, {row.table_id for row in rows})
-        needed.update(resolved(folders.get(row.table_id, ""), row.path, relative=row.path_is_relative) for row in rows)
+        needed.update(
+            resolved(folders.get(row.table_id, ""), row.path, relative=True) if row.path_is_relative else _inside(storage, row.path)
+            for row in rows
+        )
     return needed
+
+
+def _inside(storage: Storage, path: str) -> str | None:
+    """The path below the data folder; None for another program's file elsewhere, which is not ours to delete."""
+    try:
+        return storage.relative(path)
+    except PathOutsideLake:
+        return None
 
 
 def _left_overs(lake: Lake, before: datetime) -> Iterator[tuple[str, int]]:
