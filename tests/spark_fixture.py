@@ -9,15 +9,18 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from platform_plugin.spark.attach import attach, start, stop
 from platform_plugin.spark.runtime import RUNTIME_VARIABLE, RuntimeFolder, open_runtime
 from platform_plugin.spark.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SETTINGS = ServerSettings(cores=2, driver_memory_mib=2048, idle_seconds=300)
 

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import ServerError
 from platform_plugin.spark.control import ask
-from platform_plugin.spark.java import java_home
-from platform_plugin.spark.runtime import RuntimeFolder, hold, open_runtime
+from platform_plugin.spark.launch import launch, wait_ready
+from platform_plugin.spark.liveness import ANSWER_SECONDS, Watcher, alive, ask_state, kill, starting
+from platform_plugin.spark.runtime import RuntimeFolder, open_runtime
 from platform_plugin.spark.settings import ServerSettings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from platform_plugin.spark.session import Session
 
-Watcher = Callable[[str, float], None]
-"""Told what is being waited for, and for how many seconds it has been."""
-
 START_TIMEOUT = timedelta(seconds=120)
-_ANSWER_SECONDS = 5.0
-_LEAST_FREE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,27 +98,27 @@ def start(
 def stop(*, runtime: RuntimeFolder | None = None, seconds: float = 15.0) -> bool:
     """End the user's platform server and return whether there was one; one that does not obey is killed."""
     runtime = runtime or open_runtime()
-    with _starting(runtime, None, timedelta(seconds=seconds + 10)):
-        if not _alive(runtime):
+    with starting(runtime, None, timedelta(seconds=seconds + 10)):
+        if not alive(runtime):
             return False
         with suppress(ServerError):
-            ask(runtime.control, "stop", seconds=_ANSWER_SECONDS)
+            ask(runtime.control, "stop", seconds=ANSWER_SECONDS)
             deadline = time.monotonic() + seconds
             while time.monotonic() < deadline:
-                if not _alive(runtime):
+                if not alive(runtime):
                     return True
                 time.sleep(0.05)
-        _kill(runtime)
+        kill(runtime)
         return True
 
 
 def status(*, runtime: RuntimeFolder | None = None) -> ServerStatus:
     """Return what the user's platform server says about itself; never starts one."""
     runtime = runtime or open_runtime()
-    if not _alive(runtime):
+    if not alive(runtime):
         return ServerStatus(running=False, phase="not running", runtime=runtime.path, log=runtime.log, details={})
     try:
-        details = ask(runtime.control, "status", seconds=_ANSWER_SECONDS)
+        details = ask(runtime.control, "status", seconds=ANSWER_SECONDS)
     except ServerError:
         return ServerStatus(running=True, phase="not answering", runtime=runtime.path, log=runtime.log, details=runtime.read_state())
     return ServerStatus(running=True, phase=str(details.pop("phase")), runtime=runtime.path, log=runtime.log, details=details)
@@ -137,108 +127,27 @@ def status(*, runtime: RuntimeFolder | None = None) -> ServerStatus:
 def interrupt(tag: str, *, runtime: RuntimeFolder | None = None) -> int:
     """Stop the running queries under `tag` in every session of the user's platform server, and return how many there were."""
     runtime = runtime or open_runtime()
-    return int(ask(runtime.control, "interrupt", tag=tag)["interrupted"]) if _alive(runtime) else 0
+    return int(ask(runtime.control, "interrupt", tag=tag)["interrupted"]) if alive(runtime) else 0
 
 
 def _bring_up(settings: ServerSettings, runtime: RuntimeFolder, watcher: Watcher | None, timeout: timedelta) -> dict[str, Any]:
     """Return the state of a server that is ready."""
-    state = _says(runtime)
+    state = ask_state(runtime)
     if state and state["phase"] == "ready":
         return state
-    with _starting(runtime, watcher, timeout):
+    with starting(runtime, watcher, timeout):
         # Asked twice, because a loaded machine is slow, and killing a live server is worse than waiting.
-        state = _says(runtime)
+        state = ask_state(runtime)
         if state and state["phase"] != "ready":
             # Whoever started it has died meanwhile.
-            state = _wait_ready(runtime, None, watcher, timeout)
+            state = wait_ready(runtime, None, watcher, timeout)
         if state:
             return state
-        if _alive(runtime):
+        if alive(runtime):
             if watcher is not None:
                 watcher("replacing a server that does not answer", 0.0)
-            _kill(runtime)
-        return _spawn(settings, runtime, watcher, timeout)
-
-
-def _spawn(settings: ServerSettings, runtime: RuntimeFolder, watcher: Watcher | None, timeout: timedelta) -> dict[str, Any]:
-    java = java_home()
-    _check_space(settings, runtime)
-    _check_port(settings)
-    for leftover in (runtime.state, runtime.control, runtime.token):
-        leftover.unlink(missing_ok=True)
-    shutil.rmtree(runtime.path / "scratch", ignore_errors=True)
-    runtime.write(runtime.settings, json.dumps(settings.as_dict()))
-    with suppress(OSError):
-        os.replace(runtime.log, runtime.log.with_suffix(".previous.log"))
-    package_root = str(Path(__file__).parents[2])
-    path = os.pathsep.join([package_root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {
-        **os.environ,
-        "JAVA_HOME": str(java),
-        "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
-        if settings.master is None
-        else os.environ.get("SPARK_LOCAL_IP", ""),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": path,
-    }
-    for foreign in (
-        "SPARK_REMOTE",
-        "SPARK_CONNECT_MODE_ENABLED",
-        "SPARK_CONNECT_AUTHENTICATE_TOKEN",
-        "PYSPARK_GATEWAY_PORT",
-        "MASTER",
-        "SPARK_HOME",
-        "SPARK_LOCAL_DIRS",
-    ):
-        environment.pop(foreign, None)
-    try:
-        runtime.log.touch(mode=0o600)
-        with runtime.log.open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "platform_plugin.spark.server", str(runtime.path)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={k: v for k, v in environment.items() if v}, cwd=runtime.path, start_new_session=True,
-            )  # fmt: skip
-    except OSError as error:
-        raise ServerError(
-            "platform server can't be started", detail=str(error), hint=f'check that "{runtime.path}" can be written'
-        ) from error
-    state = _wait_ready(runtime, process, watcher, timeout)
-    if state is not None:
-        return state
-    if process.poll() is None:
-        _kill(runtime, process)
-        raise ServerError(
-            f"platform server was not ready after {timeout.total_seconds():g} seconds",
-            detail=runtime.read_log(),
-            hint=f'read "{runtime.log}"; a busy machine needs more time',
-        )
-    reason = runtime.read_state().get("reason") or runtime.read_log()
-    raise ServerError(f"platform server ended with code {process.returncode} while it started", detail=reason, hint=f'read "{runtime.log}"')
-
-
-def _wait_ready(
-    runtime: RuntimeFolder, process: subprocess.Popen[bytes] | None, watcher: Watcher | None, timeout: timedelta
-) -> dict[str, Any] | None:
-    began = time.monotonic()
-    while (waited := time.monotonic() - began) < timeout.total_seconds():
-        if (process.poll() is not None) if process is not None else not _alive(runtime):
-            return None
-        state = runtime.read_state()
-        if state.get("phase") == "ready":
-            return state
-        if watcher is not None:
-            watcher(str(state.get("phase", "starting the server")), waited)
-        time.sleep(0.05)
-    return None
-
-
-def _says(runtime: RuntimeFolder) -> dict[str, Any] | None:
-    """Return the live server's answer to a ping."""
-    if _alive(runtime):
-        with suppress(ServerError):
-            return ask(runtime.control, "ping", seconds=_ANSWER_SECONDS)
-    return None
+            kill(runtime)
+        return launch(settings, runtime, watcher, timeout)
 
 
 def _open(runtime: RuntimeFolder, state: dict[str, Any]) -> Session | None:
@@ -261,84 +170,6 @@ def _open(runtime: RuntimeFolder, state: dict[str, Any]) -> Session | None:
 def _end_wedged(runtime: RuntimeFolder, watcher: Watcher | None) -> None:
     if watcher is not None:
         watcher("replacing a server that answers no query", 0.0)
-    with _starting(runtime, None, timedelta(seconds=20)):
-        if _alive(runtime):
-            _kill(runtime)
-
-
-@contextmanager
-def _starting(runtime: RuntimeFolder, watcher: Watcher | None, timeout: timedelta) -> Iterator[None]:
-    began = time.monotonic()
-    while True:
-        with hold(runtime.start_lock) as held:
-            if held:
-                yield
-                return
-        waited = time.monotonic() - began
-        if waited > timeout.total_seconds():
-            raise ServerError(
-                f'another process has been starting the server in "{runtime.path}" for too long', hint="run `platform status`"
-            )
-        if watcher is not None:
-            watcher(str(runtime.read_state().get("phase", "another process starts the server")), waited)
-        time.sleep(0.05)
-
-
-def _alive(runtime: RuntimeFolder) -> bool:
-    with hold(runtime.server_lock) as held:
-        return not held
-
-
-def _kill(runtime: RuntimeFolder, process: subprocess.Popen[bytes] | None = None) -> None:
-    """Kill the server that holds the lock, with its JVM, if it is this user's, and wait until the lock is free."""
-    try:
-        pid = process.pid if process is not None else int(runtime.server_lock.read_text())
-        owner = os.stat(f"/proc/{pid}").st_uid if os.path.isdir("/proc/self") else os.getuid()
-    except (OSError, ValueError) as error:
-        raise ServerError(
-            f'platform server in "{runtime.path}" does not answer and can\'t be identified',
-            hint=f'end the process that holds "{runtime.server_lock}"',
-        ) from error
-    if owner != os.getuid():
-        raise ServerError(f"platform server with process id {pid} belongs to somebody else", hint="ask its owner to run `platform down`")
-    jvm = runtime.read_state().get("jvm_pid")
-    with suppress(ProcessLookupError):
-        if os.getpgid(pid) == pid:
-            os.killpg(pid, signal.SIGKILL)
-        else:
-            os.kill(pid, signal.SIGKILL)
-    if isinstance(jvm, int):
-        with suppress(OSError):
-            if os.getpgid(jvm) == pid:
-                os.kill(jvm, signal.SIGKILL)
-    deadline = time.monotonic() + 10
-    while _alive(runtime):
-        if time.monotonic() > deadline:
-            raise ServerError(
-                f"platform server with process id {pid} can't be ended", hint="it may be stuck in the kernel; restart the machine"
-            )
-        time.sleep(0.05)
-
-
-def _check_space(settings: ServerSettings, runtime: RuntimeFolder) -> None:
-    for folder in filter(None, (str(runtime.path), settings.scratch)):
-        with suppress(FileNotFoundError):
-            if shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
-                raise ServerError(
-                    f'the disk of "{folder}" is full', hint="free 64 MiB, or set PLATFORM_RUNTIME_DIR to a folder on another disk"
-                )
-
-
-def _check_port(settings: ServerSettings) -> None:
-    if settings.port == 0:
-        return
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((settings.address, settings.port))
-        except OSError as error:
-            raise ServerError(
-                f'port "{settings.port}" of "{settings.address}" is taken',
-                detail=str(error),
-                hint="choose another port; 0 takes any free one",
-            ) from error
+    with starting(runtime, None, timedelta(seconds=20)):
+        if alive(runtime):
+            kill(runtime)

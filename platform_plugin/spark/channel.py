@@ -4,18 +4,23 @@ A `;token=` in a Connect URL makes PySpark speak TLS to any host but `localhost`
 own way: as a header of each call. PySpark also retries an unreachable port for ten minutes; here a dead server is an error at once.
 """
 
+# ruff: noqa: SLF001 - PySpark's client has no public door for deadlines, for the exit hook or for one cheap question
+
 from __future__ import annotations
 
 import atexit
 import getpass
 import os
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import grpc
 from pyspark.sql.connect.client.core import ChannelBuilder, DefaultChannelBuilder, RpcDeadlines, SparkConnectClient
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import grpc
 
 _KEEPALIVE_SECONDS = 10
 """Connect servers take a ping every 10 seconds and no sooner; a stopped one is noticed after twice that."""

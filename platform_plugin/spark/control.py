@@ -7,11 +7,13 @@ import os
 import select
 import socket
 import threading
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from platform_plugin.errors import ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 Answer = dict[str, Any]
 
@@ -53,14 +55,14 @@ class ControlCall:
             except OSError:
                 continue
 
-    def __enter__(self) -> ControlCall:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def ask(path: Path, verb: str, *, seconds: float = 5.0, **arguments: object) -> Answer:
+def ask(path: Path, verb: str, *, seconds: float = 5.0, **arguments: Any) -> Answer:
     """Ask one question on a connection of its own."""
     with ControlCall(path, seconds=seconds) as call:
         return call.ask(verb, **arguments)
@@ -75,7 +77,7 @@ class ControlListener:
         path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(os.fspath(path))
-        os.chmod(path, 0o600)
+        path.chmod(0o600)
         self._socket.listen(128)
 
     def start(self) -> None:

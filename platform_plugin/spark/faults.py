@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import grpc
 from pyspark.errors import PySparkException
 
 from platform_plugin.errors import PlatformError, QueryFailed, QueryInterrupted, ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 class ServerLost(ServerError):

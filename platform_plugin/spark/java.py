@@ -7,10 +7,13 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from platform_plugin.errors import ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 OLDEST_JAVA = 17
 """Spark 4 runs on Java 17 and 21."""

@@ -7,13 +7,15 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 RUNTIME_VARIABLE = "PLATFORM_RUNTIME_DIR"
 _HINT = f"set {RUNTIME_VARIABLE} to a folder that you own, on a local disk with free space"
@@ -63,7 +65,7 @@ class RuntimeFolder:
         try:
             with os.fdopen(handle, "w") as file:
                 file.write(content)
-            os.replace(draft, path)
+            Path(draft).replace(path)
         except OSError as error:
             Path(draft).unlink(missing_ok=True)
             raise ServerError(f'runtime folder "{self.path}" can\'t be written', detail=str(error), hint=_HINT) from error
@@ -126,15 +128,18 @@ def locate_runtime(environment: Mapping[str, str]) -> Path:
 
 
 @contextmanager
-def hold(path: Path) -> Iterator[bool]:
-    """Try to take the lock `path` without waiting; yield whether it was taken, and free it at the end."""
+def hold(path: Path, *, shared: bool = False) -> Iterator[bool]:
+    """Try to take the lock `path` without waiting; yield whether it was taken, and free it at the end.
+
+    A `shared` hold only looks: lookers do not mistake each other for the owner.
+    """
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise ServerError(f'runtime folder "{path.parent}" can\'t be written', detail=str(error), hint=_HINT) from error
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
         else:

@@ -4,6 +4,8 @@
 The same file can be given to `spark-submit`.
 """
 
+# ruff: noqa: SLF001 - the JVM's SparkContext is reached through `_jsc`, as all of PySpark does
+
 from __future__ import annotations
 
 import fcntl
@@ -26,7 +28,7 @@ from platform_plugin.spark.metrics import read_metrics
 from platform_plugin.spark.runtime import RuntimeFolder, open_runtime
 from platform_plugin.spark.settings import LOG_CONFIGURATION, POOLS, ServerSettings, plan_java_options, plan_options
 
-TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - a name, not a token
 _JVM_SECONDS = 30.0
 _OPERATION_TAG = "SparkConnect_OperationTag"
 _SERVICE = "org.apache.spark.sql.connect.service"
@@ -78,7 +80,7 @@ class PlatformServer:
         flags.append(shlex.join(plan_java_options(self.settings, self.runtime.path)))
         # Only these reach a command line, which others can read; options and the token don't.
         os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*flags, "pyspark-shell"])
-        self._gateway = launch_gateway()
+        self._gateway = launch_gateway()  # type: ignore[no-untyped-call]
         self._say("starting Spark")
         conf = SparkConf(loadDefaults=True, _jvm=self._gateway.jvm)
         conf.setAll(list(plan_options(self.settings, self.runtime.path, submitted=submitted).items()))
@@ -192,7 +194,7 @@ class PlatformServer:
         holder = manager.getIsolatedSessionIfPresent(key)
         if holder.isDefined():
             holder.get().interruptAll()
-            manager.closeSession(key, False)
+            manager.closeSession(key, False)  # noqa: FBT003 - py4j knows no keywords
 
     def _find_reason(self) -> str | None:
         process = getattr(self._gateway, "proc", None)
@@ -254,18 +256,15 @@ class PlatformServer:
             return 0.0
         sessions = self._object("SparkConnectService").sessionManager().listActiveSessions()
         accessed = [sessions.apply(place).lastAccessTimeMs() for place in range(sessions.size())]
-        return min([quiet, *(time.time() - moment / 1000 for moment in accessed)])
+        return float(min([quiet, *(time.time() - moment / 1000 for moment in accessed)]))
 
 
 def main(arguments: list[str]) -> int:
     """Take the server lock of the runtime folder, serve, and leave nothing behind that could mislead a client."""
     os.umask(0o077)
     runtime = open_runtime(Path(arguments[0]) if arguments else None)
-    lock = os.open(runtime.server_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        print(f'runtime folder "{runtime.path}" has a server already', file=sys.stderr)
+    lock = _take_lock(runtime)
+    if lock is None:
         return 3
     os.truncate(lock, 0)
     os.pwrite(lock, str(os.getpid()).encode(), 0)
@@ -284,15 +283,26 @@ def main(arguments: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the log is where the starter looks for the cause
         reason = next((line for line in str(error).splitlines() if "Exception" in line or "Error" in line), str(error))
         runtime.write(runtime.state, json.dumps({"phase": "failed", "reason": reason[:2000]}))
-        print(f"platform server failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         code = 1
     else:
-        print(f"platform server ended: {reason}", file=sys.stderr, flush=True)
         code = 0
     server.close()
     sys.stderr.flush()
     # Threads that wait for a JVM which is gone would keep the process, and with it the lock.
     os._exit(code)
+
+
+def _take_lock(runtime: RuntimeFolder) -> int | None:
+    """Take the lock for the life of this process; those who only look hold it for moments, so it is tried more than once."""
+    lock = os.open(runtime.server_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    for _ in range(40):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.05)
+        else:
+            return lock
+    return None
 
 
 if __name__ == "__main__":

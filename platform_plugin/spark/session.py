@@ -1,133 +1,35 @@
 """A session: one client's hold on a Spark server, through which its queries are tagged, followed, timed and interrupted."""
 
+# ruff: noqa: SLF001 - a DataFrame's plan has no public name, and its Arrow iterator takes the plan
+
 from __future__ import annotations
 
 import atexit
+import os
 import threading
-import time
-import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
-import pyarrow as pa
 from pyspark.sql.connect.dataframe import DataFrame
 from pyspark.sql.connect.functions import lit
 from pyspark.sql.connect.plan import SQL
 from pyspark.sql.types import StructType
 
 from platform_plugin.errors import InvalidValue, PlatformError, QueryInterrupted, ServerError
+from platform_plugin.spark.arrow import ArrowStream
 from platform_plugin.spark.channel import ConnectSession, EndpointChannel, LoopbackChannel
 from platform_plugin.spark.control import ControlCall, ask
 from platform_plugin.spark.faults import ServerLost, told_as_platform_errors
-from platform_plugin.spark.metrics import JobMetrics, parse_metrics
+from platform_plugin.spark.job import Job, ProgressHandler
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a running query is."""
-
-    tasks: int
-    tasks_done: int
-    tasks_running: int
-    bytes_read: int
-    stages: int
-    seconds: float
-
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from datetime import timedelta
+    from pathlib import Path
 
 _PROBE_SECONDS = 10.0
 _OPEN: weakref.WeakSet[Session] = weakref.WeakSet()
-
-ProgressHandler = Callable[[Progress], None]
-
-
-class Job:
-    """Everything that runs inside one `with session.job(...)`: its tag, its limits, and afterwards what it cost."""
-
-    def __init__(self, session: Session, tags: tuple[str, ...], handler: ProgressHandler | None) -> None:
-        self.tag = f"job-{uuid.uuid4().hex}"
-        self.tags = (self.tag, *tags)
-        self.seconds = 0.0
-        self.interrupted_by: str | None = None
-        self._session = session
-        self._handler = handler
-        self._began = time.monotonic()
-        self._seen = Progress(tasks=0, tasks_done=0, tasks_running=0, bytes_read=0, stages=0, seconds=0.0)
-
-    def interrupt(self, reason: str = "its user") -> None:
-        """Stop what this job runs; a job that runs nothing is left as it is."""
-        self.interrupted_by = self.interrupted_by or reason
-        self._session.interrupt(self.tag)
-        threading.Thread(target=self._insist, name=f"interrupt-{self.tag}", daemon=True).start()
-
-    def _insist(self) -> None:
-        """Spark forgets an interrupt that comes while a query is being planned, so it is told again for some seconds."""
-        with suppress(PlatformError):
-            for _ in range(10):
-                time.sleep(0.3)
-                if self._session.closed:
-                    return
-                self._session.interrupt(self.tag)
-
-    def metrics(self) -> JobMetrics:
-        """Return what the job has cost so far; from an endpoint without a control socket, only what progress told."""
-        seconds = self.seconds or time.monotonic() - self._began
-        answer = self._session.read_metrics(self.tag)
-        if answer is None:
-            return JobMetrics(tasks=self._seen.tasks, stages=self._seen.stages, bytes_read=self._seen.bytes_read, seconds=seconds)
-        return parse_metrics(answer, seconds=seconds)
-
-    def advance(self, stages: Iterable[Any], running: int) -> None:
-        known = list(stages)
-        self._seen = Progress(
-            tasks=sum(stage.num_tasks for stage in known),
-            tasks_done=sum(stage.num_completed_tasks for stage in known),
-            tasks_running=running,
-            bytes_read=sum(stage.num_bytes_read for stage in known),
-            stages=len(known),
-            seconds=time.monotonic() - self._began,
-        )
-        if self._handler is not None:
-            self._handler(self._seen)
-
-
-class ArrowStream:
-    """The rows of one query as Arrow batches, fetched while they are read, so that memory holds a few batches and not the result."""
-
-    def __init__(self, job: Job, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
-        self.job = job
-        self.schema = schema
-        self._batches = batches
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self._batches
-
-    def reader(self) -> pa.RecordBatchReader:
-        """Return the rest as Arrow's own reader."""
-        return pa.RecordBatchReader.from_batches(self.schema, self._batches)
-
-    def read_all(self) -> pa.Table:
-        """Return the rest as one table in memory."""
-        return pa.Table.from_batches(list(self._batches), schema=self.schema)
-
-    def metrics(self) -> JobMetrics:
-        return self.job.metrics()
-
-    def close(self) -> None:
-        """Let go of the query; what it still runs is interrupted."""
-        close = getattr(self._batches, "close", None)
-        if close is not None:
-            close()
-
-    def __enter__(self) -> ArrowStream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class Session:
@@ -143,9 +45,10 @@ class Session:
         self._jobs: dict[str, Job] = {}
         self._operations: dict[str, Job] = {}
         self._watch: ControlCall | None = None
-        reference = weakref.ref(self)
-        self._connect = ConnectSession(channel, [_Hook(reference)])
-        self._connect.client.register_progress_handler(_follow(reference))
+        self._process = os.getpid()
+        # Weak, because PySpark keeps its hooks and handlers for as long as its client lives.
+        self._connect = ConnectSession(channel, [_Hook(weakref.WeakMethod(self._claim))])
+        self._connect.client.register_progress_handler(_follower(weakref.WeakMethod(self._follow)))
         try:
             with told_as_platform_errors(self.explain_loss):
                 self._connect.probe(_PROBE_SECONDS)
@@ -169,28 +72,46 @@ class Session:
 
     @contextmanager
     def job(self, *tags: str, timeout: timedelta | None = None, progress: ProgressHandler | None = None) -> Iterator[Job]:
-        """Run what is inside as one job: tagged, interrupted on Ctrl-C, on any other way out and after `timeout`."""
+        """Run what this thread does inside as one job: tagged, and interrupted on Ctrl-C and after `timeout`."""
+        job = self._plan_job(tags, progress)
+        with self._guarded(job, timeout), self._tagged(job):
+            yield job
+
+    def _plan_job(self, tags: tuple[str, ...], progress: ProgressHandler | None) -> Job:
         for tag in tags:
             if not tag or "," in tag:
                 raise InvalidValue(f'tag "{tag}" is empty or holds a comma', hint="use letters, digits, dots and dashes")
-        job = Job(self, tags, progress)
-        clock = None
-        if timeout is not None:
-            clock = threading.Timer(timeout.total_seconds(), lambda: _interrupt_quietly(job, "its time-out"))
-            clock.daemon = True
-            clock.start()
+        return Job(self, tags, progress)
+
+    @contextmanager
+    def _tagged(self, job: Job) -> Iterator[None]:
+        """Give the job's tags to what this thread sends to the server."""
         client = self._connect.client
+        before = set(client.get_tags())
         for tag in job.tags:
             client.add_tag(tag)
+        try:
+            yield
+        finally:
+            for tag in set(job.tags) - before:
+                client.remove_tag(tag)
+
+    @contextmanager
+    def _guarded(self, job: Job, timeout: timedelta | None) -> Iterator[None]:
+        """Interrupt the job when its time is up or its user gives up, and tell faults as the platform's errors."""
+        clock = None
+        if timeout is not None:
+            clock = threading.Timer(timeout.total_seconds(), _interrupt_quietly, (job, "its time-out"))
+            clock.daemon = True
+            clock.start()
         self._jobs[job.tag] = job
         try:
             with told_as_platform_errors(self.explain_loss):
-                yield job
+                yield
         except QueryInterrupted as error:
             if job.interrupted_by == "its time-out" and timeout is not None:
-                seconds = timeout.total_seconds()
                 raise QueryInterrupted(
-                    f"query was interrupted after {seconds:g} seconds", hint="allow it more time, or ask for less"
+                    f"query was interrupted after {timeout.total_seconds():g} seconds", hint="allow it more time, or ask for less"
                 ) from error
             raise
         except (KeyboardInterrupt, GeneratorExit):
@@ -199,9 +120,7 @@ class Session:
         finally:
             if clock is not None:
                 clock.cancel()
-            job.seconds = time.monotonic() - job._began
-            for tag in job.tags:
-                client.remove_tag(tag)
+            job.end()
             self._jobs.pop(job.tag, None)
             for operation in [operation for operation, owner in self._operations.items() if owner is job]:
                 self._operations.pop(operation, None)
@@ -220,29 +139,28 @@ class Session:
         progress: ProgressHandler | None = None,
     ) -> ArrowStream:
         """Run a query and return its rows as a stream of Arrow batches; the first answer of the server has arrived."""
-        parts = self._fetch(query, parameters, self.job(*tags, timeout=timeout, progress=progress))
-        job = next(parts)
-        schema = next(parts)
-        assert isinstance(job, Job) and isinstance(schema, pa.Schema)
-        return ArrowStream(job, schema, parts)  # type: ignore[arg-type]
+        frame = self.query(query, parameters) if isinstance(query, str) else query
+        job = self._plan_job(tags, progress)
+        batches = self._fetch(frame, job, timeout)
+        schema = next(batches)
+        return ArrowStream(job, schema, batches)
 
-    def _fetch(self, query: Any, parameters: Mapping[str, Any] | None, opened: Any) -> Iterator[Job | pa.Schema | pa.RecordBatch]:
+    def _fetch(self, frame: DataFrame, job: Job, timeout: timedelta | None) -> Iterator[Any]:
+        """Yield the schema, then the batches. Between them other queries may run in this thread, so the tags are for the start only."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        with opened as job:
-            yield job
-            frame = self.query(query, parameters) if isinstance(query, str) else query
-            plan = frame._plan.to_proto(self._connect.client)
-            told = None
-            for part in self._connect.client.to_table_as_iterator(plan, frame._plan.observations):
-                if isinstance(part, StructType):
-                    continue
-                if told is None:
-                    told = part.schema
-                    yield told
-                yield from part.to_batches()
-            if told is None:
-                yield to_arrow_schema(frame.schema)
+        with self._guarded(job, timeout):
+            with self._tagged(job):
+                tables = self._connect.client.to_table_as_iterator(frame._plan.to_proto(self._connect.client), frame._plan.observations)
+                first = next((part for part in tables if not isinstance(part, StructType)), None)
+                schema = to_arrow_schema(frame.schema) if first is None else first.schema
+            yield schema
+            if first is not None:
+                yield from first.to_batches()
+                del first
+            for part in tables:
+                if not isinstance(part, StructType):
+                    yield from part.to_batches()
 
     def interrupt(self, tag: str) -> int:
         """Stop this session's running queries under `tag`, and return how many there were."""
@@ -258,12 +176,23 @@ class Session:
         user, identity = self._connect.identity
         return self._ask("metrics", user=user, session=identity, tag=tag)
 
-    def _ask(self, verb: str, **arguments: object) -> dict[str, Any]:
-        assert self.control is not None
+    def _ask(self, verb: str, **arguments: Any) -> dict[str, Any]:
+        if self.control is None:
+            raise ServerError(f'Spark endpoint "{self.endpoint}" has no control socket', hint="use the platform server of this machine")
         try:
             return ask(self.control, verb, **arguments)
         except ServerError as error:
             raise self.explain_loss() from error
+
+    def _claim(self, operation: str, tags: Iterable[str]) -> None:
+        for tag in tags:
+            if tag in self._jobs:
+                self._operations[operation] = self._jobs[tag]
+
+    def _follow(self, operation: str, stages: Iterable[Any], running: int) -> None:
+        job = self._operations.get(operation)
+        if job is not None:
+            job.advance(stages, running)
 
     def close(self) -> None:
         """Release the session on the server and every thread and descriptor here; a second call does nothing."""
@@ -273,6 +202,12 @@ class Session:
         if self._watch is not None:
             self._watch.close()
             self._watch = None
+
+    def close_at_exit(self) -> None:
+        """Close, unless this process is a fork of the one that the session belongs to."""
+        if os.getpid() == self._process:
+            with suppress(PlatformError):
+                self.close()
 
     def explain_loss(self) -> ServerLost:
         """Return the error that says that the server is gone, and where to read why."""
@@ -287,7 +222,7 @@ class Session:
             hint=f'read "{self.log}", then run the statement again: it starts a new server',
         )
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -298,26 +233,23 @@ class Session:
 
 
 class _Hook(ConnectSession.Hook):
-    """Notes which operation belongs to which job, because progress names only the operation."""
+    """Tells the session which operation carries which tags, because progress names only the operation."""
 
-    def __init__(self, session: weakref.ref[Session]) -> None:
-        self._session = session
+    def __init__(self, claim: weakref.WeakMethod[Callable[[str, Iterable[str]], None]]) -> None:
+        self._claim = claim
 
     def on_execute_plan(self, request: Any) -> Any:
-        session = self._session()
-        if session is not None:
-            for tag in request.tags:
-                if tag in session._jobs:
-                    session._operations[request.operation_id] = session._jobs[tag]
+        claim = self._claim()
+        if claim is not None:
+            claim(request.operation_id, request.tags)
         return request
 
 
-def _follow(reference: weakref.ref[Session]) -> Callable[..., None]:
+def _follower(method: weakref.WeakMethod[Callable[[str, Iterable[Any], int], None]]) -> Any:
     def follow(*, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
-        session = reference()
-        job = None if session is None else session._operations.get(operation_id or "")
-        if job is not None and stages and not done:
-            job.advance(stages, inflight_tasks)
+        advance = method()
+        if advance is not None and stages and operation_id and not done:
+            advance(operation_id, stages, inflight_tasks)
 
     return follow
 
@@ -332,8 +264,7 @@ def _interrupt_quietly(job: Job, reason: str) -> None:
 def _close_all() -> None:
     """A call that is still open, after a Ctrl-C for example, would keep the process from ending."""
     for session in list(_OPEN):
-        with suppress(PlatformError):
-            session.close()
+        session.close_at_exit()
 
 
 def _last_words(log: Path) -> str | None:

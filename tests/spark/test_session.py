@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,10 @@ import pytest
 from platform_plugin.errors import InvalidValue, QueryFailed, QueryInterrupted
 from platform_plugin.spark.attach import attach, interrupt, status
 from platform_plugin.spark.runtime import RuntimeFolder
-from platform_plugin.spark.session import Progress, Session
+from platform_plugin.spark.session import Session
+
+if TYPE_CHECKING:
+    from platform_plugin.spark.job import Progress
 
 pytestmark = pytest.mark.spark
 
@@ -80,11 +84,14 @@ def test_metrics_count_jobs_tasks_and_rows(session: Session) -> None:
     stream = session.arrow("SELECT id % 10 AS k, sum(id) FROM range(0, 100000, 1, 4) GROUP BY 1")
     assert stream.read_all().num_rows == 10
     metrics = stream.metrics()
-    assert metrics.jobs is not None and metrics.jobs >= 1
+    assert metrics.jobs is not None
+    assert metrics.jobs >= 1
     assert metrics.tasks >= 5
     assert metrics.rows_read == 100_000
-    assert metrics.shuffle_bytes is not None and metrics.shuffle_bytes > 0
-    assert metrics.task_skew is not None and metrics.task_skew >= 1
+    assert metrics.shuffle_bytes is not None
+    assert metrics.shuffle_bytes > 0
+    assert metrics.task_skew is not None
+    assert metrics.task_skew >= 1
     assert 0 < metrics.seconds < 60
 
 
@@ -141,6 +148,15 @@ def test_tags_do_not_outlive_their_job(session: Session) -> None:
     with pytest.raises(QueryFailed):
         session.arrow("SELECT nowhere", "mine")
     assert session.spark.getTags() == set()
+
+
+def test_two_streams_at_once_keep_their_own_cost(session: Session) -> None:
+    with session.arrow("SELECT id FROM range(0, 200000, 1, 2)", "outer") as outer:
+        next(iter(outer))
+        inner = session.arrow("SELECT sum(id) FROM range(0, 10, 1, 1)", "inner")
+        inner.read_all()
+        outer.read_all()
+        assert (outer.metrics().rows_read, inner.metrics().rows_read) == (200_000, 10)
 
 
 def test_letting_go_of_a_stream_ends_its_query(session: Session, spark_server: RuntimeFolder) -> None:
@@ -210,7 +226,8 @@ def test_ten_million_rows_through_a_small_client(spark_server: RuntimeFolder) ->
     code = (
         "from platform_plugin.spark.attach import attach\n"
         "session = attach()\n"
-        "rows = sum(batch.num_rows for batch in session.arrow('SELECT id, id * 2 AS a, CAST(id AS STRING) AS b FROM range(0, 10000000, 1, 8)'))\n"
+        "stream = session.arrow('SELECT id, id * 2 AS a, CAST(id AS STRING) AS b FROM range(0, 10000000, 1, 8)')\n"
+        "rows = sum(batch.num_rows for batch in stream)\n"
         "peak = next(int(line.split()[1]) // 1024 for line in open('/proc/self/status') if line.startswith('VmHWM'))\n"
         "print(rows, peak)\n"
     )

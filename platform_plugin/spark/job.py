@@ -1,0 +1,96 @@
+"""A job: everything that one `with session.job(...)` runs, under one tag, with its limits, its progress and its cost."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from platform_plugin.errors import PlatformError
+from platform_plugin.spark.metrics import JobMetrics, parse_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Runner(Protocol):
+    """What a job needs of the session it runs in."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def interrupt(self, tag: str) -> int: ...
+
+    def read_metrics(self, tag: str) -> dict[str, Any] | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a running query is."""
+
+    tasks: int
+    tasks_done: int
+    tasks_running: int
+    bytes_read: int
+    stages: int
+    seconds: float
+
+
+ProgressHandler = Callable[[Progress], None]
+
+
+class Job:
+    """Everything that runs inside one `with session.job(...)`: its tag, its limits, and afterwards what it cost."""
+
+    def __init__(self, session: Runner, tags: tuple[str, ...], handler: ProgressHandler | None) -> None:
+        self.tag = f"job-{uuid.uuid4().hex}"
+        self.tags = (self.tag, *tags)
+        self.seconds = 0.0
+        self.interrupted_by: str | None = None
+        self._session = session
+        self._handler = handler
+        self._began = time.monotonic()
+        self._seen = Progress(tasks=0, tasks_done=0, tasks_running=0, bytes_read=0, stages=0, seconds=0.0)
+
+    def interrupt(self, reason: str = "its user") -> None:
+        """Stop what this job runs; a job that runs nothing is left as it is."""
+        self.interrupted_by = self.interrupted_by or reason
+        self._session.interrupt(self.tag)
+        threading.Thread(target=self._insist, name=f"interrupt-{self.tag}", daemon=True).start()
+
+    def _insist(self) -> None:
+        """Spark forgets an interrupt that comes while a query is being planned, so it is told again for some seconds."""
+        with suppress(PlatformError):
+            for _ in range(10):
+                time.sleep(0.3)
+                if self._session.closed:
+                    return
+                self._session.interrupt(self.tag)
+
+    def end(self) -> None:
+        self.seconds = time.monotonic() - self._began
+
+    def metrics(self) -> JobMetrics:
+        """Return what the job has cost so far; from an endpoint without a control socket, only what progress told."""
+        seconds = self.seconds or time.monotonic() - self._began
+        answer = self._session.read_metrics(self.tag)
+        if answer is None:
+            return JobMetrics(tasks=self._seen.tasks, stages=self._seen.stages, bytes_read=self._seen.bytes_read, seconds=seconds)
+        return parse_metrics(answer, seconds=seconds)
+
+    def advance(self, stages: Iterable[Any], running: int) -> None:
+        known = list(stages)
+        self._seen = Progress(
+            tasks=sum(stage.num_tasks for stage in known),
+            tasks_done=sum(stage.num_completed_tasks for stage in known),
+            tasks_running=running,
+            bytes_read=sum(stage.num_bytes_read for stage in known),
+            stages=len(known),
+            seconds=time.monotonic() - self._began,
+        )
+        if self._handler is not None:
+            self._handler(self._seen)
