@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal as Number
 from typing import TYPE_CHECKING, Any
@@ -27,29 +28,56 @@ if TYPE_CHECKING:
 
 
 def read_inlined(
-    connection: Connection, inlined: InlinedTable, table: Table, snapshot: Snapshot, *, after: int | None = None
+    connection: Connection,
+    inlined: InlinedTable,
+    table: Table,
+    snapshot: Snapshot,
+    *,
+    fields: Sequence[Field] | None = None,
+    after: int | None = None,
 ) -> tuple[pa.Table, list[int], list[int]]:
     """The rows of one inlined table that are part of a snapshot, with their row ids and the snapshots that added them.
 
-    With `after`, only those that were added after that snapshot.
+    With `fields`, only those columns of the table; with `after`, only rows that were added after that snapshot.
     """
-    columns: list[sa.ColumnClause[Any]] = [sa.column(field.name) for field in inlined.fields]
+    wanted = table.fields if fields is None else tuple(fields)
+    ids = {field.id for field in wanted}
+    found = tuple(field for field in inlined.fields if field.id in ids)
+    columns: list[sa.ColumnClause[Any]] = [sa.column(field.name) for field in found]
     source = sa.table(inlined.name, sa.column("row_id"), sa.column("begin_snapshot"), sa.column("end_snapshot"), *columns)
     query = sa.select(source.c.row_id, source.c.begin_snapshot, *columns).where(c.live(source, snapshot.id)).order_by(source.c.row_id)
     if after is not None:
         query = query.where(source.c.begin_snapshot > after)
-    return decode_rows(connection.execute(query).all(), inlined.fields, table)
+    return decode_rows(connection.execute(query).all(), found, replace(table, fields=wanted))
 
 
 def decode_rows(rows: Sequence[Any], fields: Sequence[Field], table: Table) -> tuple[pa.Table, list[int], list[int]]:
     """Rows of (row id, begin snapshot, values…) as Arrow, row ids and begin snapshots."""
     arrays = []
     for index, field in enumerate(fields):
-        kind = to_arrow(field.type, column=field.name)
+        kind = _storage(to_arrow(field.type, column=field.name))
         values = [None if row[index + 2] is None else _decoded(row[index + 2], field) for row in rows]
         arrays.append(pa.array(values, kind))
-    found = pa.Table.from_arrays(arrays, schema=arrow_schema([_nullable(field) for field in fields])) if fields else pa.table({})
+    schema = pa.schema([_storage_field(part) for part in arrow_schema([_nullable(field) for field in fields])])
+    found = pa.Table.from_arrays(arrays, schema=schema) if fields else pa.table({"": pa.nulls(len(rows))}).select([])
     return adapt(found, table.fields), [row[0] for row in rows], [row[1] for row in rows]
+
+
+def _storage(kind: pa.DataType) -> pa.DataType:
+    """The type with UUIDs as their bytes: Arrow makes no extension arrays from Python values."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.storage_type
+    if pa.types.is_struct(kind):
+        return pa.struct([_storage_field(part) for part in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_storage_field(kind.key_field), _storage_field(kind.item_field))
+    if pa.types.is_list(kind):
+        return pa.list_(_storage_field(kind.value_field))
+    return kind
+
+
+def _storage_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_storage(field.type))
 
 
 def _nullable(field: Field) -> Field:
@@ -95,13 +123,20 @@ def _scalar(value: Any, field: Field) -> Any:
         case Primitive(name="date"):
             return value if isinstance(value, date) else date.fromisoformat(_text(value))
         case Primitive(name="time" | "timetz" | "time_ns"):
-            return value if isinstance(value, time) else time.fromisoformat(_text(value)).replace(tzinfo=None)
+            return _time(value if isinstance(value, time) else time.fromisoformat(_text(value)))
         case Primitive(name="timestamptz"):
             return value if isinstance(value, datetime) else datetime.fromisoformat(_text(value)).astimezone(UTC)
         case Primitive(name="timestamp_ns"):
             return pa.scalar(_text(value)).cast(pa.timestamp("ns")).value
         case _:
             return value if isinstance(value, datetime) else datetime.fromisoformat(_text(value))
+
+
+def _time(value: time) -> time:
+    """The time of day in UTC, as files have it."""
+    if value.tzinfo is None:
+        return value
+    return datetime.combine(date(2000, 1, 1), value).astimezone(UTC).time()
 
 
 def _blob(text: str) -> bytes:

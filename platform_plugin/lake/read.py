@@ -64,7 +64,7 @@ def iter_rows(lake: Lake, scan: Scan, *, columns: Sequence[str] | None = None, w
     if scan.inlined:
         with lake.reading() as connection:
             for inlined in scan.inlined:
-                rows, _, _ = read_inlined(connection, inlined, scan.table, scan.snapshot)
+                rows, _, _ = read_inlined(connection, inlined, scan.table, scan.snapshot, fields=fields)
                 yield _chosen(rows, where).select([field.name for field in wanted])
 
 

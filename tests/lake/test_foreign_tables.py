@@ -175,7 +175,7 @@ def test_files_added_by_name_outlive_vacuum_and_merge(lake, reader):
     lake.merge("t")
     lake.vacuum(grace=NO_GRACE)
     assert_agree(lake, reader)
-    reader.execute("DELETE FROM t")
+    reader.execute("DROP TABLE t")
     lake.expire(dt.datetime.now(dt.UTC))
     lake.vacuum(grace=NO_GRACE)
     assert [path for path, _ in lake.storage.listing() if path.endswith(".parquet")] == []
