@@ -61,6 +61,7 @@ def read_explain(cursor: Cursor, read: Callable[[Cursor], Statement]) -> Stateme
     if at_query(cursor):
         return Explain(statement=Select(query=read_query(cursor), span=cursor.span(first)), mode=mode)
     if cursor.upper() not in ("CREATE", "INSERT", "DELETE", "UPDATE", "REFRESH"):
+        cursor.advance(0)
         raise cursor.fail("a query, CREATE VIEW, INSERT, DELETE, UPDATE or REFRESH")
     return Explain(statement=read(cursor), mode=mode)
 
@@ -68,7 +69,8 @@ def read_explain(cursor: Cursor, read: Callable[[Cursor], Statement]) -> Stateme
 def read_refresh(cursor: Cursor, *, rebuild: bool) -> Statement:
     """The statement after REFRESH or REBUILD."""
     kind: Literal["VIEW", "SAMPLE"] = "VIEW"
-    cursor.accept_one("CONTINUOUS", "MATERIALIZED")
+    if cursor.upper() in ("CONTINUOUS", "MATERIALIZED") and cursor.upper(1) == "VIEW":
+        cursor.advance()
     if rebuild:
         cursor.expect("VIEW")
     elif cursor.expect_one("VIEW", "SAMPLE") == "SAMPLE":

@@ -143,7 +143,8 @@ class Cursor:
         """A relation's name of one or two parts."""
         first = self.index
         parts = [self.identifier(what)]
-        while self.accept("."):
+        while self.upper() == ".":
+            self.advance()
             parts.append(self.identifier(what))
         if len(parts) > 2:
             at = self.span(first)

@@ -60,7 +60,8 @@ def parse_type(text: str) -> DataType:
 def read_type(cursor: Cursor) -> DataType:
     """The type at a cursor, with any `[]` after it."""
     kind = _read_plain(cursor)
-    while cursor.accept("["):
+    while cursor.upper() == "[":
+        cursor.advance()
         cursor.expect("]")
         kind = list_of(kind)
     return kind

@@ -44,6 +44,8 @@ class Constants:
         match node:
             case exp.Placeholder() if str(node.this)[:1] == "p" and str(node.this)[1:].isdigit():
                 return self._parameters.get(int(str(node.this)[1:]))
+            case exp.Null():
+                return Literal("null", None)
             case exp.Boolean():
                 return Literal("boolean", bool(node.this))
             case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:

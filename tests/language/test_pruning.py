@@ -1,0 +1,91 @@
+"""Pruning is sound: DuckDB gives the same answer on full tables and on what predicates and needed columns leave of them."""
+
+import duckdb
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf
+from platform_plugin.language.query import analyse_query
+
+COLUMNS = ("k", "x", "y")
+values = st.none() | st.integers(0, 3)
+rows = st.lists(st.tuples(values, values, values), max_size=8)
+columns = st.sampled_from(["k", "x", "y", "p.k", "p.x", "q.x", "q.y"])
+constants = st.sampled_from(["0", "1", "2", "-1", "NULL"])
+atoms = st.one_of(
+    st.builds("{} {} {}".format, columns, st.sampled_from(["=", "<", ">=", "<>"]), constants | columns),
+    st.builds("{} {} {}".format, constants, st.sampled_from(["=", "<=", ">"]), columns),
+    st.builds("{} IS {}NULL".format, columns, st.sampled_from(["", "NOT "])),
+    st.builds("{} IN ({}, {})".format, columns, constants, constants),
+    st.builds("{} BETWEEN {} AND {}".format, columns, constants, constants),
+)
+conditions = st.recursive(
+    atoms,
+    lambda inner: st.builds("({} {} {})".format, inner, st.sampled_from(["AND", "AND", "OR"]), inner) | st.builds("NOT ({})".format, inner),
+    max_leaves=5,
+)
+joins = st.sampled_from(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"])
+selected = st.sampled_from(["count(*)", "sum(p.x)", "count(p.k), max(x)", "*", "p.*"])
+queries = st.one_of(
+    st.builds("SELECT {} FROM t p WHERE {}".format, selected, conditions),
+    st.builds("SELECT {} FROM t p {} u q ON {} WHERE {}".format, selected, joins, conditions, conditions),
+    st.builds("SELECT count(*) FROM t p, u q WHERE {}".format, conditions),
+    st.builds("SELECT count(*) FROM t p WHERE EXISTS (SELECT * FROM u q WHERE {})".format, conditions),
+    st.builds(
+        "WITH q AS (SELECT x, y FROM u WHERE {}) SELECT count(*) FROM t p {} q ON {} WHERE {}".format,
+        conditions,
+        joins,
+        conditions,
+        conditions,
+    ),
+)
+
+
+def keeps(predicate, row):
+    value = row.get(predicate.column.lower(), ...)
+    if value is ...:
+        return True
+    match predicate:
+        case Comparison(op=op, value=constant):
+            compare = {"=": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}[op]
+            return value is not None and getattr(value, compare)(constant)
+        case OneOf(values=constants):
+            return value in constants if value is not None else False
+        case IsNull():
+            return value is None
+        case IsNotNull():
+            return value is not None
+
+
+def answer(text, tables):
+    connection = duckdb.connect()
+    try:
+        for name, found in tables.items():
+            table = pa.table(
+                [[row[column] for row in found] for column in COLUMNS], schema=pa.schema([(column, pa.int64()) for column in COLUMNS])
+            )
+            connection.register(name, table)
+        return sorted(connection.execute(text).fetchall(), key=repr)
+    except duckdb.BinderException:
+        return None
+    finally:
+        connection.close()
+
+
+@settings(max_examples=300)
+@given(queries, rows, rows)
+def test_what_is_pruned_never_matters(text, first, second):
+    full = {"t": [dict(zip(COLUMNS, row, strict=True)) for row in first], "u": [dict(zip(COLUMNS, row, strict=True)) for row in second]}
+    expected = answer(text, full)
+    if expected is None:
+        return
+    query = analyse_query(text)
+    pruned = {}
+    for reference in query.relations:
+        left = [row for row in full[reference.name.relation] if all(keeps(predicate, row) for predicate in reference.filter())]
+        if reference.columns is not None:
+            left = [{column: value if column in reference.columns else None for column, value in row.items()} for row in left]
+        pruned[f"v{reference.index}"] = left
+    rendered = query.render({reference: f"v{reference.index}" for reference in query.relations})
+    assert answer(rendered.text.replace("`", '"'), pruned) == expected
