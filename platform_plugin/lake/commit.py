@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import random
+import re
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Self
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from platform_plugin.errors import CatalogueError, CommitConflict, InvalidValue, PlatformError
+from platform_plugin.errors import CatalogueError, CommitConflict, InvalidValue, OutcomeUnknown, PlatformError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake import data_operations as data
 from platform_plugin.lake import schema_operations as ddl
-from platform_plugin.lake.database import explain, writing
+from platform_plugin.lake.database import LostRace, writing
 from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.tables import Name, PartitionKey, Snapshot, Table, View, numbered, read_schemas, read_snapshot
 from platform_plugin.lake.writer import Writer
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 20
 _PAUSE_SECONDS = 0.01
 _RECONNECT_SECONDS = 30.0
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Commit:
@@ -46,6 +48,7 @@ class Commit:
     def __init__(
         self, lake: Lake, message: str, *, base: Snapshot, author: str | None = None, notes: Mapping[str, Any] | None = None
     ) -> None:
+        _check_text("the message or author of a commit", message, author)
         self.base = base
         self.message = message
         self.snapshot: Snapshot | None = None
@@ -97,7 +100,8 @@ class Commit:
         if twice is not None:
             raise InvalidValue(f'column "{twice}" is there twice in table "{target}"', hint="names that differ only in case are the same")
         for field in fields:
-            _check_name("column", field.name)
+            _check_field(field)
+        _check_text("a comment", comment)
         uuid = new_uuid()
         table = Table(
             id=None,
@@ -134,7 +138,7 @@ class Commit:
 
     def add_column(self, table: Table, field: Field, *, parent: tuple[str, ...] = ()) -> None:
         """Add a column at the end of a table, or a part to one of its structs."""
-        _check_name("column", field.name)
+        _check_field(field)
         self._do(ddl.AddColumn(table, field, parent))
 
     def drop_column(self, table: Table, *path: str) -> None:
@@ -156,10 +160,12 @@ class Commit:
 
     def set_default(self, table: Table, *path: str, default: str | None) -> None:
         """Set or drop the literal that new rows get where a writer leaves the column out."""
+        _check_text("a default", default)
         self._do(ddl.ChangeColumn(table=table, path=path, default=default, drops_default=default is None))
 
     def comment(self, table: Table, text: str | None, *, column: tuple[str, ...] = ()) -> None:
         """Say what a table or a column is; None takes the comment away."""
+        _check_text("a comment", text)
         self._do(ddl.Comment(table, text, column))
 
     def partition(self, table: Table, by: Sequence[tuple[str, str]]) -> None:
@@ -179,6 +185,7 @@ class Commit:
         """Store a query under a name."""
         target = Name.of(name)
         _check_name("view", target.relation)
+        _check_text("the text or a column of a view", sql, comment, *columns)
         self._do(ddl.CreateView(name=target, sql=sql, dialect=dialect, columns=tuple(columns), comment=comment, or_replace=or_replace))
 
     def drop_view(self, view: View) -> None:
@@ -245,12 +252,12 @@ class Commit:
         for attempt in range(ATTEMPTS):
             try:
                 return self._attempt(operations)
-            except exc.IntegrityError as error:
-                # A client that does not queue with us took the snapshot id first.
+            except LostRace as error:
+                # A client that does not queue with us took the snapshot id first, or rows that this commit waited for.
                 if attempt == ATTEMPTS - 1:
                     raise CommitConflict(
                         f'commit "{self.message}" lost {ATTEMPTS} races for the next snapshot',
-                        detail=str(error.orig).splitlines()[0],
+                        detail=str(error),
                         hint="another client commits without pause; try again later",
                     ) from error
                 time.sleep(_PAUSE_SECONDS * 2 ** min(attempt, 6) * random.random())
@@ -263,10 +270,9 @@ class Commit:
             with writing(engine) as connection:
                 snapshot = self._write(connection, operations)
                 committing = True
-        except (CatalogueError, exc.DBAPIError) as error:
-            cause = error.__cause__ if isinstance(error, CatalogueError) else error
-            if committing and isinstance(cause, exc.DBAPIError) and not isinstance(cause, exc.IntegrityError):
-                return self._find_outcome(error if isinstance(error, PlatformError) else explain(engine.url, cause))
+        except PlatformError as error:
+            if committing and isinstance(error.__cause__, exc.DBAPIError):
+                return self._find_outcome(error)
             raise
         return snapshot
 
@@ -278,15 +284,18 @@ class Commit:
         now = max(datetime.now(UTC), head.time)
         w = Writer(connection, head=head, base=self.base, label=f'"{self.message}" by {self._author}', storage=self._lake.storage)
         # The row of the new snapshot comes first: from here on nobody else can take its id, so what is read below holds.
-        connection.execute(
-            sa.insert(c.SNAPSHOT).values(
-                snapshot_id=w.id,
-                snapshot_time=now,
-                schema_version=head.schema_version,
-                next_catalog_id=head.next_catalog_id,
-                next_file_id=head.next_file_id,
+        try:
+            connection.execute(
+                sa.insert(c.SNAPSHOT).values(
+                    snapshot_id=w.id,
+                    snapshot_time=now,
+                    schema_version=head.schema_version,
+                    next_catalog_id=head.next_catalog_id,
+                    next_file_id=head.next_file_id,
+                )
             )
-        )
+        except exc.IntegrityError as error:
+            raise LostRace(f"snapshot {w.id} was taken") from error
         connection.execute(
             sa.insert(c.SNAPSHOT_CHANGES).values(
                 snapshot_id=w.id,
@@ -302,11 +311,14 @@ class Commit:
         return Snapshot(id=w.id, time=now, schema_version=w.schema_version, next_catalog_id=w.next_catalog_id, next_file_id=w.next_file_id)
 
     def _find_outcome(self, error: PlatformError) -> Snapshot:
-        """The database went away while it was told to commit: only it knows whether it did."""
+        """The database went away while it was told to commit: only it knows whether it did.
+
+        Asked as a writer, since the server may still be at it: its transaction holds the writers' lock until it has ended.
+        """
         deadline = time.monotonic() + _RECONNECT_SECONDS
         while True:
             try:
-                with self._lake.reading() as connection:
+                with self._lake.writing() as connection:
                     row = connection.execute(
                         sa.select(c.SNAPSHOT_CHANGES.c.snapshot_id).where(
                             c.SNAPSHOT_CHANGES.c.snapshot_id > self.base.id,
@@ -316,7 +328,7 @@ class Commit:
                     snapshot = read_snapshot(connection, id=row.snapshot_id) if row else None
             except CatalogueError as still:
                 if time.monotonic() > deadline:
-                    raise CatalogueError(
+                    raise OutcomeUnknown(
                         f'commit "{self.message}" may or may not have been made: the catalogue went away while committing',
                         detail=still.detail,
                         hint=f"look for {self._identity} in commit_extra_info of SHOW SNAPSHOTS before repeating it",
@@ -336,8 +348,22 @@ def _user() -> str:
 
 
 def _check_name(kind: str, name: str) -> None:
-    if not name or "\0" in name or len(name.encode()) > 255:
-        raise InvalidValue(f'"{name[:40]}" can\'t be the name of a {kind}', hint="names have 1 to 255 bytes, none of them zero")
+    _check_text(f"the name of a {kind}", name)
+    if not name or len(name.encode()) > 255:
+        raise InvalidValue(f'"{name[:40]}" can\'t be the name of a {kind}', hint="names have 1 to 255 bytes")
+
+
+def _check_text(what: str, *texts: str | None) -> None:
+    """Refuse what one catalogue database keeps and another does not."""
+    for text in texts:
+        if text is not None and ("\0" in text or not (text.isascii() or _SURROGATE.search(text) is None)):
+            raise InvalidValue(f"{ascii(text)[:40]} can't be {what}", hint="texts hold no zero characters and no halves of surrogate pairs")
+
+
+def _check_field(field: Field) -> None:
+    for part in field.walk():
+        _check_name("column", part.name)
+        _check_text("the comment or default of a column", part.comment, part.default)
 
 
 def _partition_keys(table: Table, by: Sequence[tuple[str, str]]) -> tuple[PartitionKey, ...]:

@@ -11,36 +11,52 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 
-from platform_plugin.errors import CatalogueError, StorageError
+from platform_plugin.errors import CatalogueError, CommitConflict, InvalidValue, PlatformError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy.engine import Connection, Engine, ExceptionContext
+    from sqlalchemy.engine import Connection, Engine
 
 if sys.platform != "win32":
     import fcntl
 
 BUSY_TIMEOUT_SECONDS = 30.0
+CONNECT_TIMEOUT_SECONDS = 5
 _POLL_SECONDS = 0.001
 
 
-def create_engine(url: sa.URL, *, busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS) -> Engine:
-    """An engine whose transactions are explicit: readers see one state, writers queue instead of failing half-way."""
+class LostRace(CommitConflict):
+    """Another client's transaction got through first; the same work may succeed when it is tried again."""
+
+
+def create_engine(url: sa.URL, *, founding: bool = False) -> Engine:
+    """An engine whose transactions are explicit: readers see one state, writers queue instead of failing half-way.
+
+    Only `founding` a lake in a database changes how that database keeps its log.
+    """
     if url.get_backend_name() == "sqlite":
-        engine = sa.create_engine(url, connect_args={"timeout": busy_timeout_seconds, "check_same_thread": False})
+        engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False})
         event.listen(engine, "connect", _prepare_sqlite)
+        if founding:
+            event.listen(engine, "connect", _let_readers_pass)
         event.listen(engine, "begin", _begin_sqlite)
     else:
-        engine = sa.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": int(busy_timeout_seconds)})
+        options = f"{url.query.get('options', '')} -clock_timeout={int(BUSY_TIMEOUT_SECONDS * 1000)}"
+        engine = sa.create_engine(
+            url.update_query_dict({"options": options}), pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_TIMEOUT_SECONDS}
+        )
     return engine
+
+
+def _let_readers_pass(connection: Any, _record: object) -> None:
+    connection.execute("PRAGMA journal_mode = WAL").close()
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
     # The driver's own transaction handling commits before DDL; ours must hold DDL and rows in one transaction.
     connection.isolation_level = None
     cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode = WAL")
     # FULL: a commit that was acknowledged outlives a power cut, not only a killed process.
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.close()
@@ -69,7 +85,9 @@ def writing(engine: Engine, *, shared: bool = False) -> Iterator[Connection]:
     with _explained(engine), engine.connect() as connection, connection.execution_options(platform_writing=True).begin():
         if engine.dialect.name == "postgresql":
             suffix = "_shared" if shared else ""
-            connection.execute(sa.text(f"SELECT pg_advisory_xact_lock{suffix}(hashtextextended('platform lake ' || current_schema(), 0))"))
+            # While a lake is being founded its schema may not be there yet.
+            key = "hashtextextended('platform lake ' || coalesce(current_schema(), ''), 0)"
+            connection.execute(sa.text(f"SELECT pg_advisory_xact_lock{suffix}({key})"))
         yield connection
 
 
@@ -114,16 +132,21 @@ def _explained(engine: Engine) -> Iterator[None]:
     """Failures of the database, said in terms of the catalogue; the driver's words become the detail."""
     try:
         yield
-    except exc.IntegrityError:
-        raise  # a lost race for a snapshot id: the commit knows what to do
     except exc.DBAPIError as error:
         raise explain(engine.url, error) from error
+    except exc.TimeoutError as error:
+        detail = str(error).split(" (", maxsplit=1)[0]
+        raise CatalogueError(f"{_where(engine.url)} has no free connection", detail=detail, hint="use fewer threads at once") from error
 
 
-def explain(url: sa.URL, error: exc.DBAPIError) -> CatalogueError | StorageError:
+def explain(url: sa.URL, error: exc.DBAPIError) -> PlatformError:
     """The error a user can act on for a failure of the database."""
     detail = str(error.orig).strip().splitlines()[0] if error.orig else type(error).__name__
-    where = f'catalogue "{url.render_as_string(hide_password=True)}"'
+    where = _where(url)
+    if getattr(error.orig, "sqlstate", None) in _RETRYABLE:
+        return LostRace(f"{where} let another client go first", detail=detail, hint="try again")
+    if isinstance(error, exc.IntegrityError | exc.DataError):
+        return InvalidValue(f"{where} refused a row", detail=detail, hint="correct the values; nothing was changed")
     for clue, message, hint, kind in _CLUES:
         if clue in detail.lower():
             return kind(f"{where} {message}", detail=detail, hint=hint)
@@ -139,6 +162,8 @@ _CLUES: tuple[tuple[str, str, str, type[CatalogueError | StorageError]], ...] = 
     ("readonly database", "can't be written", "check the permissions of the lake's folder", CatalogueError),
     ("unable to open database file", "can't be opened", "check that the folder exists and its permissions", CatalogueError),
     ("disk i/o error", "can't be read or written", "check the disk; nothing was changed", StorageError),
+    ("lock timeout", "is locked by another process", "find the session that keeps it locked, or try again later", CatalogueError),
+    ("no password supplied", "wants a password", "put it into PGPASSWORD or the URL", CatalogueError),
     ("password authentication failed", "refused the password", "check the user and the password in the URL or PGPASSWORD", CatalogueError),
     ("permission denied", "refused the user", "grant the user the right to read and write the catalogue's schema", CatalogueError),
     ("does not exist", "lacks something the lake needs", "check the database name, or create the lake first", CatalogueError),
@@ -147,6 +172,9 @@ _CLUES: tuple[tuple[str, str, str, type[CatalogueError | StorageError]], ...] = 
 )
 
 
-def is_disconnect(context: ExceptionContext | exc.DBAPIError) -> bool:
-    """Whether the connection was lost, so that the outcome of a transaction may be unknown."""
-    return isinstance(context, exc.DBAPIError) and bool(context.connection_invalidated)
+# Serialization failure and deadlock, as the SQL standard numbers them.
+_RETRYABLE = ("40001", "40P01")
+
+
+def _where(url: sa.URL) -> str:
+    return f'catalogue "{url.difference_update_query(["options"]).render_as_string(hide_password=True)}"'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -18,6 +19,8 @@ from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.storage import Storage
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sqlalchemy.engine import Connection
 
     from platform_plugin.lake.location import Location
@@ -30,23 +33,22 @@ _OLDER_FORMATS = ("0.1", "0.2", "0.3", "0.4")
 def create(location: Location) -> tuple[UUID, str]:
     """Make the catalogue's tables and its first snapshot in one transaction; a taken place is refused."""
     if location.folder is not None:
-        if location.folder.is_file():
-            raise StorageError(f'"{location.folder}" is a file, not a folder', hint="choose another path for the lake")
         try:
+            if location.folder.is_file():
+                raise StorageError(f'"{location.folder}" is a file, not a folder', hint="choose another path for the lake")
             location.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(
                 f'folder "{location.folder}" can\'t be made', detail=error.strerror, hint="check the path and its permissions"
             ) from error
-    storage = Storage(location.data_path)
-    identity = _claim(storage, new_uuid())
-    engine = create_engine(location.catalogue)
+    engine = create_engine(location.catalogue, founding=True)
     try:
         with writing(engine) as connection:
             if location.schema is not None:
                 connection.execute(sa.schema.CreateSchema(location.schema, if_not_exists=True))
             if sa.inspect(connection).has_table(c.METADATA.name, schema=location.schema):
                 raise ObjectExists(f'lake "{location}" exists already', hint="open it, or choose another place")
+            identity = _claim(Storage(location.data_path), location)
             c.metadata.create_all(connection, checkfirst=False)
             _write_first_snapshot(connection, location, identity)
     finally:
@@ -107,7 +109,7 @@ def adopt(location: Location) -> tuple[UUID, str]:
         raise StorageError(f'data folder "{location.data_path}" does not exist', hint="move the data there first")
     _check_marker(storage, identity, location)
     if owner(storage) is None:
-        _mark(storage, identity)
+        _mark(storage, identity, location)
     if _plain(data_path) != _plain(location.data_path):
         engine = create_engine(location.catalogue)
         try:
@@ -121,18 +123,19 @@ def adopt(location: Location) -> tuple[UUID, str]:
 def _inspect(location: Location) -> tuple[UUID, str]:
     if location.folder is not None:
         file = location.folder / str(location.catalogue.database)
-        if not file.is_file():
-            raise CatalogueError(f'"{location.folder}" is not a lake', hint=f"found one with `platform init {location}`")
-        if file.stat().st_size == 0:
-            raise CatalogueError(
-                f'catalogue "{file}" is empty: its founding was interrupted', hint="delete the folder and found the lake again"
-            )
         try:
-            header = file.open("rb").read(16)
-        except PermissionError as error:
+            is_file = file.is_file()
+            header = _first_bytes(file) if is_file else b""
+        except OSError as error:
             raise CatalogueError(
-                f'catalogue "{file}" can\'t be opened', detail="permission denied", hint="check its permissions"
+                f'catalogue "{file}" can\'t be opened', detail=error.strerror, hint="check the path and its permissions"
             ) from error
+        if not is_file:
+            raise CatalogueError(f'"{location.folder}" is not a lake', hint=f"found one with `platform init {location}`")
+        if not header:
+            raise CatalogueError(
+                f'catalogue "{file}" is empty: its founding was interrupted', hint=f"found it again with `platform init {location}`"
+            )
         if not header.startswith(b"SQLite format 3"):
             raise CatalogueError(f'"{file}" is not a catalogue', detail="it is not an SQLite database", hint="check the path of the lake")
     engine = create_engine(location.catalogue)
@@ -164,6 +167,11 @@ def _inspect(location: Location) -> tuple[UUID, str]:
     return (UUID(identity) if identity else _adopt_foreign(location)), data_path
 
 
+def _first_bytes(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        return stream.read(16)
+
+
 def _check_version(metadata: dict[str, str], location: Location) -> None:
     found = metadata.get("version", "none")
     if found == c.FORMAT_VERSION:
@@ -177,7 +185,7 @@ def _check_version(metadata: dict[str, str], location: Location) -> None:
 
 def _adopt_foreign(location: Location) -> UUID:
     """A lake founded by another client gets our tables and an identity; nothing that it has is changed."""
-    engine = create_engine(location.catalogue)
+    engine = create_engine(location.catalogue, founding=True)
     identity = new_uuid()
     try:
         with writing(engine) as connection:
@@ -195,34 +203,60 @@ def _adopt_foreign(location: Location) -> UUID:
     return identity
 
 
-def _claim(storage: Storage, identity: UUID) -> UUID:
-    """Mark a data folder as this lake's; a mark without files, left by an interrupted founding, is taken over."""
-    marked = owner(storage)
-    if marked is None:
-        if any(storage.listing()):
-            raise StorageError(f'data folder "{storage.root}" is not empty', hint="choose an empty folder for a new lake")
-        _mark(storage, identity)
+def _claim(storage: Storage, location: Location) -> UUID:
+    """Mark a data folder as this lake's; this same lake's mark, left by a founding that was interrupted, is taken over."""
+    found = [path for path, _ in storage.listing() if not path.startswith(MARKER)]
+    if found:
+        problem = "belongs to another lake" if storage.exists(MARKER) else "is not empty"
+        raise StorageError(f'data folder "{storage.root}" {problem}', detail=f'it holds "{found[0]}"', hint=_OTHER_FOLDER)
+    identity = new_uuid()
+    if not storage.exists(MARKER) and _mark(storage, identity, location):
         return identity
-    if marked != identity and any(path != MARKER for path, _ in storage.listing()):
-        raise StorageError(f'data folder "{storage.root}" belongs to another lake', hint="choose an empty folder for a new lake")
-    return marked
+    mark = _read_mark(storage)
+    if mark.get("catalogue") != str(location):
+        detail = f'its catalogue is "{mark.get("catalogue")}"'
+        raise StorageError(f'data folder "{storage.root}" belongs to another lake', detail=detail, hint=_OTHER_FOLDER)
+    return UUID(mark["lake"])
 
 
-def _mark(storage: Storage, identity: UUID) -> None:
-    with storage.open(MARKER, "wb") as file:
-        file.write(json.dumps({"lake": str(identity)}).encode())
+_OTHER_FOLDER = "choose an empty folder for a new lake"
+
+
+def _mark(storage: Storage, identity: UUID, location: Location) -> bool:
+    """Leave a whole mark or none; False if another lake was first."""
+    content = json.dumps({"lake": str(identity), "catalogue": str(location)}).encode()
+    if not storage.is_local:
+        with storage.open(MARKER, "wb") as file:
+            file.write(content)
+        return True
+    draft = f"{MARKER}.{identity}"
+    with storage.open(draft, "wb") as file:
+        file.write(content)
+    try:
+        os.link(storage.absolute(draft), storage.absolute(MARKER))
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise StorageError(f'data folder "{storage.root}" can\'t be marked', detail=str(error), hint="use a local disk") from error
+    finally:
+        storage.delete([draft])
+    return True
+
+
+def _read_mark(storage: Storage) -> dict[str, str]:
+    with storage.open(MARKER) as file:
+        text = file.read()
+    try:
+        mark = json.loads(text)
+        UUID(mark["lake"])
+        return dict(mark)
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageError(f'the mark "{MARKER}" of data folder "{storage.root}" can\'t be read', hint="restore it from a copy") from error
 
 
 def owner(storage: Storage) -> UUID | None:
     """The lake that marked a data folder as its own."""
-    if not storage.exists(MARKER):
-        return None
-    with storage.open(MARKER) as file:
-        text = file.read()
-    try:
-        return UUID(json.loads(text)["lake"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise StorageError(f'the mark "{MARKER}" of data folder "{storage.root}" can\'t be read', hint="restore it from a copy") from error
+    return UUID(_read_mark(storage)["lake"]) if storage.exists(MARKER) else None
 
 
 def _check_marker(storage: Storage, identity: UUID, location: Location) -> None:
