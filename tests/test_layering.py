@@ -21,7 +21,7 @@ LAYERS = (
     {"language"},
     {"lake"},
     {"spark"},
-    {"streams", "views", "samples", "layout", "queries", "joins", "patterns"},
+    {"tables", "streams", "views", "samples", "layout", "queries", "joins", "patterns"},
     {"platform"},
     {"dialect", "quality", "cli", "orchestration"},
 )

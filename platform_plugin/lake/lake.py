@@ -24,6 +24,7 @@ from platform_plugin.lake.tables import (
     Table,
     View,
     read_commits,
+    read_names,
     read_schemas,
     read_snapshot,
     read_tables,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.scan import Scan
 
-_CACHED_TABLES = 10_000
+_CACHED_RELATIONS = 10_000
 
 
 class Lake:
@@ -66,7 +67,7 @@ class Lake:
         self.location = location
         self.uuid = uuid
         self.storage = Storage(data_path)
-        self._tables: dict[tuple[int, Name], Table] = {}
+        self._relations: dict[tuple[int, Name], Table | View] = {}
         self._prepared: set[str] = set()
         self._process = os.getpid()
 
@@ -193,28 +194,21 @@ class Lake:
 
     def find_table(self, connection: Connection, name: Name, snapshot: Snapshot) -> Table:
         """The same inside a transaction. What relations look like never changes within a schema version, so it is kept."""
-        key = (snapshot.schema_version, name)
-        table = self._tables.get(key)
-        if table is None:
-            found = read_tables(connection, snapshot.id, name=name)
-            if not found:
-                raise self._unknown(connection, name, snapshot)
-            if len(self._tables) >= _CACHED_TABLES:
-                self._tables.clear()
-            table = self._tables[key] = found[0]
-        return table
+        found = self.find_relation(connection, name, snapshot)
+        if not isinstance(found, Table):
+            raise UnknownObject(f'"{name}" is a view, not a table', hint="name the table that it reads")
+        return found
 
-    @staticmethod
-    def _unknown(connection: Connection, name: Name, snapshot: Snapshot) -> UnknownObject:
-        query = (
-            sa.select(c.SCHEMA.c.schema_name, c.TABLE.c.table_name)
-            .join(c.SCHEMA, sa.and_(c.SCHEMA.c.schema_id == c.TABLE.c.schema_id, c.live(c.SCHEMA, snapshot.id)))
-            .where(c.live(c.TABLE, snapshot.id))
-        )
-        known = {str(Name(schema=row[0], relation=row[1])): row for row in connection.execute(query)}
-        nearest = difflib.get_close_matches(str(name), known, n=1)
-        hint = f"did you mean {nearest[0]}?" if nearest else "run SHOW TABLES"
-        return UnknownObject(f'table "{name}" does not exist at snapshot {snapshot.id}', hint=hint)
+    def find_relation(self, connection: Connection, name: Name, snapshot: Snapshot) -> Table | View:
+        """The table or stored query of a name; one that differs only in case will do, since no two names do."""
+        key = (snapshot.schema_version, name)
+        relation = self._relations.get(key)
+        if relation is None:
+            relation = _read_relation(connection, name, snapshot)
+            if len(self._relations) >= _CACHED_RELATIONS:
+                self._relations.clear()
+            self._relations[key] = relation
+        return relation
 
     # Rows
 
@@ -278,3 +272,16 @@ class Lake:
     def merge(self, name: str | tuple[str, str] | Name, *, target_bytes: int = files.TARGET_FILE_BYTES) -> merge.Merged:
         """Rewrite a table's small files, deleted rows and inlined rows into few files; its rows stay the same."""
         return merge.merge(self, self.table(name), target_bytes=target_bytes)
+
+
+def _read_relation(connection: Connection, name: Name, snapshot: Snapshot) -> Table | View:
+    found = [*read_tables(connection, snapshot.id, name=name), *read_views(connection, snapshot.id, name=name)]
+    if found:
+        return found[0]
+    known = {str(other): other for other in read_names(connection, snapshot.id)}
+    same = next((other for other in known.values() if str(other).lower() == str(name).lower()), None)
+    if same is not None and same != name:
+        return _read_relation(connection, same, snapshot)
+    nearest = difflib.get_close_matches(str(name), known, n=1)
+    hint = f"did you mean {nearest[0]}?" if nearest else "run SHOW TABLES"
+    raise UnknownObject(f'table "{name}" does not exist at snapshot {snapshot.id}', hint=hint)

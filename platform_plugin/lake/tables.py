@@ -297,6 +297,20 @@ def read_views(connection: Connection, snapshot_id: int, *, name: Name | None = 
     ]
 
 
+def read_names(connection: Connection, snapshot_id: int) -> list[Name]:
+    """The names of all tables and views at a snapshot."""
+    s = c.SCHEMA
+    names = []
+    for relation, column in ((c.TABLE, c.TABLE.c.table_name), (c.VIEW, c.VIEW.c.view_name)):
+        query = (
+            sa.select(s.c.schema_name, column)
+            .join(s, sa.and_(s.c.schema_id == relation.c.schema_id, c.live(s, snapshot_id)))
+            .where(c.live(relation, snapshot_id))
+        )
+        names += [Name(schema=row[0], relation=row[1]) for row in connection.execute(query)]
+    return names
+
+
 def split_aliases(text: str) -> tuple[str, ...]:
     """Column aliases from the catalogue's text, where names may be quoted.
 

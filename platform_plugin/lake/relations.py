@@ -1,0 +1,61 @@
+"""What kind of relation each table of the lake is, and the options it was declared with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import sqlalchemy as sa
+
+from platform_plugin.lake import catalogue as c
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from uuid import UUID
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.commit import Commit
+    from platform_plugin.lake.tables import Table
+
+Kind = Literal["table", "stream", "view"]
+
+RELATION = sa.Table(
+    "platform_relation",
+    c.metadata,
+    sa.Column("relation_uuid", sa.String, primary_key=True),
+    sa.Column("kind", sa.String, nullable=False),
+    sa.Column("options", sa.String, nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """How a relation was declared; tables that another client made are history tables without options."""
+
+    kind: Kind = "table"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The columns that name a row, as declared; rows are not checked against it."""
+        return tuple(self.options.get("primary_key", ()))
+
+
+def declare(commit: Commit, table: Table, declaration: Declaration) -> None:
+    """Note in a commit how one of its tables was declared."""
+    commit.put(RELATION, relation_uuid=str(table.uuid), kind=declaration.kind, options=json.dumps(declaration.options))
+
+
+def read_declarations(connection: Connection) -> dict[str, Declaration]:
+    """All declarations, by the relation's identity as text."""
+    if not sa.inspect(connection).has_table(RELATION.name):
+        return {}
+    rows = connection.execute(sa.select(RELATION)).all()
+    return {row.relation_uuid: Declaration(kind=row.kind, options=json.loads(row.options)) for row in rows}
+
+
+def read_declaration(connection: Connection, uuid: UUID) -> Declaration:
+    """One relation's declaration."""
+    return read_declarations(connection).get(str(uuid), Declaration())

@@ -1,0 +1,244 @@
+"""A scan of the lake as a Spark DataFrame: exactly its files, its columns by field id, its deletes applied.
+
+Nothing is listed or inferred: the files, their schema and what is deleted from them come from the catalogue. Every file
+name is unique in a lake, so positions are told apart by file name and row index.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types as t
+from pyspark.sql.connect import functions as f
+from pyspark.sql.connect.dataframe import DataFrame
+from pyspark.sql.connect.plan import SQL, SubqueryAlias
+
+from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.errors import StorageError
+from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID
+from platform_plugin.lake.inlined import read_inlined
+from platform_plugin.lake.read import read_file, read_positions
+from platform_plugin.spark.types import to_spark_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.scan import FileScan, Scan
+    from platform_plugin.spark.session import Session
+
+# Hidden columns, selected by name where a statement has to find rows again.
+FILE, POSITION, ROWID = "_file", "_position", "_rowid"
+_HIDDEN = (FILE, POSITION, ROWID)
+
+# Up to so many deleted positions travel with the query; beyond, Spark reads the delete files itself.
+_POSITIONS_IN_PLAN = 200_000
+# Files of other programs, which name their columns in their own way, are read by the driver up to this size.
+_FOREIGN_BYTES = 64 * 1024 * 1024
+
+
+def read_relation(session: Session, lake: Lake, scan: Scan, *, columns: Sequence[str] | None = None, hidden: bool = False) -> DataFrame:
+    """A DataFrame of the scan's rows.
+
+    `columns` leaves out what a query can't need, so that a column Spark can't hold disturbs only queries that want it.
+    With `hidden` there are also the file, the position in it and the row id; rows kept in the catalogue have no file.
+    """
+    fields = _chosen(scan.table.fields, columns)
+    ours = [file for file in scan.files if file.mapping_id is None]
+    whole = [file for file in ours if file.is_whole]
+    parts = []
+    if whole:
+        parts.append(_finished(_files(session, lake, fields, whole, hidden=hidden), fields, hidden=hidden))
+    for group in _by_unique_names([file for file in ours if not file.is_whole]):
+        parts.append(_finished(_surviving(session, lake, scan, group, fields, hidden=hidden), fields, hidden=hidden))
+    local = _local_rows(lake, scan, fields, [file for file in scan.files if file.mapping_id is not None])
+    if local is not None or not parts:
+        parts.append(_of_arrow(session, fields, local, hidden=hidden))
+    frame = parts[0]
+    for part in parts[1:]:
+        frame = frame.unionAll(part)
+    return frame
+
+
+def query_relations(
+    session: Session, text: str, frames: Mapping[str, DataFrame], arguments: Mapping[str, Any] | Sequence[Any] = ()
+) -> DataFrame:
+    """A query over DataFrames by name, as one plan: no temporary view is made on the server, and nothing is sent yet."""
+    views = [SubqueryAlias(frame._plan, name) for name, frame in frames.items()]  # noqa: SLF001  the plan has no public name
+    named = {name: f.lit(value) for name, value in arguments.items()} if isinstance(arguments, dict) else {}
+    placed = [] if isinstance(arguments, dict) else [f.lit(value) for value in arguments]
+    return DataFrame(SQL(text, placed or None, named or None, views), session.spark)
+
+
+def _chosen(fields: Sequence[Field], columns: Sequence[str] | None) -> tuple[Field, ...]:
+    if columns is None:
+        return tuple(fields)
+    wanted = {name.lower() for name in columns}
+    # A query that needs no column at all, such as count(*), still needs one to count.
+    return tuple(field for field in fields if field.name.lower() in wanted) or tuple(fields[:1])
+
+
+def _by_unique_names(files: Sequence[FileScan]) -> list[list[FileScan]]:
+    """Groups in which no two files have the same name; nearly always one."""
+    seen: Counter[str] = Counter()
+    groups: list[list[FileScan]] = []
+    for file in files:
+        name = _file_name(file.path)
+        if seen[name] == len(groups):
+            groups.append([])
+        groups[seen[name]].append(file)
+        seen[name] += 1
+    return groups
+
+
+def _file_name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def _files(
+    session: Session, lake: Lake, fields: Sequence[Field], files: Sequence[FileScan], *, hidden: bool, dated: bool = False
+) -> DataFrame:
+    """The rows of files as they lie there, without looking into folders or at anything but these files."""
+    schema = t.StructType(list(to_spark_schema(fields).fields))
+    if dated:
+        schema = schema.add(t.StructField("_added", t.LongType(), metadata={"parquet.field.id": SNAPSHOT_ID}))
+    if hidden:
+        schema = schema.add(t.StructField("_own_rowid", t.LongType(), metadata={"parquet.field.id": ROW_ID}))
+    reader = session.spark.read.schema(schema).option("recursiveFileLookup", "true").option("__globPaths__", "false")
+    frame: DataFrame = reader.parquet(*(lake.storage.uri(file.path) for file in files))
+    if hidden or dated or any(not file.is_whole for file in files):
+        frame = frame.select("*", f.col("_metadata.file_name").alias(FILE), f.col("_metadata.row_index").alias(POSITION))
+    if not hidden:
+        return frame
+    starts = pa.table(
+        {"_start_file": [_file_name(file.path) for file in files], "_start": pa.array([file.row_id_start for file in files], pa.int64())}
+    )
+    known = f.broadcast(_arrow_frame(session, starts))
+    joined = frame.join(known, frame[FILE] == known["_start_file"], "inner")
+    return joined.withColumn(ROWID, f.coalesce(f.col("_own_rowid"), f.col("_start") + f.col(POSITION)))
+
+
+def _surviving(session: Session, lake: Lake, scan: Scan, files: Sequence[FileScan], fields: Sequence[Field], *, hidden: bool) -> DataFrame:
+    """The rows of files that are part of the snapshot: added before it, and not deleted by then."""
+    dated = [file for file in files if file.until is not None]
+    frames = []
+    for group, is_dated in ((dated, True), ([file for file in files if file.until is None], False)):
+        if group:
+            frame = _files(session, lake, fields, group, hidden=hidden, dated=is_dated)
+            if is_dated:
+                frame = frame.where(f.col("_added") <= scan.snapshot.id).drop("_added")
+            frames.append(frame)
+    frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+    if not any(file.deletes is not None or file.positions for file in files):
+        return frame
+    gone = f.broadcast(_deleted(session, lake, scan, files))
+    return frame.join(gone, (frame[FILE] == gone["_gone_file"]) & (frame[POSITION] == gone["_gone_position"]), "left_anti")
+
+
+def _deleted(session: Session, lake: Lake, scan: Scan, files: Sequence[FileScan]) -> DataFrame:
+    """The deleted positions of files."""
+    listed = sum(file.deletes.delete_count for file in files if file.deletes is not None)
+    known: list[tuple[str, Any]] = [(_file_name(file.path), np.asarray(file.positions, dtype=np.int64)) for file in files if file.positions]
+    if listed <= _POSITIONS_IN_PLAN:
+        for file in files:
+            if file.deletes is not None:
+                known.append((_file_name(file.path), read_positions(lake, file.deletes, scan.snapshot, limit=file.record_count)))
+        return _positions_frame(session, known)
+    frame = _read_delete_files(session, lake, scan, files)
+    return frame.unionAll(_positions_frame(session, known)) if known else frame
+
+
+def _positions_frame(session: Session, known: Sequence[tuple[str, Any]]) -> DataFrame:
+    names = np.repeat([name for name, _ in known], [len(positions) for _, positions in known])
+    table = pa.table(
+        {"_gone_file": pa.array(names.tolist(), pa.string()), "_gone_position": pa.array(np.concatenate([p for _, p in known]), pa.int64())}
+    )
+    return _arrow_frame(session, table)
+
+
+def _read_delete_files(session: Session, lake: Lake, scan: Scan, files: Sequence[FileScan]) -> DataFrame:
+    listed = [(file, file.deletes) for file in files if file.deletes is not None]
+    schema = t.StructType([t.StructField("pos", t.LongType()), t.StructField("_ducklake_internal_snapshot_id", t.LongType())])
+    read = session.spark.read.schema(schema).option("recursiveFileLookup", "true").option("__globPaths__", "false")
+    frame = read.parquet(*(lake.storage.uri(deletes.path) for _, deletes in listed))
+    frame = frame.select("*", f.col("_metadata.file_name").alias("_list"))
+    # A position without a date counts from the delete file's own snapshot on, which the scan has checked.
+    frame = frame.where(f.coalesce(f.col("_ducklake_internal_snapshot_id"), f.lit(0)) <= scan.snapshot.id)
+    names = {"_of": [_file_name(deletes.path) for _, deletes in listed], "_gone_file": [_file_name(file.path) for file, _ in listed]}
+    owners = f.broadcast(_arrow_frame(session, pa.table(names)))
+    return frame.join(owners, frame["_list"] == owners["_of"]).select("_gone_file", f.col("pos").alias("_gone_position"))
+
+
+def _finished(frame: DataFrame, fields: Sequence[Field], *, hidden: bool) -> DataFrame:
+    """The columns of the table in their order, in the form in which SQL sees them."""
+    columns = [_uuid_text(field).alias(field.name) if field.type == Primitive("uuid") else _column(field.name) for field in fields]
+    return frame.select(*columns, *(_HIDDEN if hidden else ()))
+
+
+def _column(name: str) -> Any:
+    return f.col("`" + name.replace("`", "``") + "`")
+
+
+def _uuid_text(field: Field) -> Any:
+    digits = f.lower(f.hex(_column(field.name)))
+    return f.regexp_replace(digits, "^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5")
+
+
+def _local_rows(lake: Lake, scan: Scan, fields: Sequence[Field], foreign: Sequence[FileScan]) -> tuple[pa.Table, list[int]] | None:
+    """Rows that the driver has to bring: kept in the catalogue, or in files that name their columns in their own way."""
+    tables, row_ids = [], []
+    if foreign:
+        size = sum(file.size_bytes for file in foreign)
+        if size > _FOREIGN_BYTES:
+            raise StorageError(
+                f'table "{scan.table.name}" has {size} bytes in files without field ids', hint="rewrite it with the client that added them"
+            )
+        for file in foreign:
+            rows, positions = read_file(lake, scan.table, file, scan.snapshot)
+            tables.append(rows)
+            row_ids += [(file.row_id_start or 0) + position for position in positions.to_pylist()]
+    if scan.inlined:
+        with lake.reading() as connection:
+            for inlined in scan.inlined:
+                rows, ids, _ = read_inlined(connection, inlined, scan.table, scan.snapshot)
+                tables.append(rows)
+                row_ids += ids
+    if not tables:
+        return None
+    return pa.concat_tables(tables).select([field.name for field in fields]), row_ids
+
+
+def _of_arrow(session: Session, fields: Sequence[Field], local: tuple[pa.Table, list[int]] | None, *, hidden: bool) -> DataFrame:
+    schema = to_spark_schema(fields)
+    rows, row_ids = local if local is not None else (None, [])
+    if rows is None:
+        frame = session.spark.createDataFrame([], _without_metadata(schema))
+    else:
+        bare = [column.cast(column.type.storage_type) if isinstance(column.type, pa.UuidType) else column for column in rows.columns]
+        frame = session.spark.createDataFrame(pa.table(bare, names=rows.column_names), _without_metadata(schema))
+    if hidden:
+        frame = frame.select(
+            "*", f.lit(None).cast("string").alias(FILE), f.lit(None).cast("bigint").alias(POSITION), f.lit(None).cast("bigint").alias(ROWID)
+        )
+    if hidden and rows is not None:
+        table = pa.table([*bare, pa.array(row_ids, pa.int64())], names=[*rows.column_names, ROWID])
+        frame = session.spark.createDataFrame(table, _without_metadata(schema).add(t.StructField(ROWID, t.LongType())))
+        frame = frame.select(
+            *[_column(field.name) for field in fields],
+            f.lit(None).cast("string").alias(FILE),
+            f.lit(None).cast("bigint").alias(POSITION),
+            ROWID,
+        )
+    return _finished(frame, fields, hidden=hidden)
+
+
+def _without_metadata(schema: t.StructType) -> t.StructType:
+    return t.StructType([t.StructField(field.name, field.dataType, field.nullable) for field in schema.fields])
+
+
+def _arrow_frame(session: Session, table: pa.Table) -> DataFrame:
+    frame: DataFrame = session.spark.createDataFrame(table)
+    return frame

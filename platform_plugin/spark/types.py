@@ -1,0 +1,88 @@
+"""Columns of the lake as Spark's own schema values, with the field ids and defaults that its Parquet reader heeds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import types as t
+
+from platform_plugin.algebra.types import Decimal, Field, List, Map, Primitive, Struct
+from platform_plugin.errors import UnsupportedType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from platform_plugin.algebra.types import DataType
+
+_PRIMITIVES: dict[str, t.DataType] = {
+    "boolean": t.BooleanType(),
+    "int8": t.ByteType(),
+    "int16": t.ShortType(),
+    "int32": t.IntegerType(),
+    "int64": t.LongType(),
+    "int128": t.DecimalType(38, 0),
+    "uint8": t.ShortType(),
+    "uint16": t.IntegerType(),
+    "uint32": t.LongType(),
+    "uint64": t.DecimalType(20, 0),
+    "uint128": t.DecimalType(38, 0),
+    "float32": t.FloatType(),
+    "float64": t.DoubleType(),
+    "date": t.DateType(),
+    "time": t.TimeType(6),
+    "timestamp": t.TimestampNTZType(),
+    "timestamptz": t.TimestampType(),
+    "timestamp_s": t.TimestampNTZType(),
+    "timestamp_ms": t.TimestampNTZType(),
+    "varchar": t.StringType(),
+    "json": t.StringType(),
+    "blob": t.BinaryType(),
+    # Files hold sixteen bytes, which Spark's reader gives out as they are; relations turn them into text.
+    "uuid": t.BinaryType(),
+}
+
+# Spark writes these in a form that the files of a lake do not have.
+NOT_WRITTEN_BY_SPARK = frozenset({"uuid", "time", "uint8", "uint16", "uint32", "uint64", "int128", "uint128"})
+
+
+def to_spark_type(kind: DataType, *, column: str = "") -> t.DataType:
+    """Spark's type for a column's; one that Spark can't hold is an error that names the column."""
+    match kind:
+        case Primitive(name=name) if name in _PRIMITIVES:
+            return _PRIMITIVES[name]
+        case Decimal(precision=precision, scale=scale):
+            return t.DecimalType(precision, scale)
+        case List(element=element):
+            return t.ArrayType(to_spark_type(element.type, column=column), element.nullable)
+        case Struct(fields=fields):
+            return t.StructType([to_spark_field(field, column=column) for field in fields])
+        case Map(key=key, value=value):
+            return t.MapType(to_spark_type(key.type, column=column), to_spark_type(value.type, column=column), value.nullable)
+    raise UnsupportedType(
+        f'column "{column}" has the type {kind}, which Spark can\'t hold',
+        hint="leave the column out of the query, or read it through Arrow",
+    )
+
+
+def to_spark_field(field: Field, *, column: str = "") -> t.StructField:
+    """Spark's field, found in files by its id; rows of files without it read as its initial default."""
+    metadata: dict[str, object] = {} if field.id is None else {"parquet.field.id": field.id}
+    if field.initial_default is not None:
+        if column:
+            raise UnsupportedType(
+                f'part "{field.name}" of column "{column}" has a default for older rows, which Spark can\'t fill in',
+                hint="merge the table's files, which writes the default into them",
+            )
+        metadata["EXISTS_DEFAULT"] = default_sql(field)
+    return t.StructField(field.name, to_spark_type(field.type, column=field.name), nullable=True, metadata=metadata)
+
+
+def to_spark_schema(fields: Sequence[Field]) -> t.StructType:
+    """Spark's schema for columns, in their order."""
+    return t.StructType([to_spark_field(field) for field in fields])
+
+
+def default_sql(field: Field) -> str:
+    """A column's initial default as a Spark SQL expression of the column's type."""
+    literal = "'" + str(field.initial_default).replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return f"CAST({literal} AS {to_spark_type(field.type, column=field.name).simpleString()})"

@@ -1,0 +1,54 @@
+"""A workspace: a lake and the Spark that works on it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.spark.launch import Watcher
+    from platform_plugin.spark.session import Session
+    from platform_plugin.spark.settings import ServerSettings
+
+
+class Workspace:
+    """What statements run on. Spark is attached to by the first statement that needs it, and anew after it was lost."""
+
+    def __init__(self, lake: Lake, *, settings: ServerSettings | None = None, watcher: Watcher | None = None) -> None:
+        self.lake = lake
+        self._settings = settings
+        self._watcher = watcher
+        self._session: Session | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def session(self) -> Session:
+        """The open session; the machine's platform server is started if it does not run."""
+        with self._lock:
+            if self._session is None or self._session.closed:
+                self._session = self._attach()
+            return self._session
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether a session is open already."""
+        return self._session is not None and not self._session.closed
+
+    def _attach(self) -> Session:
+        from platform_plugin.spark.attach import attach, connect
+
+        endpoint = self.lake.location.spark
+        return connect(endpoint) if endpoint else attach(self._settings, watcher=self._watcher)
+
+    def forget_session(self) -> None:
+        """Attach anew at the next use: the server that this session was on is gone."""
+        with self._lock:
+            session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def close(self) -> None:
+        """Close the session, if there is one, and the lake."""
+        self.forget_session()
+        self.lake.close()
