@@ -149,8 +149,7 @@ class _Served:
             case "arrow", (handle, sql):
                 return self.arrow(handle, sql)
             case "close", (handle,):
-                self.connections[handle].execute("USE memory; DETACH lake")
-                self.idle.append(handle)
+                self.close(handle)
         return None
 
     def attach(self, sql: str) -> int:
@@ -165,6 +164,17 @@ class _Served:
             raise
         self.connections[handle].execute("USE lake")
         return handle
+
+    def close(self, handle: int) -> None:
+        import duckdb
+
+        try:
+            self.connections[handle].execute("USE memory; DETACH lake")
+        except duckdb.Error:
+            # A transaction was left open, or DuckDB gave up on itself.
+            self.connections[handle].close()
+        else:
+            self.idle.append(handle)
 
     def arrow(self, handle: int, sql: str) -> bytes:
         import pyarrow as pa

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.types import List, Map, Struct
@@ -16,15 +17,20 @@ def parse_nested(text: str, field: Field, scalar: Callable[[str, Field], Any]) -
     r"""The value of a list, struct or map column; `scalar` reads the innermost texts.
 
     >>> from platform_plugin.algebra.types import Field, Primitive, list_of
-    >>> parse_nested("['a, b', NULL, 'it\\\\'s', c]", Field(name="x", type=list_of(Primitive("varchar"))), lambda text, _: text)
+    >>> parse_nested("['a, b', NULL, 'it\\'s', c]", Field(name="x", type=list_of(Primitive("varchar"))), lambda text, _: text)
     ['a, b', None, "it's", 'c']
     """
-    reader = _Reader(text, scalar)
+    reader = _LiteralReader(text, scalar) if _is_flat(field) else _Reader(text, scalar)
     value = reader.value(field)
     reader.skip_blanks()
     if reader.position != len(text):
         raise ValueError(f"text after the end of a value at {reader.position}")
     return value
+
+
+def _is_flat(field: Field) -> bool:
+    """Whether a struct holds no list and no map at any depth: DuckDB writes such a one as an SQL literal, any other as its own text."""
+    return all(isinstance(part.type, Struct) or not part.children for part in field.walk())
 
 
 class _Reader:
@@ -97,3 +103,29 @@ class _Reader:
             items.append(item())
         self.take(closing)
         return items
+
+
+_LITERAL = re.compile(
+    r"(?P<text>'(?:[^']|'')*')(?:::\w+)?"
+    r"|CAST\((?P<cast>'(?:[^']|'')*') AS [^)]*(?:\(\d+(?:,\s*\d+)?\))?[^)]*\)"
+    r"|(?P<concat>CONCAT\((?:'(?:[^']|'')*'(?:, chr\(0\), )?)+\))"
+    r"|(?P<bare>[^,}]+)"
+)
+_QUOTED = re.compile(r"'((?:[^']|'')*)'")
+
+
+class _LiteralReader(_Reader):
+    """Reads SQL literals: a quote is doubled, a backslash is itself, and some values stand in casts."""
+
+    def word(self, stops: str) -> tuple[str, bool]:
+        self.skip_blanks()
+        found = _LITERAL.match(self.text, self.position)
+        if stops == ":":
+            found = _QUOTED.match(self.text, self.position)
+        if found is None:
+            raise ValueError(f"expected a value at {self.position}")
+        self.position = found.end()
+        if found.re is _LITERAL and found["bare"] is not None:
+            return found["bare"].strip(), False
+        parts = [part.replace("''", "'") for part in _QUOTED.findall(found[0])]
+        return "\0".join(parts), True

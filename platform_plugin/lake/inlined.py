@@ -15,6 +15,7 @@ from platform_plugin.algebra.types import Decimal, Field, Primitive
 from platform_plugin.errors import StorageError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.duckdb_text import parse_nested
+from platform_plugin.lake.duckdb_time import parse_days, parse_moment
 from platform_plugin.lake.evolution import adapt
 from platform_plugin.lake.types import arrow_schema, to_arrow
 
@@ -121,15 +122,24 @@ def _scalar(value: Any, field: Field) -> Any:
         case Primitive(name="uuid"):
             return (value if isinstance(value, uuid.UUID) else uuid.UUID(_text(value))).bytes
         case Primitive(name="date"):
-            return value if isinstance(value, date) else date.fromisoformat(_text(value))
-        case Primitive(name="time" | "timetz" | "time_ns"):
+            return value if isinstance(value, date) else parse_days(_text(value))
+        case Primitive(name="time" | "timetz"):
             return _time(value if isinstance(value, time) else time.fromisoformat(_text(value)))
-        case Primitive(name="timestamptz"):
-            return value if isinstance(value, datetime) else datetime.fromisoformat(_text(value)).astimezone(UTC)
-        case Primitive(name="timestamp_ns"):
-            return pa.scalar(_text(value)).cast(pa.timestamp("ns")).value
-        case _:
-            return value if isinstance(value, datetime) else datetime.fromisoformat(_text(value))
+        case Primitive(name="time_ns"):
+            # A time of day in nanoseconds is more than Python's own type holds.
+            return parse_moment(f"1970-01-01 {_text(value)}", per_second=1_000_000_000)
+        case Primitive(name=name) if name in _PER_SECOND:
+            return value if isinstance(value, datetime) else parse_moment(_text(value), per_second=_PER_SECOND[name])
+    raise AssertionError(field)
+
+
+_PER_SECOND = {
+    "timestamp": 1_000_000,
+    "timestamptz": 1_000_000,
+    "timestamp_s": 1,
+    "timestamp_ms": 1_000,
+    "timestamp_ns": 1_000_000_000,
+}
 
 
 def _time(value: time) -> time:
