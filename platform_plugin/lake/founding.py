@@ -19,8 +19,6 @@ from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.storage import Storage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sqlalchemy.engine import Connection
 
     from platform_plugin.lake.location import Location
@@ -123,21 +121,20 @@ def adopt(location: Location) -> tuple[UUID, str]:
 def _inspect(location: Location) -> tuple[UUID, str]:
     if location.folder is not None:
         file = location.folder / str(location.catalogue.database)
+        # Never look inside: closing the file would drop the locks of other connections that this process has on it.
         try:
             is_file = file.is_file()
-            header = _first_bytes(file) if is_file else b""
+            is_empty = is_file and file.stat().st_size == 0
         except OSError as error:
             raise CatalogueError(
                 f'catalogue "{file}" can\'t be opened', detail=error.strerror, hint="check the path and its permissions"
             ) from error
         if not is_file:
             raise CatalogueError(f'"{location.folder}" is not a lake', hint=f"found one with `platform init {location}`")
-        if not header:
+        if is_empty:
             raise CatalogueError(
                 f'catalogue "{file}" is empty: its founding was interrupted', hint=f"found it again with `platform init {location}`"
             )
-        if not header.startswith(b"SQLite format 3"):
-            raise CatalogueError(f'"{file}" is not a catalogue', detail="it is not an SQLite database", hint="check the path of the lake")
     engine = create_engine(location.catalogue)
     try:
         with reading(engine) as connection:
@@ -165,11 +162,6 @@ def _inspect(location: Location) -> tuple[UUID, str]:
         engine.dispose()
     data_path = metadata.get("data_path", location.data_path)
     return (UUID(identity) if identity else _adopt_foreign(location)), data_path
-
-
-def _first_bytes(file: Path) -> bytes:
-    with file.open("rb") as stream:
-        return stream.read(16)
 
 
 def _check_version(metadata: dict[str, str], location: Location) -> None:

@@ -242,7 +242,7 @@ def test_a_folder_of_another_lake_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "path", ["../../secret.parquet", "/etc/hostname", "file:///etc/hostname", "s3://bucket/x.parquet", "link/secret.parquet"]
+    "path", ["../../../secret.parquet", "/etc/hostname", "file:///etc/hostname", "s3://bucket/x.parquet", "link/secret.parquet"]
 )
 def test_catalogue_rows_that_point_outside_are_refused_and_not_deleted(tmp_path, path):
     lake = filled(tmp_path / "lake")

@@ -1,0 +1,222 @@
+"""kill -9 of a real process at every point of every operation: nothing committed is lost, nothing uncommitted is seen, and the next one goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+import sqlalchemy as sa
+
+from platform_plugin.errors import CatalogueError
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.lake import Lake
+from tests.lake.crashing import COUNTER, OPERATIONS, Victims, batch, rows_of_round
+
+State = dict[str, frozenset[int]]
+
+
+@pytest.fixture(scope="module")
+def victims():
+    served = Victims()
+    yield served
+    served.stop()
+
+
+@dataclass
+class Model:
+    """What every snapshot must hold, told from what was done and never from what is read."""
+
+    states: dict[int, State] = field(default_factory=dict)
+    rounds: int | None = None
+
+    @property
+    def head(self) -> int:
+        return max(self.states)
+
+    def after(self, operation: str, number: int) -> State | None:
+        """What a new snapshot of an operation must hold; None if it makes none."""
+        now = self.states[self.head]
+        match operation:
+            case "commit":
+                a = now["a"] - {min(now["a"], default=-1)} | set(rows_of_round(number, 4))
+                return {**now, "a": frozenset(a), "b": now["b"] | set(rows_of_round(number, 2))}
+            case "define":
+                kept = {name: ids for name, ids in now.items() if not name.startswith("t")}
+                return {**kept, f"t{number}": frozenset(rows_of_round(number, 3))}
+            case "merge":
+                return now
+            case _:
+                return None
+
+    def check(self, lake: Lake) -> None:
+        """Every kept snapshot reads as it must; a missing one has been expired."""
+        kept = [record.id for record in lake.commits()]
+        assert max(kept) == self.head
+        for snapshot_id in kept:
+            snapshot = lake.snapshot(snapshot_id)
+            expected = self.states[snapshot_id]
+            assert {table.name.relation for table in lake.tables(snapshot)} == set(expected)
+            for name, ids in expected.items():
+                rows = lake.read(name, snapshot=snapshot)
+                assert sorted(rows.column("id").to_pylist()) == sorted(ids), (snapshot_id, name)
+                assert rows.column("word").to_pylist() == [f"word {i}" for i in rows.column("id").to_pylist()]
+        with lake.reading() as connection:
+            assert connection.execute(sa.select(COUNTER.c.value)).scalar() == self.rounds
+
+
+def do(lake: Lake, model: Model, operation: str, number: int) -> None:
+    """An operation that is not killed."""
+    OPERATIONS[operation](lake, number)
+    settle(lake, model, operation, number, must=True)
+
+
+def settle(lake: Lake, model: Model, operation: str, number: int, *, must: bool) -> None:
+    """Note what an operation did: all of it, or, if it was killed, perhaps nothing."""
+    with lake.writing():
+        pass  # a server notices only now and then that its client is gone
+    head = lake.snapshot().id
+    expected = model.after(operation, number)
+    if expected is None or (head == model.head and not must):
+        assert head == model.head
+        return
+    assert head == model.head + 1
+    model.states[head] = expected
+    if operation == "commit":
+        model.rounds = number
+
+
+def prepare(lake: Lake, model: Model) -> None:
+    """Two tables, with something to merge, to expire and to vacuum."""
+    with lake.commit("found") as commit:
+        for name in ("a", "b"):
+            commit.create_table(name, lake.columns_of(batch([])))
+    model.states[0] = {}
+    model.states[1] = {"a": frozenset(), "b": frozenset()}
+    lake.prepare_tables([COUNTER])
+    for number in (1, 2):
+        do(lake, model, "commit", number)
+
+
+def orphan(lake: Lake) -> str:
+    path = lake.write(lake.table("a"), batch([-1])).path
+    assert lake.storage.exists(path)
+    return path
+
+
+def named_files(lake: Lake) -> set[str]:
+    """All files that the catalogue names, by plain SQL."""
+    with lake.reading() as connection:
+        return {
+            row[0]
+            for kind in ("data_file", "delete_file")
+            for row in connection.execute(
+                sa.text(
+                    "SELECT s.path || t.path || f.path FROM ducklake_" + kind + " f"
+                    " JOIN (SELECT DISTINCT table_id, schema_id, path FROM ducklake_table) t ON t.table_id = f.table_id"
+                    " JOIN ducklake_schema s ON s.schema_id = t.schema_id"
+                )
+            )
+        }
+
+
+def attack(lake_url: str, victims: Victims, operation: str, *, step: int) -> int:
+    """Kill the operation at every `step`-th point until it gets through; returns how many times it was killed."""
+    with Lake.create(lake_url) as lake:
+        model, number, kills, point = Model(), 10, 0, 1
+        prepare(lake, model)
+        while True:
+            number += 1
+            left = orphan(lake)
+            told = victims.attempt(lake_url, operation, number=number, kill_at=point)
+            settle(lake, model, operation, number, must=not told["killed"])
+            with Lake.open(lake_url) as fresh:
+                model.check(fresh)
+            if not told["killed"]:
+                break
+            kills += 1
+            point += step
+            recover(lake, model, number + 1000)
+            assert not lake.storage.exists(left)
+            if operation in ("expire", "vacuum", "merge"):
+                do(lake, model, "commit", number + 2000)
+        recover(lake, model, number + 1000)
+    return kills
+
+
+def recover(lake: Lake, model: Model, number: int) -> None:
+    """The next commit, merge, expiry and vacuum go on, and leave exactly the files that are needed."""
+    do(lake, model, "commit", number)
+    before = lake.snapshot().id
+    lake.merge("a")
+    if lake.snapshot().id > before:
+        model.states[before + 1] = model.states[before]
+    model.check(lake)
+    lake.expire(datetime.now(UTC))
+    # A killed holder's lease runs out by itself.
+    deadline = datetime.now(UTC) + timedelta(seconds=5)
+    while lake.vacuum(grace=timedelta(0)).kept and datetime.now(UTC) < deadline:
+        pass
+    assert {path for path, _ in lake.storage.listing() if path.endswith(".parquet")} == named_files(lake)
+    model.check(lake)
+
+
+@pytest.mark.parametrize("operation", list(OPERATIONS))
+def test_killed_here_and_there(lake_url, victims, operation):
+    assert attack(lake_url, victims, operation, step=31) >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("operation", list(OPERATIONS))
+def test_killed_at_every_point(lake_url, victims, operation):
+    kills = attack(lake_url, victims, operation, step=1)
+    print(f"{operation}: survived {kills} kills")
+    assert kills > 15
+
+
+def found_over(url: str, victims: Victims, step: int) -> int:
+    kills = 0
+    while True:
+        # Each place is founded once, killed once, and founded again.
+        place = url.replace("/lake", f"/lake{kills}") if url.startswith("platform+local") else f"{url}/{kills}&schema=s{kills}"
+        told = victims.attempt(place, "create", kill_at=1 + kills * step)
+        if told["killed"]:
+            try:
+                Lake.open(place).close()
+            except CatalogueError:
+                Lake.create(place).close()
+        with Lake.open(place) as lake:
+            assert lake.snapshot().id == 0
+            with lake.commit("works") as commit:
+                table = commit.create_table("t", lake.columns_of(pa.table({"x": [1]})))
+                commit.append(table, [lake.write(table, pa.table({"x": [1]}))])
+            assert lake.read("t").num_rows == 1
+            lake.vacuum(grace=timedelta(0))
+            assert lake.read("t").num_rows == 1
+        if not told["killed"]:
+            return kills
+        kills += 1
+
+
+def test_a_founding_that_is_killed_can_be_repeated(lake_url, victims):
+    assert found_over(lake_url, victims, step=41) > 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_founding_that_is_killed_anywhere_can_be_repeated(lake_url, victims):
+    assert found_over(lake_url, victims, step=1) > 50
+
+
+def test_a_killed_process_leaves_its_lease_and_the_lease_ends(lake_url, victims):
+    with Lake.create(lake_url) as lake:
+        model = Model()
+        prepare(lake, model)
+        points = victims.attempt(lake_url, "lease")["points"]
+        # Dead before the release, after the renewal.
+        assert victims.attempt(lake_url, "lease", kill_at=points - 4)["killed"]
+        with lake.reading() as connection:
+            assert connection.execute(sa.select(sa.func.count()).select_from(c.PLATFORM_LEASE)).scalar() == 1
+        recover(lake, model, 50)
