@@ -19,7 +19,7 @@ class ServerLost(ServerError):
     """The server went away while it was needed; attaching again brings up another."""
 
 
-_LOST = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+_LOST = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
 _REFUSED = {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
 _ENDED = (
     "SparkContext was shut down",
@@ -56,11 +56,11 @@ def explain(error: Exception, explain_loss: Callable[[], ServerLost]) -> Platfor
             detail=_GRPC_NOISE.sub("", said),
             hint="use the token of the server that runs now",
         )
-    if code in _LOST or any(mark in said for mark in _ENDED) or "closed channel" in said:
-        return explain_loss()
     condition = error.getCondition() if isinstance(error, PySparkException) else None
     if (condition or "").startswith("OPERATION_CANCELED") or any(mark in said for mark in _CANCELLED):
         return QueryInterrupted("query was interrupted", hint="run it again if it was not meant to stop")
+    if code in _LOST or any(mark in said for mark in _ENDED) or "closed channel" in said:
+        return explain_loss()
     if "No space left on device" in said:
         return QueryFailed(
             "query failed because a disk is full", detail=said, hint="free space in the scratch folder of the server and in the lake"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import ServerError
 from platform_plugin.spark.java import java_home
-from platform_plugin.spark.liveness import Watcher, alive, kill
+from platform_plugin.spark.liveness import Watcher, alive
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -67,7 +68,9 @@ def launch(settings: ServerSettings, runtime: RuntimeFolder, watcher: Watcher | 
     if state is not None:
         return state
     if process.poll() is None:
-        kill(runtime, process)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
         raise ServerError(
             f"platform server was not ready after {timeout.total_seconds():g} seconds",
             detail=runtime.read_log(),

@@ -15,7 +15,6 @@ from platform_plugin.spark.control import ask
 from platform_plugin.spark.runtime import RuntimeFolder, hold
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
     from datetime import timedelta
 
@@ -58,22 +57,20 @@ def starting(runtime: RuntimeFolder, watcher: Watcher | None, timeout: timedelta
         time.sleep(0.05)
 
 
-def kill(runtime: RuntimeFolder, process: subprocess.Popen[bytes] | None = None) -> None:
-    """Kill the server that holds the lock, with its JVM, if it is this user's, and wait until the lock is free."""
-    try:
-        pid = process.pid if process is not None else int(runtime.server_lock.read_text())
-        owner = os.getuid()
-        if Path("/proc/self").exists():
-            owner = Path(f"/proc/{pid}").stat().st_uid
-            if b"platform_plugin" not in Path(f"/proc/{pid}/cmdline").read_bytes():
-                raise ValueError(f"process {pid} is no platform server")
-    except (OSError, ValueError) as error:
-        raise ServerError(
-            f'platform server in "{runtime.path}" does not answer and can\'t be identified',
-            hint=f'end the process that holds "{runtime.server_lock}"',
-        ) from error
-    if owner != os.getuid():
-        raise ServerError(f"platform server with process id {pid} belongs to somebody else", hint="ask its owner to run `platform down`")
+def kill(runtime: RuntimeFolder) -> None:
+    """End the server that holds the folder, with its JVM, if it is this user's, and wait until the folder is free."""
+    pid = None
+    deadline = time.monotonic() + 2
+    while alive(runtime) and (pid := _find_server(runtime)) is None:
+        # It may be on its way out by itself.
+        if time.monotonic() > deadline:
+            raise ServerError(
+                f'platform server in "{runtime.path}" does not answer and can\'t be identified',
+                hint=f'end the process that holds "{runtime.server_lock}"',
+            )
+        time.sleep(0.05)
+    if pid is None:
+        return
     jvm = runtime.read_state().get("jvm_pid")
     with suppress(ProcessLookupError):
         if os.getpgid(pid) == pid:
@@ -91,3 +88,21 @@ def kill(runtime: RuntimeFolder, process: subprocess.Popen[bytes] | None = None)
                 f"platform server with process id {pid} can't be ended", hint="it may be stuck in the kernel; restart the machine"
             )
         time.sleep(0.05)
+
+
+def _find_server(runtime: RuntimeFolder) -> int | None:
+    """Return the process that the lock names, once it is sure that it is a server and this user's, because it will be killed."""
+    try:
+        pid = int(runtime.server_lock.read_text())
+    except (OSError, ValueError):
+        return None
+    if not Path("/proc/self").exists():
+        return pid
+    try:
+        owner = Path(f"/proc/{pid}").stat().st_uid
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return None
+    if owner != os.getuid():
+        raise ServerError(f"platform server with process id {pid} belongs to somebody else", hint="ask its owner to run `platform down`")
+    return pid if b"platform_plugin" in command else None

@@ -23,6 +23,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
+
 from platform_plugin.spark.control import Answer, ControlListener
 from platform_plugin.spark.metrics import read_metrics
 from platform_plugin.spark.runtime import RuntimeFolder, open_runtime
@@ -58,8 +60,9 @@ class PlatformServer:
         listener.start()
         self._say("starting Java")
         self._start_spark()
+        self._used_at = time.monotonic()
         self._say("ready")
-        while not self._ending.wait(0.5):
+        while not self._ending.wait(0.25):
             self._reason = self._find_reason() or self._reason
             if self._reason != "told to stop":
                 break
@@ -197,16 +200,22 @@ class PlatformServer:
             manager.closeSession(key, False)  # noqa: FBT003 - py4j knows no keywords
 
     def _find_reason(self) -> str | None:
-        process = getattr(self._gateway, "proc", None)
-        if process is not None and process.poll() is not None:
-            return f"its JVM ended with code {process.returncode}"
         try:
             if self._talkers.submit(self._stopped).result(timeout=_JVM_SECONDS):
-                return "its SparkContext was stopped"
+                return self._find_death() or "its SparkContext was stopped"
             if self.settings.idle_seconds and self._idle_seconds() > self.settings.idle_seconds:
                 return f"idle for {self.settings.idle_seconds:g} seconds"
         except TimeoutError:
             return f"its JVM did not answer for {_JVM_SECONDS:g} seconds"
+        except (Py4JError, OSError) as error:
+            return self._find_death() or f"its JVM can't be talked to: {error}"
+        return None
+
+    def _find_death(self) -> str | None:
+        process = getattr(self._gateway, "proc", None)
+        if process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                return f"its JVM ended with code {process.wait(2)}"
         return None
 
     def _stopped(self) -> bool:
@@ -265,6 +274,7 @@ def main(arguments: list[str]) -> int:
     runtime = open_runtime(Path(arguments[0]) if arguments else None)
     lock = _take_lock(runtime)
     if lock is None:
+        _note(f'runtime folder "{runtime.path}" has a server already')
         return 3
     os.truncate(lock, 0)
     os.pwrite(lock, str(os.getpid()).encode(), 0)
@@ -283,13 +293,21 @@ def main(arguments: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the log is where the starter looks for the cause
         reason = next((line for line in str(error).splitlines() if "Exception" in line or "Error" in line), str(error))
         runtime.write(runtime.state, json.dumps({"phase": "failed", "reason": reason[:2000]}))
+        _note(f"platform server failed: {type(error).__name__}: {error}")
         code = 1
     else:
+        _note(f"platform server ended: {reason}")
         code = 0
     server.close()
-    sys.stderr.flush()
     # Threads that wait for a JVM which is gone would keep the process, and with it the lock.
     os._exit(code)
+
+
+def _note(line: str) -> None:
+    """Write a line to the log, which is where this process's errors go."""
+    moment = time.strftime("%Y-%m-%d %H:%M:%S")
+    sys.stderr.write(f"{moment} {line}\n")
+    sys.stderr.flush()
 
 
 def _take_lock(runtime: RuntimeFolder) -> int | None:

@@ -144,7 +144,9 @@ def plan_java_options(settings: ServerSettings, folder: Path) -> list[str]:
 
 POOLS = """\
 <?xml version="1.0"?>
-<allocations><pool name="default"><schedulingMode>FAIR</schedulingMode></pool></allocations>
+<allocations>
+  <pool name="default"><schedulingMode>FAIR</schedulingMode><weight>1</weight><minShare>0</minShare></pool>
+</allocations>
 """
 
 LOG_CONFIGURATION = """\

@@ -21,6 +21,13 @@ SETTINGS = ServerSettings(cores=2, driver_memory_mib=1024, idle_seconds=120)
 ENDLESS = "SELECT count(*) FROM range(0, 4000000000000, 1, 64) WHERE hash(id, 'x') = 7"
 
 
+def wait_until(true, seconds=10.0):
+    began = time.monotonic()
+    while not true():
+        assert time.monotonic() - began < seconds, f"not true after {seconds} seconds"
+        time.sleep(0.05)
+
+
 @pytest.fixture
 def private(tmp_path: Path) -> Iterator[RuntimeFolder]:
     """A runtime folder whose server this test may harm."""
@@ -162,6 +169,7 @@ def test_killed_server_fails_the_running_query_in_seconds_and_is_replaced(privat
     assert time.monotonic() - began < 8
     assert str(private.log) in str(caught.value.hint)
     session.close()
+    wait_until(lambda: "its JVM ended with code -9" in private.read_log())
     with attach(SETTINGS, runtime=private) as session:
         assert session.arrow("SELECT 1").read_all().num_rows == 1
     assert status(runtime=private).details["pid"] != first["pid"]
