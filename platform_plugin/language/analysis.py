@@ -28,15 +28,22 @@ if TYPE_CHECKING:
     from platform_plugin.language.values import Parameter
 
 
-def analyse(tokens: Tokens, parameters: dict[int, Parameter]) -> tuple[tuple[Reference, ...], tuple[Edit, ...]]:
-    """The references in the order of their places, and all edits."""
+# The name of an expression's own relation in the masked text, where every quoted name of the user's is a letter and a number.
+_TARGET = "target!"
+
+
+def analyse(
+    tokens: Tokens, parameters: dict[int, Parameter], target: tuple[Name, str | None] | None = None
+) -> tuple[tuple[Reference, ...], tuple[Edit, ...]]:
+    """The references in the order of their places, and all edits; for an expression its own relation comes first, as -1."""
     refuse_tokens(tokens)
     refuse_strings(tokens)
-    masked = mask(tokens, parameters)
+    around = ("", "") if target is None else (f"SELECT 1 FROM `{_TARGET}` WHERE (", ")")
+    masked = mask(tokens, parameters, *around)
     tree = parse_tree(tokens, masked)
     if not isinstance(tree, (exp.Query, exp.Values)):
         raise refuse_root(tree.key, tokens.span(0, len(tokens)))
-    return _Analysis(tokens, parameters, masked, tree).run()
+    return _Analysis(tokens, parameters, masked, tree, target).run()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +56,11 @@ class _Sources:
 
 
 class _Analysis:
-    def __init__(self, tokens: Tokens, parameters: dict[int, Parameter], masked: Masked, tree: Node) -> None:
+    def __init__(
+        self, tokens: Tokens, parameters: dict[int, Parameter], masked: Masked, tree: Node, target: tuple[Name, str | None] | None
+    ) -> None:
         self.tokens = tokens
+        self.target = target
         self.masked = masked
         self.constants = Constants(tokens, parameters, masked)
         self.scope: Scope = find_scope(tree, self.text_of)
@@ -61,6 +71,8 @@ class _Analysis:
     def text_of(self, identifier: Node) -> str:
         """The name behind an identifier of the masked tree."""
         name = str(identifier.this)
+        if name == _TARGET and self.target is not None:
+            return self.target[1] or self.target[0].relation
         found = re.fullmatch(r"[qw](\d+)", name) if identifier.args.get("quoted") else None
         return name if found is None else self._name(int(found[1]))
 
@@ -74,6 +86,9 @@ class _Analysis:
         return None if start is None else self.masked.origins.get(start)
 
     def run(self) -> tuple[tuple[Reference, ...], tuple[Edit, ...]]:
+        own = [(table, select) for table, select in self.scope.relations if table.name == _TARGET]
+        self.scope.relations = [pair for pair in self.scope.relations if pair[0].name != _TARGET]
+        targets = tuple(self._target(table, select) for table, select in own)
         tables = sorted(((self._first(table), table, select) for table, select in self.scope.relations), key=lambda item: item[0])
         known = {first for first, _, _ in tables} | {self._first(table) for table in self.scope.mentions}
         references = tuple(self._reference(index, *item) for index, item in enumerate(tables))
@@ -81,8 +96,13 @@ class _Analysis:
         self._check_travels()
         self._check_functions()
         self._check_twins([(reference, select) for reference, (_, _, select) in zip(references, tables, strict=True)])
-        self._shorten_qualifiers(references)
-        return references, tuple(self.edits)
+        self._shorten_qualifiers((*targets, *references))
+        return (*targets, *references), tuple(self.edits)
+
+    def _target(self, table: exp.Table, select: exp.Select | None) -> Reference:
+        name, alias = self.target or (Name(parts=(_TARGET,)), None)
+        columns, predicates = self._needs(table, select, alias or name.relation, None if alias else name.schema)
+        return Reference(index=-1, name=name, alias=alias, columns=columns, predicates=predicates, span=name.span)
 
     def _first(self, table: exp.Table) -> int:
         index = self.token_of(table.parts[0])

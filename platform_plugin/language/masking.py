@@ -40,18 +40,18 @@ class Masked:
     """First items of literal lists that were shortened, so that the tree does not hold them all."""
 
 
-def mask(tokens: Tokens, parameters: dict[int, Parameter]) -> Masked:
-    """The masked text of a query's tokens."""
+def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", after: str = "") -> Masked:
+    """The masked text of a query's tokens, or of an expression's with what makes a query of it before and after."""
     travels = _travels(tokens, parameters)
     streams, dropped = _streams(tokens)
     tables = frozenset(index + 1 for index in range(len(tokens)) if _is_table_query(tokens, index))
     cut = _shorten(tokens, dropped)
     _drop_extractions(tokens, parameters, dropped)
-    for first, (after, _) in travels.items():
-        dropped.update(range(first, after))
-    pieces: list[str] = []
+    for first, (end, _) in travels.items():
+        dropped.update(range(first, end))
+    pieces: list[str] = [before]
     origins: dict[int, int] = {}
-    length = previous = 0
+    length, previous = len(before), 0
     spaced = True
     for index, kind in enumerate(tokens.kinds):
         if index in dropped:
@@ -74,7 +74,7 @@ def mask(tokens: Tokens, parameters: dict[int, Parameter]) -> Masked:
         origins[length] = index
         pieces.append(piece)
         length += len(piece)
-    return Masked("".join(pieces), origins, travels, streams, tables, cut)
+    return Masked("".join(pieces) + after, origins, travels, streams, tables, cut)
 
 
 def _placeholder(tokens: Tokens, index: int, kind: str) -> str:

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from platform_plugin.algebra.predicates import Comparison, IsNotNull, OneOf
 from platform_plugin.errors import InvalidStatement
 from platform_plugin.language.places import Span
-from platform_plugin.language.query import analyse_query
+from platform_plugin.language.query import analyse_expression, analyse_query
+from platform_plugin.language.script import parse_statement
+from platform_plugin.language.statements import Name
 from tests.language.queries import QUERIES
 
 
@@ -216,6 +218,35 @@ def test_refusals_and_faults_say_why(text, said):
         analyse_query(text)
     assert said in str(caught.value)
     assert caught.value.line == 1
+
+
+def test_expressions_of_a_statement_are_read_in_their_place():
+    delete = parse_statement("DELETE FROM users u\nWHERE u.id > 3 AND region IN (SELECT region FROM users AT (VERSION => 2)) -- all")
+    found = analyse_expression(delete.where, delete.name, delete.alias)
+    assert found.target.filter() == (Comparison("id", ">", 3),)
+    assert found.target.columns == {"u", "id", "region"}
+    assert [str(reference.name) for reference in found.relations] == ["users"]
+    rendered = found.render({found.relations[0]: "v"})
+    assert rendered.text == "u.id > 3 AND region IN (SELECT region FROM `v` AS `users`)"
+    assert delete.where.source[rendered.locate(rendered.text.index("region")) :].startswith("region IN")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a = 1 UNION SELECT * FROM u", "unexpected"),
+        ("a = 1 ORDER BY a", "unexpected"),
+        ("a = 1) OR (b = 2", "has no partner"),
+        ("reflect('x') = 1", "runs no code"),
+        ("a = 1; DROP TABLE t", "more than one statement"),
+        ("a IN (SELECT 1 FROM csv.`/x`)", "files enter through COPY"),
+        ("", "an empty expression"),
+    ],
+)
+def test_expressions_are_nothing_else(text, said):
+    with pytest.raises(InvalidStatement) as caught:
+        analyse_expression(text, Name(parts=("t",)))
+    assert said in str(caught.value)
 
 
 def test_faults_in_bodies_are_placed_in_the_script():
