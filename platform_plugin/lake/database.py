@@ -168,6 +168,7 @@ _CLUES: tuple[tuple[str, str, str, type[CatalogueError | StorageError]], ...] = 
     ("permission denied", "refused the user", "grant the user the right to read and write the catalogue's schema", CatalogueError),
     ("does not exist", "lacks something the lake needs", "check the database name, or create the lake first", CatalogueError),
     ("no such table", "is not a lake's catalogue", "check the path of the lake, or create one with `platform init`", CatalogueError),
+    ("resolve host", "can't be reached", "check the name of the host", CatalogueError),
     ("connection", "can't be reached", "check that PostgreSQL runs and that host and port are right", CatalogueError),
 )
 

@@ -42,8 +42,9 @@ def create(location: Location) -> tuple[UUID, str]:
     engine = create_engine(location.catalogue, founding=True)
     try:
         with writing(engine) as connection:
-            if location.schema is not None:
-                connection.execute(sa.schema.CreateSchema(location.schema, if_not_exists=True))
+            # IF NOT EXISTS would ask for the right to make schemas even where there is nothing to make.
+            if location.schema is not None and not sa.inspect(connection).has_schema(location.schema):
+                connection.execute(sa.schema.CreateSchema(location.schema))
             if sa.inspect(connection).has_table(c.METADATA.name, schema=location.schema):
                 raise ObjectExists(f'lake "{location}" exists already', hint="open it, or choose another place")
             identity = _claim(Storage(location.data_path), location)

@@ -46,6 +46,9 @@ class Location:
         """Read a lake URL or a plain folder path; anything else is refused with the two forms that work."""
         text = str(url)
         if isinstance(url, Path) or "://" not in text:
+            if text.startswith(("platform:", "platform+local:")):
+                # A slash is missing; the text may hold a password, so it is not repeated.
+                raise InvalidValue("the lake URL can't be read", hint=f"write {_FORMS}")
             return cls._local(Path(text).expanduser().absolute(), spark=None)
         try:
             parsed = sa.make_url(text)

@@ -197,7 +197,7 @@ def serve() -> None:
             try:
                 run(json.loads(line), send)
                 os._exit(0)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  reported to whoever asked
                 os.write(send, json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
                 os._exit(1)
         os.close(send)

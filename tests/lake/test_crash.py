@@ -1,4 +1,4 @@
-"""kill -9 of a real process at every point of every operation: nothing committed is lost, nothing uncommitted is seen, and the next one goes on."""
+"""kill -9 of a real process at every point of every operation: nothing is lost, nothing half-done is seen, the next one goes on."""
 
 from __future__ import annotations
 
