@@ -47,8 +47,8 @@ def create(location: Location) -> tuple[UUID, str]:
                 connection.execute(sa.schema.CreateSchema(location.schema))
             if sa.inspect(connection).has_table(c.METADATA.name, schema=location.schema):
                 raise ObjectExists(f'lake "{location}" exists already', hint="open it, or choose another place")
-            identity = _claim(Storage(location.data_path), location)
             c.metadata.create_all(connection, checkfirst=False)
+            identity = _claim(Storage(location.data_path), location)
             _write_first_snapshot(connection, location, identity)
     finally:
         engine.dispose()
