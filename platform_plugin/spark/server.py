@@ -1,7 +1,7 @@
 """The platform server: a Python driver that owns one SparkSession, serves Spark Connect, and answers its control socket.
 
 `python -m platform_plugin.spark.server FOLDER` runs until it is told to stop, has been idle for long enough, or loses its JVM.
-The same file can be given to `spark-submit`.
+`spark-submit` takes a file: give it one that calls `main`, from outside this folder, whose module names would hide others.
 """
 
 # ruff: noqa: SLF001 - the JVM's SparkContext is reached through `_jsc`, as all of PySpark does
@@ -29,6 +29,7 @@ from platform_plugin.spark.control import Answer, ControlListener
 from platform_plugin.spark.metrics import read_metrics
 from platform_plugin.spark.runtime import RuntimeFolder, open_runtime
 from platform_plugin.spark.settings import LOG_CONFIGURATION, POOLS, ServerSettings, plan_java_options, plan_options
+from platform_plugin.spark.unforked import compile_unforked
 
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - a name, not a token
 _JVM_SECONDS = 30.0
@@ -81,11 +82,15 @@ class PlatformServer:
         submitted = "PYSPARK_GATEWAY_PORT" in os.environ
         flags = ["--driver-memory", f"{self.settings.memory_mib}m", "--driver-java-options"]
         flags.append(shlex.join(plan_java_options(self.settings, self.runtime.path)))
+        classes = self.runtime.path / "classes"
+        flags += ["--driver-class-path", str(classes)]
         # Only these reach a command line, which others can read; options and the token don't.
         os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*flags, "pyspark-shell"])
         self._gateway = launch_gateway()  # type: ignore[no-untyped-call]
         self._say("starting Spark")
         conf = SparkConf(loadDefaults=True, _jvm=self._gateway.jvm)
+        if self.settings.master is None and not submitted:
+            conf.set("spark.hadoop.fs.file.impl", compile_unforked(self._gateway, classes))
         conf.setAll(list(plan_options(self.settings, self.runtime.path, submitted=submitted).items()))
         if submitted:
             conf.set("spark.connect.authenticate.token", os.environ[TOKEN_VARIABLE])
@@ -283,7 +288,7 @@ def main(arguments: list[str]) -> int:
     runtime.write(runtime.token, os.environ[TOKEN_VARIABLE])
     runtime.write(runtime.path / "log4j2.properties", LOG_CONFIGURATION)
     runtime.write(runtime.path / "pools.xml", POOLS)
-    for folder in (runtime.path / "scratch", *([Path(settings.scratch)] if settings.scratch else [])):
+    for folder in (runtime.path / "scratch", runtime.path / "classes", *([Path(settings.scratch)] if settings.scratch else [])):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     server = PlatformServer(runtime, settings)
     signal.signal(signal.SIGTERM, server.end)
