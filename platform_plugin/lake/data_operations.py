@@ -57,7 +57,7 @@ class AppendFiles:
                 rows += file.record_count
                 size += file.size_bytes
             write_totals(w, table_id, (rows, next_row_id, size), known=table_id in totals)
-            _write_table_statistics(w, table_id, table, files, columns.get(table_id, {}))
+            _write_table_statistics(w, table_id, table, files, columns.get(table_id, {}), is_new=totals.get(table_id, (0, 0, 0))[1] == 0)
             w.note(f"inserted_into_table:{table_id}")
 
 
@@ -315,7 +315,7 @@ def insert_file(
         file_size_bytes=file.size_bytes,
         footer_size=file.footer_bytes,
         row_id_start=row_id_start,
-        partition_id=table.partition_id if begin_snapshot is None else partition_id,
+        partition_id=w.partition_ids.get(table_id, table.partition_id) if begin_snapshot is None else partition_id,
         partial_max=file.partial_max,
     )
     for stats in file.statistics:
@@ -336,18 +336,23 @@ def insert_file(
     return file_id
 
 
-def _write_table_statistics(w: Writer, table_id: int, table: Table, files: Sequence[DataFile], known: Mapping[int, c.AnyRow]) -> None:
-    """Widen the table's bounds by those of new files; a column that a file lacks reads as its default or NULL there."""
-    types = {leaf.id: leaf.type for column in table.fields for leaf in column.leaves()}
-    parts: dict[int, list[ColumnStatistics]] = {}
-    for file in files:
-        if file.record_count:
-            for stats in file.statistics:
-                parts.setdefault(stats.column_id, []).append(stats)
-    for column_id, found in parts.items():
-        kind = types.get(column_id)
-        if kind is not None:
-            _write_column_statistics(w, table_id, kind, merge(found, kind), known.get(column_id))
+def _write_table_statistics(
+    w: Writer, table_id: int, table: Table, files: Sequence[DataFile], known: Mapping[int, c.AnyRow], *, is_new: bool
+) -> None:
+    """Widen the table's bounds by those of new files.
+
+    A column without bounds gets none once there are rows: it was added later, and reads as its default or NULL in older files.
+    """
+    full = [file for file in files if file.record_count]
+    by_column = [{stats.column_id: stats for stats in file.statistics} for file in full]
+    for column in table.fields:
+        for leaf in column.leaves():
+            if leaf.id is None or not full or (leaf.id not in known and not is_new):
+                continue
+            # A file that lacks the column tells nothing, and then neither does the whole.
+            parts = [found.get(leaf.id, ColumnStatistics(column_id=leaf.id)) for found in by_column]
+            if leaf.id in known or any(leaf.id in found for found in by_column):
+                _write_column_statistics(w, table_id, leaf.type, merge(parts, leaf.type), known.get(leaf.id))
 
 
 def _write_column_statistics(w: Writer, table_id: int, kind: DataType, new: ColumnStatistics, old: c.AnyRow | None) -> None:

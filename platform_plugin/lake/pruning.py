@@ -50,6 +50,8 @@ def _hopeless(predicate: Predicate, field: Field, *, sqlite: bool) -> sa.ColumnE
         case Comparison(op=op, value=value):
             return _any(stats.value_count == 0, _beyond(field.type, op, value, sqlite=sqlite))
         case OneOf(values=values):
+            if all(value is None for value in values):
+                return sa.true()
             outside = [_beyond(field.type, "=", value, sqlite=sqlite) for value in values if value is not None]
             known = [condition for condition in outside if condition is not None]
             if len(known) < len(outside):

@@ -17,7 +17,7 @@ from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, On
 from platform_plugin.errors import InvalidValue, SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.evolution import adapt
-from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID, constant
+from platform_plugin.lake.files import SNAPSHOT_ID, constant
 from platform_plugin.lake.inlined import read_inlined
 from platform_plugin.lake.tables import read_snapshot
 from platform_plugin.lake.types import FIELD_ID, arrow_field, arrow_schema, to_arrow
@@ -281,6 +281,28 @@ _COMPARE = {
 }
 
 
+def _holds(kind: pa.DataType, value: int) -> bool:
+    width: int = kind.bit_width
+    low = 0 if pa.types.is_unsigned_integer(kind) else -(1 << (width - 1))
+    return low <= value < low + (1 << width)
+
+
+def _constant(kind: pa.DataType, value: Any) -> pa.Scalar:
+    """The constant in the column's type where that changes nothing: Arrow takes every Python integer for a signed one."""
+    same = isinstance(value, int) and not isinstance(value, bool) and pa.types.is_integer(kind)
+    return pa.scalar(value, kind) if same else pa.scalar(value)
+
+
+def _is_one_of(column: pa.ChunkedArray, values: list[Any]) -> pa.ChunkedArray:
+    if pa.types.is_floating(column.type):
+        # Arrow compares bit by bit here: the two zeros would differ, and NaN would equal itself.
+        exact = [float(value) for value in values if value == value]  # noqa: PLR0124
+        return pc.is_in(column.cast(pa.float64()), pa.array([*exact, *(-value for value in exact if not value)], pa.float64()))
+    if pa.types.is_integer(column.type):
+        values = [value for value in values if not isinstance(value, int) or _holds(column.type, value)]
+    return pc.is_in(column, pa.array(values, column.type))
+
+
 def matches(column: pa.ChunkedArray, predicate: Predicate) -> pa.ChunkedArray:
     """Which values of a column pass a predicate; NULL passes only IS NULL."""
     try:
@@ -289,13 +311,12 @@ def matches(column: pa.ChunkedArray, predicate: Predicate) -> pa.ChunkedArray:
                 return column.is_null()
             case IsNotNull():
                 return column.is_valid()
+            case Comparison(op=op, value=int(value)) if pa.types.is_integer(column.type) and not _holds(column.type, value):
+                above = op in ("<", "<=") if value > 0 else op in (">", ">=")
+                return pc.and_(column.is_valid(), pa.scalar(above or op == "!="))
             case Comparison(op=op, value=value):
-                return _COMPARE[op](column, pa.scalar(value))
+                return _COMPARE[op](column, _constant(column.type, value))
             case OneOf(values=values):
-                return pc.is_in(column, pa.array([value for value in values if value is not None], column.type))
+                return _is_one_of(column, [value for value in values if value is not None])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise InvalidValue(f'column "{predicate.column}" can\'t be compared with that value', detail=str(error).splitlines()[0]) from error
-
-
-ROW_ID_FIELD = pa.field("_ducklake_internal_row_id", pa.int64(), metadata={FIELD_ID: str(ROW_ID).encode()})
-SNAPSHOT_ID_FIELD = pa.field("_ducklake_internal_snapshot_id", pa.int64(), metadata={FIELD_ID: str(SNAPSHOT_ID).encode()})

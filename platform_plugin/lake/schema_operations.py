@@ -102,7 +102,7 @@ class CreateTable:
         if self.table.comment:
             _comment(w, table_id, self.table.comment)
         if self.table.partition_keys:
-            set_partitioning(w, table_id, self.table)
+            w.partition_ids[table_id] = set_partitioning(w, table_id, self.table)
         w.note(f"created_table:{quoted_word(name.schema)}.{quoted_word(name.relation)}")
         w.changed_schema(table_id)
 
@@ -429,8 +429,8 @@ def insert_column(w: Writer, table_id: int, field: Field, *, parent: int | None)
     )
 
 
-def set_partitioning(w: Writer, table_id: int, table: Table) -> None:
-    """Queue the rows that say how a table is partitioned."""
+def set_partitioning(w: Writer, table_id: int, table: Table) -> int:
+    """Queue the rows that say how a table is partitioned; returns the partitioning's id."""
     partition_id = w.new_catalog_id()
     w.insert(c.PARTITION_INFO, partition_id=partition_id, table_id=table_id, begin_snapshot=w.id)
     for index, key in enumerate(table.partition_keys):
@@ -442,6 +442,7 @@ def set_partitioning(w: Writer, table_id: int, table: Table) -> None:
             column_id=key.column_id,
             transform=key.transform,
         )
+    return partition_id
 
 
 def _siblings(w: Writer, table_id: int, table: Table, parent: tuple[str, ...]) -> tuple[list[c.AnyRow], int | None]:

@@ -36,6 +36,7 @@ class Writer:
         self.next_catalog_id = head.next_catalog_id
         self.next_file_id = head.next_file_id
         self.table_ids: dict[UUID, int] = {}
+        self.partition_ids: dict[int, int] = {}  # of tables that this commit creates
         self._label = label
         self._words: dict[str, None] = {}
         self._inserts: defaultdict[sa.Table, list[dict[str, Any]]] = defaultdict(list)
