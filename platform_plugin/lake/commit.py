@@ -66,6 +66,13 @@ class Commit:
         if kind is None:
             self.snapshot = self._run()
 
+    @property
+    def made(self) -> Snapshot:
+        """The snapshot that this commit made, once its block has ended."""
+        if self.snapshot is None:
+            raise InvalidValue(f'commit "{self.message}" is not made yet', hint="leave its block first")
+        return self.snapshot
+
     # Relations
 
     def create_schema(self, name: str, *, if_not_exists: bool = False) -> None:

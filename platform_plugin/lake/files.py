@@ -19,7 +19,7 @@ from platform_plugin.lake.storage import explained
 from platform_plugin.lake.types import FIELD_ID, arrow_schema, from_arrow, to_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from platform_plugin.lake.storage import Storage
     from platform_plugin.lake.tables import Table
@@ -33,8 +33,12 @@ RESERVED_IDS = frozenset({ROW_ID, SNAPSHOT_ID, DELETE_PATH, DELETE_POSITION})
 
 # A scan wants row groups that one core reads in some tens of milliseconds, and pages that a filter can skip.
 ROW_GROUP_ROWS = 1_000_000
+_ROW_GROUP_BYTES = 128 * 1024 * 1024
 TARGET_FILE_BYTES = 128 * 1024 * 1024
 _FOOTER_THREADS = 8
+
+ROW_ID_FIELD = pa.field("_ducklake_internal_row_id", pa.int64(), metadata={FIELD_ID: str(ROW_ID).encode()})
+SNAPSHOT_ID_FIELD = pa.field("_ducklake_internal_snapshot_id", pa.int64(), metadata={FIELD_ID: str(SNAPSHOT_ID).encode()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,30 +70,47 @@ def new_path(table: Table, *, suffix: str = "") -> str:
     return f"{table.path}{new_uuid()}{suffix}.parquet"
 
 
-def write_data_file(storage: Storage, table: Table, rows: pa.Table | pa.RecordBatchReader, *, path: str | None = None) -> DataFile:
+def write_data_file(
+    storage: Storage, table: Table, rows: pa.Table | pa.RecordBatchReader, *, path: str | None = None, row_ids: pa.Array | None = None
+) -> DataFile:
     """Write rows as one new Parquet file of the table; it is invisible until a commit appends it.
 
     Columns are matched by name. Missing columns take their default; unknown ones, wrong types and NULLs where none are
-    allowed are errors, and then no file is left.
+    allowed are errors, and then no file is left. With `row_ids`, for rows of a table that are written anew, they keep them.
     """
     path = path or new_path(table)
     schema = arrow_schema(table.fields)
-    batches = rows.to_reader() if isinstance(rows, pa.Table) else rows
-    nans: dict[int, bool] = {
-        field.id: False for field in table.fields if field.id is not None and pa.types.is_floating(schema.field(field.name).type)
-    }
+    stored = schema if row_ids is None else schema.append(ROW_ID_FIELD)
+    nans = {field.id: False for field in table.fields if field.id is not None and pa.types.is_floating(schema.field(field.name).type)}
     try:
-        with storage.open(path, "wb") as file, pq.ParquetWriter(file, schema, compression="zstd", compression_level=1) as writer:
-            for batch in batches:
-                shaped = fit(pa.Table.from_batches([batch]), table.fields, schema)
+        with storage.open(path, "wb") as file, pq.ParquetWriter(file, stored, compression="zstd", compression_level=1) as writer:
+            for group in _row_groups(rows):
+                shaped = fit(group, table.fields, schema)
                 for field in table.fields:
                     if field.id in nans and not nans[field.id]:
                         nans[field.id] = bool(pc.any(pc.is_nan(shaped.column(field.name))).as_py())
-                writer.write_table(shaped, row_group_size=ROW_GROUP_ROWS)
+                writer.write_table(
+                    shaped if row_ids is None else shaped.append_column(ROW_ID_FIELD, row_ids), row_group_size=ROW_GROUP_ROWS
+                )
     except BaseException:
         storage.delete([path])
         raise
     return describe(storage, table, path, nans=nans)
+
+
+def _row_groups(rows: pa.Table | pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Rows in parts worth a row group each: small batches are gathered, so that a scan does not meet thousands of them."""
+    if isinstance(rows, pa.Table):
+        yield rows
+        return
+    gathered: list[pa.RecordBatch] = []
+    for batch in rows:
+        gathered.append(batch)
+        if sum(part.num_rows for part in gathered) >= ROW_GROUP_ROWS or sum(part.nbytes for part in gathered) >= _ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(gathered)
+            gathered = []
+    if gathered:
+        yield pa.Table.from_batches(gathered)
 
 
 def fit(rows: pa.Table, fields: Sequence[Field], schema: pa.Schema | None = None) -> pa.Table:

@@ -219,9 +219,13 @@ class Lake:
 
         return from_arrow(rows if not hasattr(rows, "schema") else rows.schema)
 
-    def write(self, table: Table, rows: pa.Table | pa.RecordBatchReader) -> DataFile:
+    def write(self, table: Table, rows: pa.Table | pa.RecordBatchReader, *, row_ids: pa.Array | None = None) -> DataFile:
         """Write rows as a file of a table; a commit makes it visible."""
-        return files.write_data_file(self.storage, table, rows)
+        return files.write_data_file(self.storage, table, rows, row_ids=row_ids)
+
+    def discard(self, written: Iterable[files.DataFile | files.DeleteFile]) -> None:
+        """Remove files that no commit will name."""
+        files.discard(self.storage, written)
 
     def describe_files(self, table: Table, paths: Sequence[str]) -> list[DataFile]:
         """Read the footers of files that Spark or another program wrote below the data folder."""
@@ -275,7 +279,7 @@ class Lake:
 
 
 def _read_relation(connection: Connection, name: Name, snapshot: Snapshot) -> Table | View:
-    found = [*read_tables(connection, snapshot.id, name=name), *read_views(connection, snapshot.id, name=name)]
+    found: list[Table | View] = [*read_tables(connection, snapshot.id, name=name), *read_views(connection, snapshot.id, name=name)]
     if found:
         return found[0]
     known = {str(other): other for other in read_names(connection, snapshot.id)}

@@ -35,14 +35,16 @@ from platform_plugin.lake.files import (
     DELETE_POSITION,
     ROW_GROUP_ROWS,
     ROW_ID,
+    ROW_ID_FIELD,
     SNAPSHOT_ID,
+    SNAPSHOT_ID_FIELD,
     DataFile,
     DeleteFile,
     describe,
     new_path,
 )
 from platform_plugin.lake.inlined import decode_rows
-from platform_plugin.lake.read import ROW_ID_FIELD, SNAPSHOT_ID_FIELD, column_at, read_delete_file, read_raw
+from platform_plugin.lake.read import column_at, read_delete_file, read_raw
 from platform_plugin.lake.scan import FileScan, fields_of_version, plan_scan
 from platform_plugin.lake.tables import read_fields
 from platform_plugin.lake.types import FIELD_ID

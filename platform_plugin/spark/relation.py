@@ -7,13 +7,14 @@ name is unique in a lake, so positions are told apart by file name and row index
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
-from pyspark.sql.connect.dataframe import DataFrame
+from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 from pyspark.sql.connect.plan import SQL, SubqueryAlias
 
 from platform_plugin.algebra.types import Field, Primitive
@@ -25,6 +26,8 @@ from platform_plugin.spark.types import to_spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
 
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.scan import FileScan, Scan
@@ -52,8 +55,10 @@ def read_relation(session: Session, lake: Lake, scan: Scan, *, columns: Sequence
     parts = []
     if whole:
         parts.append(_finished(_files(session, lake, fields, whole, hidden=hidden), fields, hidden=hidden))
-    for group in _by_unique_names([file for file in ours if not file.is_whole]):
-        parts.append(_finished(_surviving(session, lake, scan, group, fields, hidden=hidden), fields, hidden=hidden))
+    parts += [
+        _finished(_surviving(session, lake, scan, group, fields, hidden=hidden), fields, hidden=hidden)
+        for group in _by_unique_names([file for file in ours if not file.is_whole])
+    ]
     local = _local_rows(lake, scan, fields, [file for file in scan.files if file.mapping_id is not None])
     if local is not None or not parts:
         parts.append(_of_arrow(session, fields, local, hidden=hidden))
@@ -67,10 +72,10 @@ def query_relations(
     session: Session, text: str, frames: Mapping[str, DataFrame], arguments: Mapping[str, Any] | Sequence[Any] = ()
 ) -> DataFrame:
     """A query over DataFrames by name, as one plan: no temporary view is made on the server, and nothing is sent yet."""
-    views = [SubqueryAlias(frame._plan, name) for name, frame in frames.items()]  # noqa: SLF001  the plan has no public name
+    views = [SubqueryAlias(cast("ConnectFrame", frame)._plan, name) for name, frame in frames.items()]  # noqa: SLF001  it has no public name
     named = {name: f.lit(value) for name, value in arguments.items()} if isinstance(arguments, dict) else {}
     placed = [] if isinstance(arguments, dict) else [f.lit(value) for value in arguments]
-    return DataFrame(SQL(text, placed or None, named or None, views), session.spark)
+    return ConnectFrame(SQL(text, placed or None, named or None, views), session.spark)
 
 
 def _chosen(fields: Sequence[Field], columns: Sequence[str] | None) -> tuple[Field, ...]:
@@ -116,7 +121,7 @@ def _files(
     starts = pa.table(
         {"_start_file": [_file_name(file.path) for file in files], "_start": pa.array([file.row_id_start for file in files], pa.int64())}
     )
-    known = f.broadcast(_arrow_frame(session, starts))
+    known = f.broadcast(arrow_frame(session, starts))
     joined = frame.join(known, frame[FILE] == known["_start_file"], "inner")
     return joined.withColumn(ROWID, f.coalesce(f.col("_own_rowid"), f.col("_start") + f.col(POSITION)))
 
@@ -124,7 +129,7 @@ def _files(
 def _surviving(session: Session, lake: Lake, scan: Scan, files: Sequence[FileScan], fields: Sequence[Field], *, hidden: bool) -> DataFrame:
     """The rows of files that are part of the snapshot: added before it, and not deleted by then."""
     dated = [file for file in files if file.until is not None]
-    frames = []
+    frames: list[DataFrame] = []
     for group, is_dated in ((dated, True), ([file for file in files if file.until is None], False)):
         if group:
             frame = _files(session, lake, fields, group, hidden=hidden, dated=is_dated)
@@ -143,9 +148,11 @@ def _deleted(session: Session, lake: Lake, scan: Scan, files: Sequence[FileScan]
     listed = sum(file.deletes.delete_count for file in files if file.deletes is not None)
     known: list[tuple[str, Any]] = [(_file_name(file.path), np.asarray(file.positions, dtype=np.int64)) for file in files if file.positions]
     if listed <= _POSITIONS_IN_PLAN:
-        for file in files:
-            if file.deletes is not None:
-                known.append((_file_name(file.path), read_positions(lake, file.deletes, scan.snapshot, limit=file.record_count)))
+        known += [
+            (_file_name(file.path), read_positions(lake, file.deletes, scan.snapshot, limit=file.record_count))
+            for file in files
+            if file.deletes is not None
+        ]
         return _positions_frame(session, known)
     frame = _read_delete_files(session, lake, scan, files)
     return frame.unionAll(_positions_frame(session, known)) if known else frame
@@ -156,19 +163,19 @@ def _positions_frame(session: Session, known: Sequence[tuple[str, Any]]) -> Data
     table = pa.table(
         {"_gone_file": pa.array(names.tolist(), pa.string()), "_gone_position": pa.array(np.concatenate([p for _, p in known]), pa.int64())}
     )
-    return _arrow_frame(session, table)
+    return arrow_frame(session, table)
 
 
 def _read_delete_files(session: Session, lake: Lake, scan: Scan, files: Sequence[FileScan]) -> DataFrame:
     listed = [(file, file.deletes) for file in files if file.deletes is not None]
     schema = t.StructType([t.StructField("pos", t.LongType()), t.StructField("_ducklake_internal_snapshot_id", t.LongType())])
     read = session.spark.read.schema(schema).option("recursiveFileLookup", "true").option("__globPaths__", "false")
-    frame = read.parquet(*(lake.storage.uri(deletes.path) for _, deletes in listed))
+    frame: DataFrame = read.parquet(*(lake.storage.uri(deletes.path) for _, deletes in listed))
     frame = frame.select("*", f.col("_metadata.file_name").alias("_list"))
     # A position without a date counts from the delete file's own snapshot on, which the scan has checked.
     frame = frame.where(f.coalesce(f.col("_ducklake_internal_snapshot_id"), f.lit(0)) <= scan.snapshot.id)
     names = {"_of": [_file_name(deletes.path) for _, deletes in listed], "_gone_file": [_file_name(file.path) for file, _ in listed]}
-    owners = f.broadcast(_arrow_frame(session, pa.table(names)))
+    owners = f.broadcast(arrow_frame(session, pa.table(names)))
     return frame.join(owners, frame["_list"] == owners["_of"]).select("_gone_file", f.col("pos").alias("_gone_position"))
 
 
@@ -187,58 +194,64 @@ def _uuid_text(field: Field) -> Any:
     return f.regexp_replace(digits, "^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5")
 
 
-def _local_rows(lake: Lake, scan: Scan, fields: Sequence[Field], foreign: Sequence[FileScan]) -> tuple[pa.Table, list[int]] | None:
-    """Rows that the driver has to bring: kept in the catalogue, or in files that name their columns in their own way."""
-    tables, row_ids = [], []
-    if foreign:
-        size = sum(file.size_bytes for file in foreign)
-        if size > _FOREIGN_BYTES:
-            raise StorageError(
-                f'table "{scan.table.name}" has {size} bytes in files without field ids', hint="rewrite it with the client that added them"
-            )
-        for file in foreign:
-            rows, positions = read_file(lake, scan.table, file, scan.snapshot)
-            tables.append(rows)
-            row_ids += [(file.row_id_start or 0) + position for position in positions.to_pylist()]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Local:
+    """Rows that the driver brings, and where they are: in a file, or in the catalogue and then without one."""
+
+    rows: pa.Table
+    files: list[str | None]
+    positions: list[int | None]
+    row_ids: list[int]
+
+
+def _local_rows(lake: Lake, scan: Scan, fields: Sequence[Field], foreign: Sequence[FileScan]) -> _Local | None:
+    """Rows that are kept in the catalogue, or in files that name their columns in their own way."""
+    size = sum(file.size_bytes for file in foreign)
+    if size > _FOREIGN_BYTES:
+        raise StorageError(
+            f'table "{scan.table.name}" has {size} bytes in files without field ids', hint="rewrite it with the client that added them"
+        )
+    tables: list[pa.Table] = []
+    found = _Local(rows=pa.table({}), files=[], positions=[], row_ids=[])
+    for file in foreign:
+        rows, places = read_file(lake, scan.table, file, scan.snapshot)
+        positions = places.to_pylist()
+        tables.append(rows)
+        found.files.extend([_file_name(file.path)] * len(positions))
+        found.positions.extend(positions)
+        found.row_ids.extend((file.row_id_start or 0) + position for position in positions)
     if scan.inlined:
         with lake.reading() as connection:
             for inlined in scan.inlined:
                 rows, ids, _ = read_inlined(connection, inlined, scan.table, scan.snapshot)
                 tables.append(rows)
-                row_ids += ids
+                found.files.extend([None] * len(ids))
+                found.positions.extend([None] * len(ids))
+                found.row_ids.extend(ids)
     if not tables:
         return None
-    return pa.concat_tables(tables).select([field.name for field in fields]), row_ids
+    return replace(found, rows=pa.concat_tables(tables).select([field.name for field in fields]))
 
 
-def _of_arrow(session: Session, fields: Sequence[Field], local: tuple[pa.Table, list[int]] | None, *, hidden: bool) -> DataFrame:
-    schema = to_spark_schema(fields)
-    rows, row_ids = local if local is not None else (None, [])
-    if rows is None:
-        frame = session.spark.createDataFrame([], _without_metadata(schema))
-    else:
-        bare = [column.cast(column.type.storage_type) if isinstance(column.type, pa.UuidType) else column for column in rows.columns]
-        frame = session.spark.createDataFrame(pa.table(bare, names=rows.column_names), _without_metadata(schema))
+def _of_arrow(session: Session, fields: Sequence[Field], local: _Local | None, *, hidden: bool) -> DataFrame:
+    schema = t.StructType([t.StructField(field.name, field.dataType) for field in to_spark_schema(fields).fields])
     if hidden:
-        frame = frame.select(
-            "*", f.lit(None).cast("string").alias(FILE), f.lit(None).cast("bigint").alias(POSITION), f.lit(None).cast("bigint").alias(ROWID)
+        schema = (
+            schema.add(t.StructField(FILE, t.StringType()))
+            .add(t.StructField(POSITION, t.LongType()))
+            .add(t.StructField(ROWID, t.LongType()))
         )
-    if hidden and rows is not None:
-        table = pa.table([*bare, pa.array(row_ids, pa.int64())], names=[*rows.column_names, ROWID])
-        frame = session.spark.createDataFrame(table, _without_metadata(schema).add(t.StructField(ROWID, t.LongType())))
-        frame = frame.select(
-            *[_column(field.name) for field in fields],
-            f.lit(None).cast("string").alias(FILE),
-            f.lit(None).cast("bigint").alias(POSITION),
-            ROWID,
-        )
+    if local is None:
+        frame = session.spark.createDataFrame([], schema)
+    else:
+        columns = [column.cast(pa.binary(16)) if isinstance(column.type, pa.UuidType) else column for column in local.rows.columns]
+        if hidden:
+            columns += [pa.array(local.files, pa.string()), pa.array(local.positions, pa.int64()), pa.array(local.row_ids, pa.int64())]
+        frame = session.spark.createDataFrame(pa.table(columns, names=schema.names), schema)
     return _finished(frame, fields, hidden=hidden)
 
 
-def _without_metadata(schema: t.StructType) -> t.StructType:
-    return t.StructType([t.StructField(field.name, field.dataType, field.nullable) for field in schema.fields])
-
-
-def _arrow_frame(session: Session, table: pa.Table) -> DataFrame:
+def arrow_frame(session: Session, table: pa.Table) -> DataFrame:
+    """A small Arrow table as a DataFrame; it travels with the query."""
     frame: DataFrame = session.spark.createDataFrame(table)
     return frame

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import threading
 import weakref
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from pyspark.sql.connect.dataframe import DataFrame
 from pyspark.sql.connect.functions import lit
@@ -24,9 +25,14 @@ from platform_plugin.spark.faults import ServerLost, told_as_platform_errors
 from platform_plugin.spark.job import Job, ProgressHandler
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame as AnyDataFrame
+
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import timedelta
     from pathlib import Path
+
+# PySpark logs every failed query with its whole Java stack on the user's terminal; what matters is in the error itself.
+logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
 _PROBE_SECONDS = 10.0
 _OPEN: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -132,7 +138,7 @@ class Session:
 
     def arrow(
         self,
-        query: str | DataFrame,
+        query: str | AnyDataFrame,
         *tags: str,
         parameters: Mapping[str, Any] | None = None,
         timeout: timedelta | None = None,
@@ -145,13 +151,14 @@ class Session:
         schema = next(batches)
         return ArrowStream(job, schema, batches)
 
-    def _fetch(self, frame: DataFrame, job: Job, timeout: timedelta | None) -> Iterator[Any]:
+    def _fetch(self, frame: AnyDataFrame, job: Job, timeout: timedelta | None) -> Iterator[Any]:
         """Yield the schema, then the batches. Between them other queries may run in this thread, so the tags are for the start only."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         with self._guarded(job, timeout):
             with self._tagged(job):
-                tables = self._connect.client.to_table_as_iterator(frame._plan.to_proto(self._connect.client), frame._plan.observations)
+                plan = cast("DataFrame", frame)._plan
+                tables = self._connect.client.to_table_as_iterator(plan.to_proto(self._connect.client), plan.observations)
                 first = next((part for part in tables if not isinstance(part, StructType)), None)
                 schema = to_arrow_schema(frame.schema) if first is None else first.schema
             yield schema

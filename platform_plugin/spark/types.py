@@ -73,7 +73,7 @@ def to_spark_field(field: Field, *, column: str = "") -> t.StructField:
                 f'part "{field.name}" of column "{column}" has a default for older rows, which Spark can\'t fill in',
                 hint="merge the table's files, which writes the default into them",
             )
-        metadata["EXISTS_DEFAULT"] = default_sql(field)
+        metadata["EXISTS_DEFAULT"] = default_sql(field, field.initial_default)
     return t.StructField(field.name, to_spark_type(field.type, column=field.name), nullable=True, metadata=metadata)
 
 
@@ -82,7 +82,45 @@ def to_spark_schema(fields: Sequence[Field]) -> t.StructType:
     return t.StructType([to_spark_field(field) for field in fields])
 
 
-def default_sql(field: Field) -> str:
-    """A column's initial default as a Spark SQL expression of the column's type."""
-    literal = "'" + str(field.initial_default).replace("\\", "\\\\").replace("'", "\\'") + "'"
+def default_sql(field: Field, default: str | None) -> str:
+    """A literal default as a Spark SQL expression of the column's type."""
+    literal = "'" + str(default).replace("\\", "\\\\").replace("'", "\\'") + "'"
     return f"CAST({literal} AS {to_spark_type(field.type, column=field.name).simpleString()})"
+
+
+_FROM_SPARK: dict[type[t.DataType], str] = {
+    t.BooleanType: "boolean",
+    t.ByteType: "int8",
+    t.ShortType: "int16",
+    t.IntegerType: "int32",
+    t.LongType: "int64",
+    t.FloatType: "float32",
+    t.DoubleType: "float64",
+    t.DateType: "date",
+    t.TimestampNTZType: "timestamp",
+    t.TimestampType: "timestamptz",
+    t.BinaryType: "blob",
+    t.NullType: "int32",
+}
+
+
+def from_spark_type(kind: t.DataType, *, column: str) -> DataType:
+    """The column type that holds what a query gives."""
+    match kind:
+        case t.StringType():
+            return Primitive("varchar")
+        case t.DecimalType():
+            return Decimal(precision=kind.precision, scale=kind.scale)
+        case t.ArrayType():
+            return List(element=Field(name="element", type=from_spark_type(kind.elementType, column=column)))
+        case t.MapType():
+            key = Field(name="key", type=from_spark_type(kind.keyType, column=column), nullable=False)
+            return Map(key=key, value=Field(name="value", type=from_spark_type(kind.valueType, column=column)))
+        case t.StructType():
+            return Struct(fields=tuple(Field(name=part.name, type=from_spark_type(part.dataType, column=column)) for part in kind.fields))
+    name = _FROM_SPARK.get(type(kind))
+    if name is None:
+        raise UnsupportedType(
+            f'column "{column}" has the Spark type {kind.simpleString()}, which a lake can\'t hold', hint="cast it in the query"
+        )
+    return Primitive(name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.spark.launch import Watcher
+    from platform_plugin.spark.liveness import Watcher
     from platform_plugin.spark.session import Session
     from platform_plugin.spark.settings import ServerSettings
 

@@ -1,0 +1,180 @@
+"""The platform: one door to a lake and the Spark that works on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from platform_plugin.errors import InvalidValue, PlatformError
+from platform_plugin.lake.lake import Lake
+from platform_plugin.language import statements as s
+from platform_plugin.language.places import at
+from platform_plugin.language.script import parse_script
+from platform_plugin.queries.bind import Arguments, plan_arguments
+from platform_plugin.spark.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import timedelta
+    from pathlib import Path
+
+    from platform_plugin.queries.result import Result
+    from platform_plugin.spark.job import ProgressHandler
+    from platform_plugin.spark.liveness import Watcher
+    from platform_plugin.spark.settings import ServerSettings
+
+_COMES_LATER: dict[type[s.Statement], str] = {
+    s.CreateHistory: "histories of streams",
+    s.CreateSample: "samples",
+    s.Refresh: "maintained views and samples",
+    s.SuspendQuery: "suspended queries",
+    s.ResumeQuery: "suspended queries",
+}
+
+
+class Platform:
+    """A lake that is open for SQL. Every read names one snapshot, and everything in that read is at that snapshot.
+
+    >>> import tempfile
+    >>> platform = Platform.create(tempfile.mkdtemp() + "/lake")
+    >>> platform.execute("CREATE TABLE users (id INT PRIMARY KEY, region STRING)").message
+    'table main.users created'
+    >>> platform.execute("INSERT INTO users VALUES (1, 'EU'), (:id, 'US')", {"id": 2}).row_count
+    2
+    >>> [row[1:4] for row in platform.execute("SHOW TABLES")]
+    [('users', 'table', 2)]
+    >>> platform.close()
+    """
+
+    def __init__(self, lake: Lake, *, settings: ServerSettings | None = None, watcher: Watcher | None = None) -> None:
+        self.work = Workspace(lake, settings=settings, watcher=watcher)
+
+    @classmethod
+    def open(cls, url: str | Path, *, settings: ServerSettings | None = None, watcher: Watcher | None = None) -> Platform:
+        """Open the lake at a URL or folder. Spark is started or attached to by the first statement that needs it.
+
+        `settings` count only if this process is the one that starts the machine's platform server; `watcher` is told
+        how far the start has come.
+        """
+        return cls(Lake.open(url), settings=settings, watcher=watcher)
+
+    @classmethod
+    def create(cls, url: str | Path, *, settings: ServerSettings | None = None, watcher: Watcher | None = None) -> Platform:
+        """Found an empty lake and open it; a place that holds one already is refused."""
+        return cls(Lake.create(url), settings=settings, watcher=watcher)
+
+    @property
+    def lake(self) -> Lake:
+        """The lake underneath, for work that needs no SQL."""
+        return self.work.lake
+
+    def execute(
+        self,
+        sql: str,
+        parameters: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        timeout: timedelta | None = None,
+        progress: ProgressHandler | None = None,
+    ) -> Result:
+        """Run one statement, or a script of several, and return the last one's result.
+
+        `parameters` are bound to `:name` (a dict) or `?` (a list) and never become part of the text. A statement that
+        takes longer than `timeout` is interrupted; `progress` is called while Spark works.
+        """
+        last: Result | None = None
+        for result in self.execute_script(sql, parameters, timeout=timeout, progress=progress):
+            if last is not None:
+                last.close()
+            last = result
+        if last is None:
+            raise InvalidValue("there is no statement to run", hint="write one, such as SHOW TABLES")
+        return last
+
+    def execute_script(
+        self,
+        sql: str,
+        parameters: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        timeout: timedelta | None = None,
+        progress: ProgressHandler | None = None,
+    ) -> Iterator[Result]:
+        """Run the statements of a script one by one, each a commit of its own; all are parsed before the first runs."""
+        statements = parse_script(sql)
+        everything = [parameter for statement in statements for parameter in statement.parameters]
+        arguments = plan_arguments(parameters, everything)
+        used = 0
+        for statement in statements:
+            own: Arguments = arguments
+            if isinstance(arguments, tuple):
+                own = arguments[used : used + len(statement.parameters)]
+                used += len(statement.parameters)
+            yield self._run(statement, own, timeout, progress)
+
+    def _run(self, statement: s.Statement, arguments: Arguments, timeout: timedelta | None, progress: ProgressHandler | None) -> Result:
+        # The rooms of statements load what they need, so that SHOW TABLES does not wait for PySpark.
+        from platform_plugin.spark.faults import ServerLost
+
+        try:
+            return self._dispatch(statement, arguments, {"timeout": timeout, "progress": progress})
+        except ServerLost:
+            self.work.forget_session()
+            raise
+
+    def _dispatch(self, statement: s.Statement, arguments: Arguments, limits: dict[str, Any]) -> Result:
+        from platform_plugin.queries import select, shows
+        from platform_plugin.tables import change, define, insert
+
+        work = self.work
+        match statement:
+            case s.Select():
+                return select.run_select(work, statement.query, arguments, **limits)
+            case s.Insert():
+                return insert.run_insert(work, statement, arguments, **limits)
+            case s.Delete():
+                return change.run_delete(work, statement, arguments, **limits)
+            case s.Update():
+                return change.run_update(work, statement, arguments, **limits)
+            case s.Copy():
+                from platform_plugin.tables.copy import run_copy
+
+                return run_copy(work, statement, arguments, **limits)
+            case s.CreateTable():
+                return define.run_create_table(work, statement, arguments, **limits)
+            case s.CreateStream():
+                return define.run_create_stream(work, statement)
+            case s.CreateView():
+                return define.run_create_view(work, statement)
+            case s.CreateSchema():
+                return define.run_create_schema(work, statement)
+            case s.Drop():
+                return define.run_drop(work, statement)
+            case s.Alter():
+                return define.run_alter(work, statement)
+            case s.Comment():
+                return define.run_comment(work, statement)
+            case s.Show():
+                return shows.run_show(work, statement)
+            case s.Describe():
+                return shows.run_describe(work, statement)
+            case s.Explain(statement=s.Select() as query):
+                return select.run_explain(work, statement, query, arguments)
+        raise _not_yet(statement)
+
+    def close(self) -> None:
+        """Close the session and the lake; the machine's platform server stays for others."""
+        self.work.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f'Platform("{self.lake.location}")'
+
+
+def _not_yet(statement: s.Statement) -> PlatformError:
+    what = _COMES_LATER.get(type(statement), "this kind of statement")
+    return at(statement.span).attach(
+        InvalidValue(f"{what} can't be run by this version", hint="SELECT, INSERT, UPDATE, DELETE, COPY, CREATE, ALTER, DROP, SHOW")
+    )

@@ -1,0 +1,227 @@
+"""Binding: every relation that a query names becomes a DataFrame at one snapshot, views included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.errors import InvalidValue, PlatformError, UnknownObject
+from platform_plugin.lake.tables import Name, Table, View
+from platform_plugin.language.places import Span, at
+from platform_plugin.language.query import analyse_query
+from platform_plugin.language.values import Literal, Parameter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.language.relations import Reference
+    from platform_plugin.language.rendering import Rendered
+    from platform_plugin.language.statements import Name as WrittenName
+    from platform_plugin.spark.workspace import Workspace
+
+Arguments = Mapping[str, Any] | tuple[Any, ...]
+
+_DEEPEST_VIEW = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A query that Spark can run, and what it reads."""
+
+    frame: DataFrame
+    rendered: Rendered
+    tables: tuple[Table, ...]
+    bytes_planned: int
+    files_planned: int
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What is gathered while a query and the views in it are bound."""
+
+    work: Workspace
+    snapshot: Snapshot
+    hidden: bool = False
+    also: dict[str, DataFrame] = field(default_factory=dict)
+    tables: list[Table] = field(default_factory=list)
+    bytes_planned: int = 0
+    files_planned: int = 0
+
+
+def bind_query(
+    work: Workspace,
+    text: Span | str,
+    snapshot: Snapshot,
+    arguments: Arguments = (),
+    *,
+    hidden: bool = False,
+    also: Mapping[str, DataFrame] | None = None,
+) -> Bound:
+    """The query at a snapshot. Everything it reads is at that snapshot, but for relations with an `AT` of their own.
+
+    With `hidden` the first relation has the columns by which its rows are found again; `also` are DataFrames by name.
+    """
+    reading = _Reading(work, snapshot, hidden=hidden, also=dict(also or {}))
+    frame, rendered = _bind(reading, text, snapshot, arguments, ())
+    return Bound(
+        frame=frame,
+        rendered=rendered,
+        tables=tuple(dict.fromkeys(reading.tables)),
+        bytes_planned=reading.bytes_planned,
+        files_planned=reading.files_planned,
+    )
+
+
+def _bind(
+    reading: _Reading, text: Span | str, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]
+) -> tuple[DataFrame, Rendered]:
+    from platform_plugin.spark.relation import query_relations
+
+    query = analyse_query(text)
+    check_arguments(query.parameters, arguments)
+    given = {reference: str(reference.name) for reference in query.relations if str(reference.name) in reading.also}
+    names = {reference: given.get(reference, f"_relation_{reference.index}") for reference in query.relations}
+    frames = {
+        name: reading.also[name] if reference in given else _read(reading, reference, snapshot, arguments, within)
+        for reference, name in names.items()
+    }
+    rendered = query.render(names)
+    return query_relations(reading.work.session, rendered.text, frames, _used(query.parameters, arguments)), rendered
+
+
+def _used(parameters: Sequence[Parameter], arguments: Arguments) -> Arguments:
+    """The arguments that this query names, of all that its statement was given."""
+    if isinstance(arguments, Mapping):
+        return {parameter.name: arguments[parameter.name] for parameter in parameters if parameter.name is not None}
+    return arguments[: len(parameters)]
+
+
+def _read(reading: _Reading, reference: Reference, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]) -> DataFrame:
+    from platform_plugin.spark.relation import read_relation
+
+    lake = reading.work.lake
+    with pointing_at(reference.span):
+        moment = _travelled(reading, reference, snapshot, arguments)
+        with lake.reading() as connection:
+            relation = lake.find_relation(connection, lake_name(reference.name), moment)
+        if isinstance(relation, View):
+            return _read_view(reading, relation, moment, within)
+        scan = lake.scan(relation, moment, where=reference.filter(arguments))
+    reading.tables.append(relation)
+    reading.bytes_planned += scan.size_bytes
+    reading.files_planned += len(scan.files)
+    columns = None if reference.columns is None else sorted(reference.columns)
+    hidden = reading.hidden and not within and len(reading.tables) == 1
+    return read_relation(reading.work.session, lake, scan, columns=columns, hidden=hidden)
+
+
+def _read_view(reading: _Reading, view: View, snapshot: Snapshot, within: tuple[Name, ...]) -> DataFrame:
+    if view.dialect != "spark":
+        raise InvalidValue(f'view "{view.name}" is written in the SQL of {view.dialect}', hint="create it again here, in Spark SQL")
+    if view.name in within or len(within) >= _DEEPEST_VIEW:
+        chain = " → ".join(str(name) for name in (*within, view.name))
+        raise InvalidValue(f'view "{view.name}" reads itself', detail=chain, hint="break the circle")
+    frame, _ = _bind(reading, view.sql, snapshot, (), (*within, view.name))
+    return frame.toDF(*view.columns) if view.columns else frame
+
+
+@contextmanager
+def pointing_at(span: Span) -> Iterator[None]:
+    """Errors that know no place yet are about this part of the statement."""
+    try:
+        yield
+    except PlatformError as error:
+        if not hasattr(error, "line") and span.source:
+            at(span, 0, len(span.text)).attach(error)
+        raise
+
+
+def lake_name(name: WrittenName) -> Name:
+    """A written name as the lake has it: without a schema it is one of `main`."""
+    return Name.of(name.relation) if name.schema is None else Name(schema=name.schema, relation=name.relation)
+
+
+def _travelled(reading: _Reading, reference: Reference, snapshot: Snapshot, arguments: Arguments) -> Snapshot:
+    travel = reference.travel
+    if travel is None:
+        return snapshot
+    lake = reading.work.lake
+    if travel.version is not None:
+        version = _value(travel.version, arguments)
+        if isinstance(version, bool) or not isinstance(version, int):
+            raise InvalidValue(f"{version!r} is not a snapshot's number", hint="write AT (VERSION => 3)")
+        return lake.snapshot(version)
+    moment = _value(travel.timestamp, arguments)
+    return lake.snapshot(at=_moment(moment))
+
+
+def _moment(value: object) -> datetime:
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError as error:
+            raise InvalidValue(f'"{value}" is not a time', hint="write AT (TIMESTAMP => '2026-01-31 12:00:00')") from error
+    if isinstance(value, datetime):
+        return value if value.tzinfo else value.replace(tzinfo=UTC)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    raise InvalidValue(f"{value!r} is not a time", hint="write AT (TIMESTAMP => '2026-01-31 12:00:00')")
+
+
+def _value(cell: object, arguments: Arguments) -> object:
+    match cell:
+        case Parameter():
+            return argument(cell, arguments)
+        case Literal(value=value):
+            return value
+        case _:
+            return cell
+
+
+def argument(parameter: Parameter, arguments: Arguments) -> Any:
+    """The value that the caller gave for a parameter; `check_arguments` has made sure that there is one."""
+    if parameter.name is not None and isinstance(arguments, Mapping):
+        return arguments[parameter.name]
+    if parameter.index is not None and isinstance(arguments, tuple):
+        return arguments[parameter.index]
+    raise InvalidValue("named and positional parameters are mixed", hint="give a dict for :name and a list for ?")
+
+
+def check_arguments(parameters: Sequence[Parameter], arguments: Arguments) -> None:
+    """Refuse a statement whose parameters the caller has not given, or has given in the other form."""
+    for parameter in parameters:
+        if parameter.name is not None:
+            if not isinstance(arguments, Mapping) or parameter.name not in arguments:
+                missing = UnknownObject(f'parameter ":{parameter.name}" has no value', hint="give it in the dict of parameters")
+                raise at(parameter.span, 0, len(parameter.span.text)).attach(missing)
+        elif not isinstance(arguments, tuple) or (parameter.index or 0) >= len(arguments):
+            given = len(arguments) if isinstance(arguments, tuple) else 0
+            missing = UnknownObject(
+                f"parameter {(parameter.index or 0) + 1} has no value",
+                detail=f"{given} were given",
+                hint="give a list with a value for each ?",
+            )
+            raise at(parameter.span, 0, len(parameter.span.text)).attach(missing)
+
+
+def plan_arguments(given: Mapping[str, Any] | Sequence[Any] | None, parameters: Sequence[Parameter]) -> Arguments:
+    """The caller's arguments, checked against all the parameters of a statement: none missing, none too many."""
+    arguments: Arguments = dict(given) if isinstance(given, Mapping) else tuple(given or ())
+    if not parameters and not arguments:
+        return ()
+    check_arguments(parameters, arguments)
+    if isinstance(arguments, Mapping):
+        unused = sorted(set(arguments) - {parameter.name for parameter in parameters})
+        if unused:
+            raise InvalidValue(f'the statement has no parameter ":{unused[0]}"', hint="leave it out, or check its spelling")
+    elif len(arguments) > len(parameters):
+        raise InvalidValue(
+            f"the statement has {len(parameters)} parameters, {len(arguments)} values were given", hint="give one for each ?"
+        )
+    return arguments

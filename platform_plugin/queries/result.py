@@ -1,0 +1,106 @@
+"""A result: the rows of a statement, the snapshot they are of, and what they cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pandas as pd
+
+    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.spark.arrow import ArrowStream
+    from platform_plugin.spark.metrics import JobMetrics
+
+
+class Result:
+    """What a statement gave. Rows come as they are read, so a large result never has to fit into memory.
+
+    A result that is not read to its end holds a lease and a Spark job: close it, or use it in a `with` block.
+    """
+
+    def __init__(
+        self,
+        rows: pa.Table | ArrowStream,
+        *,
+        snapshot: Snapshot,
+        message: str = "",
+        row_count: int | None = None,
+        metrics: JobMetrics | None = None,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
+        self.snapshot = snapshot
+        self.message = message
+        self.schema: pa.Schema = rows.schema
+        self._rows = rows
+        self._row_count = row_count
+        self._metrics = metrics
+        self._on_close = on_close
+        self._batches: Iterator[pa.RecordBatch] = iter(rows.to_batches()) if isinstance(rows, pa.Table) else self._streamed(rows)
+
+    def _streamed(self, stream: ArrowStream) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from stream
+        finally:
+            self.close()
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.schema.names)
+
+    @property
+    def row_count(self) -> int | None:
+        """Rows written by a statement that writes, or rows of a result that is held in memory; otherwise unknown."""
+        if self._row_count is not None:
+            return self._row_count
+        return self._rows.num_rows if isinstance(self._rows, pa.Table) else None
+
+    @property
+    def metrics(self) -> JobMetrics | None:
+        """What the statement cost in Spark; None if Spark had no part in it. Complete once all rows are read."""
+        return self._metrics if isinstance(self._rows, pa.Table) else self._rows.metrics()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows that are not read yet, in Arrow batches."""
+        return self._batches
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The rows that are not read yet, as Arrow's own reader."""
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches)
+
+    def arrow(self) -> pa.Table:
+        """The rows that are not read yet, in memory."""
+        return pa.Table.from_batches(list(self._batches), schema=self.schema)
+
+    def pandas(self) -> pd.DataFrame:
+        """The rows that are not read yet, as a pandas DataFrame."""
+        return cast("pd.DataFrame", self.arrow().to_pandas())
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """The rows that are not read yet, as tuples of Python values."""
+        for batch in self._batches:
+            columns = [column.to_pylist() for column in batch.columns]
+            if columns:
+                yield from zip(*columns, strict=True)
+
+    def close(self) -> None:
+        """Let go of the lease and the job; doing it twice is harmless."""
+        if not isinstance(self._rows, pa.Table):
+            self._rows.close()
+        if self._on_close is not None:
+            done, self._on_close = self._on_close, None
+            done()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        said = self.message or ", ".join(self.columns)
+        return f"Result({said!r} at snapshot {self.snapshot.id})"

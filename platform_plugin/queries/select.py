@@ -1,0 +1,87 @@
+"""SELECT and EXPLAIN: a query over the lake at one snapshot, under a lease for as long as it is read."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+
+from platform_plugin.errors import PlatformError, QueryFailed
+from platform_plugin.queries.bind import Arguments, bind_query
+from platform_plugin.queries.result import Result
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+
+    from platform_plugin.language.places import Span
+    from platform_plugin.language.rendering import Rendered
+    from platform_plugin.language.statements import Explain, Select
+    from platform_plugin.spark.job import ProgressHandler
+    from platform_plugin.spark.workspace import Workspace
+
+
+def run_select(
+    work: Workspace,
+    query: Span,
+    arguments: Arguments,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+    tags: tuple[str, ...] = (),
+) -> Result:
+    """Start a query and return its result once its first rows are there; the rest comes as it is read."""
+    lease = work.lake.lease(holder="query")
+    try:
+        bound = bind_query(work, query, lease.snapshot, arguments)
+        with placed(bound.rendered):
+            stream = work.session.arrow(bound.frame, *tags, timeout=timeout, progress=progress)
+        return Result(stream, snapshot=lease.snapshot, on_close=lease.release)
+    except BaseException:
+        lease.release()
+        raise
+
+
+def run_explain(work: Workspace, statement: Explain, query: Select, arguments: Arguments) -> Result:
+    """How Spark would run a query, and which files of the lake it would read."""
+    with work.lake.lease(holder="explain") as lease:
+        bound = bind_query(work, query.query, lease.snapshot, arguments)
+        with placed(bound.rendered), work.session.job():
+            text = cast("ConnectFrame", bound.frame)._explain_string(extended=None, mode=statement.mode)  # noqa: SLF001  explain() itself prints
+        said = f"reads {bound.files_planned} files, {bound.bytes_planned} bytes, at snapshot {lease.snapshot.id}\n{text}"
+        return Result(pa.table({"plan": said.splitlines()}), snapshot=lease.snapshot)
+
+
+class placed:  # noqa: N801  reads as a statement
+    """Points an error of Spark's at the place in the user's own text."""
+
+    def __init__(self, rendered: Rendered) -> None:
+        self.rendered = rendered
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, QueryFailed) and not hasattr(error, "line"):
+            offset = find_offset(error, self.rendered)
+            if offset is not None:
+                self.rendered.at(offset).attach(error)
+
+
+def find_offset(error: PlatformError, rendered: Rendered) -> int | None:
+    """Where in the rendered text Spark says that its error is."""
+    cause = error.__cause__
+    contexts = cause.getQueryContext() if cause is not None and hasattr(cause, "getQueryContext") else []
+    for context in contexts or []:
+        start = getattr(context, "startIndex", lambda: -1)()
+        fragment = getattr(context, "fragment", lambda: "")()
+        if start >= 0 and fragment and rendered.text[start : start + len(fragment)] == fragment:
+            return int(start)
+    said = re.search(r"line (\d+)(?:,| )\s*pos (\d+)", error.detail or "")
+    if said is None:
+        return None
+    lines = rendered.text.split("\n")
+    line, column = int(said[1]), int(said[2])
+    return sum(len(before) + 1 for before in lines[: line - 1]) + column if line <= len(lines) else None

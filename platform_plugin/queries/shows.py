@@ -1,0 +1,235 @@
+"""SHOW and DESCRIBE: what the catalogue knows, as rows."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from platform_plugin.errors import InvalidValue
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.relations import Declaration, read_declarations
+from platform_plugin.lake.tables import Table, View
+from platform_plugin.language import statements as s
+from platform_plugin.language.places import at
+from platform_plugin.language.render import identifier, name_text, statement_text, type_text
+from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
+from platform_plugin.queries.result import Result
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.spark.workspace import Workspace
+
+_RELATIONS = {"TABLES": "table", "STREAMS": "stream", "VIEWS": "view"}
+
+
+def run_show(work: Workspace, statement: s.Show) -> Result:
+    """A list from the catalogue at the newest snapshot."""
+    lake = work.lake
+    snapshot = lake.snapshot()
+    with lake.reading() as connection:
+        rows = _rows(lake, connection, statement, snapshot)
+    shape = _SHAPES[statement.subject.upper()]
+    if statement.like is not None:
+        named = "name" if "name" in shape else next(iter(shape))
+        rows = [row for row in rows if _like(str(row[named]), statement.like)]
+    return Result(as_table(rows, shape), snapshot=snapshot)
+
+
+def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snapshot) -> list[dict[str, Any]]:
+    subject = statement.subject.upper()
+    if subject in _RELATIONS:
+        return [
+            row
+            for row in relation_rows(lake, connection, snapshot, schema=statement.schema)
+            if subject == "TABLES" or row["kind"] == _RELATIONS[subject]
+        ]
+    if subject == "SCHEMAS":
+        return [{"schema": name} for name in lake.schemas(snapshot)]
+    if subject == "SNAPSHOTS":
+        return [
+            {
+                "snapshot": record.id,
+                "committed_at": record.time,
+                "message": record.message,
+                "author": record.author,
+                "changes": record.changes,
+            }
+            for record in lake.commits(limit=1000)
+        ]
+    if subject == "COLUMNS" and statement.name is not None:
+        with pointing_at(statement.name.span):
+            return column_rows(lake.find_table(connection, lake_name(statement.name), snapshot))
+    if subject == "CREATE" and statement.name is not None:
+        return [{"statement": created(lake, connection, statement.name, snapshot)}]
+    raise at(statement.span).attach(
+        InvalidValue(f"SHOW {subject} is not known", hint="SHOW TABLES, STREAMS, VIEWS, SCHEMAS, SNAPSHOTS or COLUMNS FROM name")
+    )
+
+
+def relation_rows(lake: Lake, connection: Connection, snapshot: Snapshot, *, schema: str | None = None) -> list[dict[str, Any]]:
+    """Every relation with its kind and size; rows are counted from the catalogue, deleted ones taken off."""
+    declared = read_declarations(connection)
+    counts = _counts(connection, snapshot)
+    rows = []
+    relations: list[Table | View] = [*lake.tables(snapshot), *lake.views(snapshot)]
+    for relation in relations:
+        if schema is None or relation.name.schema == schema:
+            kind = "view" if isinstance(relation, View) else declared.get(str(relation.uuid), Declaration()).kind
+            files, records, size = counts.get(relation.id or -1, (0, 0, 0)) if isinstance(relation, Table) else (None, None, None)
+            rows.append(
+                {
+                    "schema": relation.name.schema,
+                    "name": relation.name.relation,
+                    "kind": kind,
+                    "rows": records,
+                    "files": files,
+                    "bytes": size,
+                    "comment": relation.comment,
+                }
+            )
+    return rows
+
+
+def _counts(connection: Connection, snapshot: Snapshot) -> dict[int, tuple[int, int, int]]:
+    f, d = c.DATA_FILE, c.DELETE_FILE
+    files = connection.execute(
+        sa.select(f.c.table_id, sa.func.count(), sa.func.sum(f.c.record_count), sa.func.sum(f.c.file_size_bytes))
+        .where(c.live(f, snapshot.id))
+        .group_by(f.c.table_id)
+    )
+    deleted = dict(
+        connection.execute(sa.select(d.c.table_id, sa.func.sum(d.c.delete_count)).where(c.live(d, snapshot.id)).group_by(d.c.table_id))
+        .tuples()
+        .all()
+    )
+    return {row[0]: (int(row[1]), int(row[2]) - int(deleted.get(row[0], 0)), int(row[3])) for row in files}
+
+
+def column_rows(table: Table) -> list[dict[str, Any]]:
+    """The columns of a table, in order."""
+    return [
+        {
+            "column": field.name,
+            "type": type_text(field.type),
+            "nullable": field.nullable,
+            "default": field.default,
+            "comment": field.comment,
+        }
+        for field in table.fields
+    ]
+
+
+def run_describe(work: Workspace, statement: s.Describe) -> Result:
+    """A relation's columns; when extended, also what it is and how it was declared."""
+    lake = work.lake
+    snapshot = lake.snapshot()
+    with lake.reading() as connection, pointing_at(statement.name.span):
+        relation = lake.find_relation(connection, lake_name(statement.name), snapshot)
+        rows = _view_columns(work, relation, snapshot) if isinstance(relation, View) else column_rows(relation)
+        if statement.extended:
+            rows += _extended(lake, connection, relation, snapshot)
+    return Result(as_table(rows, _SHAPES["DESCRIBE"]), snapshot=snapshot)
+
+
+def _view_columns(work: Workspace, view: View, snapshot: Snapshot) -> list[dict[str, Any]]:
+    """A view's columns are what its query gives now."""
+    from platform_plugin.spark.types import from_spark_type
+
+    bound = bind_query(work, f"SELECT * FROM {identifier(view.name.schema)}.{identifier(view.name.relation)}", snapshot)
+    with work.session.job():
+        fields = bound.frame.schema.fields
+    return [
+        {
+            "column": part.name,
+            "type": type_text(from_spark_type(part.dataType, column=part.name)),
+            "nullable": True,
+            "default": None,
+            "comment": None,
+        }
+        for part in fields
+    ]
+
+
+def _extended(lake: Lake, connection: Connection, relation: Table | View, snapshot: Snapshot) -> list[dict[str, Any]]:
+    row = next(
+        row for row in relation_rows(lake, connection, snapshot, schema=relation.name.schema) if row["name"] == relation.name.relation
+    )
+    declared = read_declarations(connection).get(str(relation.uuid), Declaration())
+    facts = {name: row[name] for name in ("kind", "rows", "files", "bytes", "comment")} | dict(declared.options)
+    if isinstance(relation, View):
+        facts = {"kind": "view", "query": relation.sql, "comment": relation.comment}
+    return [
+        {"column": f"# {name}", "type": str(value), "nullable": None, "default": None, "comment": None}
+        for name, value in facts.items()
+        if value is not None
+    ]
+
+
+def created(lake: Lake, connection: Connection, name: s.Name, snapshot: Snapshot) -> str:
+    """The statement that makes a relation like this one."""
+    relation = lake.find_relation(connection, lake_name(name), snapshot)
+    written = s.Name(parts=(relation.name.schema, relation.name.relation))
+    if isinstance(relation, View):
+        aliases = ", ".join(identifier(column) for column in relation.columns)
+        return f"CREATE VIEW {name_text(written)}{f' ({aliases})' if aliases else ''} AS {relation.sql}"
+    declared = read_declarations(connection).get(str(relation.uuid), Declaration())
+    options = declared.options
+    if declared.kind == "stream":
+        seconds = options.get("retention_seconds")
+        return statement_text(
+            s.CreateStream(
+                name=written,
+                columns=relation.fields,
+                retention_rows=options.get("retention_rows"),
+                retention=timedelta(seconds=seconds) if seconds is not None else None,
+                retention_bytes=options.get("retention_bytes"),
+                on_overrun=options.get("on_overrun", "abort"),
+                comment=relation.comment,
+            )
+        )
+    others = tuple(s.Option(name=key, value=value) for key, value in options.items() if key != "primary_key")
+    return statement_text(
+        s.CreateTable(name=written, columns=relation.fields, primary_key=declared.primary_key, comment=relation.comment, options=others)
+    )
+
+
+_SHAPES: dict[str, dict[str, pa.DataType]] = {
+    "RELATIONS": {
+        "schema": pa.string(),
+        "name": pa.string(),
+        "kind": pa.string(),
+        "rows": pa.int64(),
+        "files": pa.int64(),
+        "bytes": pa.int64(),
+        "comment": pa.string(),
+    },
+    "SCHEMAS": {"schema": pa.string()},
+    "SNAPSHOTS": {
+        "snapshot": pa.int64(),
+        "committed_at": pa.timestamp("us", tz="UTC"),
+        "message": pa.string(),
+        "author": pa.string(),
+        "changes": pa.string(),
+    },
+    "CREATE": {"statement": pa.string()},
+    "DESCRIBE": {"column": pa.string(), "type": pa.string(), "nullable": pa.bool_(), "default": pa.string(), "comment": pa.string()},
+}
+_SHAPES |= dict.fromkeys(("TABLES", "STREAMS", "VIEWS"), _SHAPES["RELATIONS"]) | {"COLUMNS": _SHAPES["DESCRIBE"]}
+
+
+def as_table(rows: list[dict[str, Any]], shape: dict[str, pa.DataType]) -> pa.Table:
+    """Rows as Arrow with these columns, also when there are none."""
+    return pa.table({name: pa.array([row.get(name) for row in rows], kind) for name, kind in shape.items()})
+
+
+def _like(text: str, pattern: str) -> bool:
+    """SQL's LIKE, without regard to case."""
+    translated = "".join(".*" if char == "%" else "." if char == "_" else re.escape(char) for char in pattern)
+    return re.fullmatch(translated, text, re.IGNORECASE | re.DOTALL) is not None

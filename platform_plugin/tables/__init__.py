@@ -1,0 +1,1 @@
+"""History tables: durable relations that are created, filled, changed and dropped by SQL."""

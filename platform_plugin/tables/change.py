@@ -1,0 +1,242 @@
+"""DELETE and UPDATE: rows are found by Spark, deleted by position, and written anew under their old row ids; one commit."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from platform_plugin.algebra.types import quoted
+from platform_plugin.errors import InvalidValue, PlatformError
+from platform_plugin.lake.files import write_delete_file
+from platform_plugin.lake.read import read_positions
+from platform_plugin.language.places import at
+from platform_plugin.language.render import identifier, name_text
+from platform_plugin.queries.bind import Arguments, bind_query, pointing_at
+from platform_plugin.queries.select import placed
+from platform_plugin.tables.target import find_target, named_fields, outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import timedelta
+
+    from platform_plugin.lake.commit import Commit
+    from platform_plugin.lake.files import DataFile, DeleteFile
+    from platform_plugin.lake.scan import FileScan, Scan
+    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.language.places import Span
+    from platform_plugin.language.statements import Delete, Name, Update
+    from platform_plugin.queries.result import Result
+    from platform_plugin.spark.job import ProgressHandler
+    from platform_plugin.spark.workspace import Workspace
+
+_WRITERS = 8
+_CHOSEN = "_chosen_rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Rows that a condition chose: positions by file name, row ids of rows kept in the catalogue, and all row ids."""
+
+    positions: Mapping[str, Any]
+    inlined: Any
+    row_ids: Any
+
+
+def run_delete(
+    work: Workspace, statement: Delete, arguments: Arguments, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> Result:
+    """Remove the rows that meet a condition; without one, all files leave and no row is read."""
+    lake = work.lake
+    with lake.lease(holder="delete") as lease:
+        table = find_target(lake, statement.name, lease.snapshot)
+        scan = lake.scan(table, lease.snapshot)
+        if statement.where is None and not scan.inlined:
+            rows = sum(file.record_count - _deleted_count(file) for file in scan.files)
+            with lake.commit(f"delete from {table.name}", base=lease.snapshot) as commit:
+                commit.remove(table, [file.id for file in scan.files])
+            return outcome(commit.made, f"{rows} rows deleted from {table.name}", rows=rows)
+        found = _find(work, statement, lease.snapshot, arguments, timeout=timeout, progress=progress)
+        if not len(found.row_ids):
+            return outcome(lease.snapshot, f"no rows deleted from {table.name}", rows=0)
+        written, gone = _write_deletes(work, scan, found)
+        with _discarding(work, written.values()), lake.commit(f"delete from {table.name}", base=lease.snapshot) as commit:
+            _commit_deletes(commit, scan, written, gone, found)
+    return outcome(commit.made, f"{len(found.row_ids)} rows deleted from {table.name}", rows=len(found.row_ids))
+
+
+def run_update(
+    work: Workspace, statement: Update, arguments: Arguments, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> Result:
+    """Set columns in the rows that meet a condition. The rows are chosen once, then written anew with their row ids."""
+    from platform_plugin.spark.relation import ROWID, arrow_frame
+    from platform_plugin.spark.write import run_update_write
+
+    lake = work.lake
+    with lake.lease(holder="update") as lease:
+        table = find_target(lake, statement.name, lease.snapshot)
+        with pointing_at(statement.name.span):
+            named_fields(table, [assignment.column for assignment in statement.assignments])
+        scan = lake.scan(table, lease.snapshot)
+        found = _find(work, statement, lease.snapshot, arguments, timeout=timeout, progress=progress)
+        if not len(found.row_ids):
+            return outcome(lease.snapshot, f"no rows updated in {table.name}", rows=0)
+        chosen = arrow_frame(work.session, pa.table({"_chosen": pa.array(found.row_ids, pa.int64())}))
+        text = _update_query(statement, [field.name for field in table.fields], ROWID)
+        with _retold(statement.span):
+            bound = bind_query(work, text, lease.snapshot, arguments, hidden=True, also={_CHOSEN: chosen})
+        with placed(bound.rendered):
+            files = run_update_write(work.session, lake, table, bound.frame, timeout=timeout, progress=progress)
+        if sum(file.record_count for file in files) != len(found.row_ids):
+            lake.discard(files)
+            raise InvalidValue(
+                f'the update of table "{table.name}" gave another number of rows than it chose', hint="a subquery in SET must give one row"
+            )
+        written, gone = _write_deletes(work, scan, found)
+        with _discarding(work, [*written.values(), *files]), lake.commit(f"update {table.name}", base=lease.snapshot) as commit:
+            _commit_deletes(commit, scan, written, gone, found)
+            commit.append(table, files)
+    return outcome(commit.made, f"{len(found.row_ids)} rows updated in {table.name}", rows=len(found.row_ids))
+
+
+def _find(
+    work: Workspace,
+    statement: Delete | Update,
+    snapshot: Snapshot,
+    arguments: Arguments,
+    *,
+    timeout: timedelta | None,
+    progress: ProgressHandler | None,
+) -> Found:
+    """Where the rows are that meet the condition. Eight bytes a row are held, whatever the rows are."""
+    from platform_plugin.spark.relation import FILE, POSITION, ROWID
+
+    text = f"SELECT {FILE}, {POSITION}, {ROWID} FROM {_source(statement.name, statement.alias)}" + _where(statement.where)
+    with _retold(statement.span):
+        bound = bind_query(work, text, snapshot, _used(arguments, statement), hidden=True)
+    parts: dict[str, list[Any]] = {}
+    inlined: list[Any] = []
+    row_ids: list[Any] = []
+    with placed(bound.rendered), work.session.arrow(bound.frame, timeout=timeout, progress=progress) as stream:
+        for batch in stream:
+            names = batch.column(0).dictionary_encode() if not pa.types.is_dictionary(batch.column(0).type) else batch.column(0)
+            codes = names.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            positions = batch.column(1).fill_null(-1).to_numpy(zero_copy_only=False)
+            ids = batch.column(2).to_numpy(zero_copy_only=False)
+            row_ids.append(ids)
+            for code, name in enumerate(names.dictionary.to_pylist()):
+                parts.setdefault(name, []).append(positions[codes == code])
+            inlined.append(ids[codes == -1])
+    return Found(
+        positions={name: np.concatenate(found) for name, found in parts.items()},
+        inlined=np.concatenate(inlined) if inlined else np.array([], dtype=np.int64),
+        row_ids=np.concatenate(row_ids) if row_ids else np.array([], dtype=np.int64),
+    )
+
+
+def _used(arguments: Arguments, statement: Delete | Update) -> Arguments:
+    """The arguments that the condition alone needs: positional ones of SET come first and are left out."""
+    if not isinstance(arguments, tuple) or statement.where is None:
+        return () if isinstance(arguments, tuple) else arguments
+    before = [parameter for parameter in statement.parameters if parameter.span.start < statement.where.start]
+    return arguments[len(before) :]
+
+
+def _source(name: Name, alias: str | None) -> str:
+    return name_text(name) + (f" AS {identifier(alias)}" if alias else "")
+
+
+def _where(where: Span | None) -> str:
+    # On a line of its own, so that a comment at its end does not swallow what follows.
+    return f"\nWHERE {where.text}\n" if where is not None else ""
+
+
+def _update_query(statement: Update, columns: list[str], row_id: str) -> str:
+    """The rows as they will be. Positional parameters keep their order, since SET comes before WHERE and is all that is kept."""
+    new = {assignment.column.lower(): assignment.expression.text for assignment in statement.assignments}
+    chosen = ", ".join(f"(\n{new[name.lower()]}\n) AS {quoted(name)}" if name.lower() in new else quoted(name) for name in columns)
+    order = [column for column in columns if column.lower() in new]
+    if [assignment.column.lower() for assignment in statement.assignments] != [name.lower() for name in order]:
+        # Assignments in another order than the columns: select them in theirs, then put the columns in place.
+        first = ", ".join(
+            f"(\n{assignment.expression.text}\n) AS {quoted('_new_' + assignment.column.lower())}" for assignment in statement.assignments
+        )
+        rest = ", ".join(quoted(name) for name in columns if name.lower() not in new)
+        inner = f"SELECT {first}{', ' + rest if rest else ''}, {row_id} FROM {_source(statement.name, statement.alias)}{_semi(row_id)}"
+        outer = ", ".join(
+            f"{quoted('_new_' + name.lower())} AS {quoted(name)}" if name.lower() in new else quoted(name) for name in columns
+        )
+        return f"SELECT {outer}, {row_id} FROM ({inner})"
+    return f"SELECT {chosen}, {row_id} FROM {_source(statement.name, statement.alias)}{_semi(row_id)}"
+
+
+def _semi(row_id: str) -> str:
+    return f" LEFT SEMI JOIN {_CHOSEN} ON {row_id} = {_CHOSEN}._chosen"
+
+
+class _retold:  # noqa: N801  reads as a statement
+    """An error in the query that was made of a statement is told as one of the statement."""
+
+    def __init__(self, span: Span) -> None:
+        self.span = span
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, PlatformError) and hasattr(error, "line"):
+            said = (error.detail or "").splitlines()[3:]
+            error.detail = "\n".join(line.strip() for line in said) or None
+            at(self.span).attach(error)
+
+
+def _deleted_count(file: FileScan) -> int:
+    return (file.deletes.delete_count if file.deletes is not None else 0) + len(file.positions)
+
+
+def _write_deletes(work: Workspace, scan: Scan, found: Found) -> tuple[dict[int, DeleteFile], list[int]]:
+    """New delete files for files that lose some rows, and the files that lose all."""
+    by_name = {file.path.rsplit("/", 1)[-1]: file for file in scan.files}
+    touched = [(by_name[name], positions) for name, positions in found.positions.items() if len(positions)]
+
+    def write(file: FileScan, positions: Any) -> tuple[int, DeleteFile | None]:
+        before = (
+            read_positions(work.lake, file.deletes, scan.snapshot, limit=file.record_count)
+            if file.deletes is not None
+            else np.array([], dtype=np.int64)
+        )
+        every = np.union1d(positions, before)
+        if len(np.union1d(every, np.asarray(file.positions, dtype=np.int64))) == file.record_count:
+            return file.id, None
+        return file.id, write_delete_file(work.lake.storage, scan.table, file.path, pa.array(every))
+
+    with ThreadPoolExecutor(max_workers=_WRITERS) as pool:
+        results = list(pool.map(lambda pair: write(*pair), touched))
+    return {file_id: file for file_id, file in results if file is not None}, [file_id for file_id, file in results if file is None]
+
+
+def _commit_deletes(commit: Commit, scan: Scan, written: Mapping[int, DeleteFile], gone: list[int], found: Found) -> None:
+    if written:
+        commit.delete(scan.table, written)
+    if gone:
+        commit.replace(scan.table, gone, [])
+    if len(found.inlined):
+        commit.delete_inlined(scan.table, found.inlined.tolist())
+
+
+class _discarding:  # noqa: N801  reads as a statement
+    """Files of a commit that is refused are removed."""
+
+    def __init__(self, work: Workspace, files: Any) -> None:
+        self.work = work
+        self.files: list[DataFile | DeleteFile] = list(files)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, PlatformError):
+            self.work.lake.discard(self.files)

@@ -1,0 +1,149 @@
+"""COPY: files of other programs become rows of a table, read and written by Spark in one job and one commit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from pyspark.sql import types as t
+from pyspark.sql.connect import functions as f
+
+from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, StorageError
+from platform_plugin.language.values import Parameter
+from platform_plugin.queries.bind import Arguments, argument, pointing_at
+from platform_plugin.spark.types import to_spark_type
+from platform_plugin.spark.write import run_write, shaped
+from platform_plugin.tables.target import append_files, find_target, named_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.algebra.types import Field
+    from platform_plugin.language.statements import Copy
+    from platform_plugin.queries.result import Result
+    from platform_plugin.spark.job import ProgressHandler
+    from platform_plugin.spark.workspace import Workspace
+
+_ENDINGS: dict[str, Literal["csv", "json", "parquet"]] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+}
+# Our words for a reader's options, and Spark's.
+_OPTIONS = {
+    "delimiter": "sep",
+    "null": "nullValue",
+    "quote": "quote",
+    "escape": "escape",
+    "encoding": "encoding",
+    "date_format": "dateFormat",
+    "timestamp_format": "timestampFormat",
+    "multiline": "multiLine",
+    "compression": "compression",
+    "header": "header",
+}
+
+
+def run_copy(
+    work: Workspace, statement: Copy, arguments: Arguments, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> Result:
+    """Append the rows of files. A row that can't be read fails the statement, unless `ignore_errors` was asked for."""
+    table = find_target(work.lake, statement.name)
+    with pointing_at(statement.name.span):
+        fields = named_fields(table, statement.columns)
+    path = argument(statement.path, arguments) if isinstance(statement.path, Parameter) else statement.path
+    kind = statement.format or next(
+        (kind for ending, kind in _ENDINGS.items() if str(path).lower().removesuffix(".gz").endswith(ending)), None
+    )
+    if kind is None:
+        raise InvalidValue(f'the format of "{path}" is not clear', hint="add (FORMAT csv), (FORMAT json) or (FORMAT parquet)")
+    options = {option.name: option.value for option in statement.options}
+    with pointing_at(statement.span):
+        try:
+            with work.session.job(timeout=timeout):
+                frame, given = _read(work, kind, _absolute(str(path)), options, fields)
+                columns = shaped(frame, table.fields, given)
+            files, metrics = run_write(work.session, work.lake, table, columns, timeout=timeout, progress=progress)
+        except QueryFailed as error:
+            raise _explained(error, str(path), _first_bad_row(work, kind, _absolute(str(path)), options, fields)) from error
+    return append_files(work, table, files, message=f"copy into {table.name}", metrics=metrics)
+
+
+def _absolute(path: str) -> str:
+    """A path without a scheme is one of this machine, relative to where the statement was given."""
+    return path if "://" in path else str(Path(path).expanduser().absolute())
+
+
+def _read(work: Workspace, kind: str, path: str, options: dict[str, Any], fields: Sequence[Field]) -> tuple[DataFrame, list[str]]:
+    names = [field.name for field in fields]
+    if kind == "parquet":
+        # By name, with the types that the files have; the cast to the table's own refuses what would lose something.
+        frame = work.session.spark.read.parquet(path)
+        wanted = {name.lower(): name for name in names}
+        unknown = [name for name in frame.columns if name.lower() not in wanted]
+        if unknown:
+            raise InvalidValue(f'column "{unknown[0]}" of the files is not in the table', hint=f"it takes {', '.join(names)}")
+        return frame, frame.columns
+    reader = _configured(work, options, fields).option("mode", "DROPMALFORMED" if options.get("ignore_errors") else "FAILFAST")
+    return _rows(reader, kind, path, options), names
+
+
+def _configured(work: Workspace, options: dict[str, Any], fields: Sequence[Field], *extra: t.StructField) -> Any:
+    schema = t.StructType([*(t.StructField(field.name, to_spark_type(field.type, column=field.name)) for field in fields), *extra])
+    reader = work.session.spark.read.schema(schema)
+    for name, value in options.items():
+        if name in _OPTIONS and value is not None:
+            reader = reader.option(_OPTIONS[name], str(value).lower() if isinstance(value, bool) else str(value))
+    return reader
+
+
+def _rows(reader: Any, kind: str, path: str, options: dict[str, Any]) -> DataFrame:
+    if kind == "json":
+        return cast("DataFrame", reader.json(path))
+    if path.lower().removesuffix(".gz").endswith(".tsv") and "delimiter" not in options:
+        reader = reader.option("sep", "\t")
+    # A header that names other columns, or these in another order, is an error rather than shifted values.
+    return cast("DataFrame", reader.option("enforceSchema", "false").csv(path))
+
+
+_BAD = "_malformed"
+
+
+def _first_bad_row(work: Workspace, kind: str, path: str, options: dict[str, Any], fields: Sequence[Field]) -> str | None:
+    """The first row that does not fit, as it stands in the file; Spark's own error does not show it."""
+    if kind == "parquet":
+        return None
+    reader = (
+        _configured(work, options, fields, t.StructField(_BAD, t.StringType()))
+        .option("mode", "PERMISSIVE")
+        .option("columnNameOfCorruptRecord", _BAD)
+    )
+    try:
+        frame = _rows(reader.option("enforceSchema", "true"), kind, path, options)
+        found = (
+            work.session.arrow(frame.where(f.col(_BAD).isNotNull()).select(_BAD, f.col("_metadata.file_path")).limit(1))
+            .read_all()
+            .to_pylist()
+        )
+    except PlatformError:
+        return None
+    return f"{found[0]['file_path']}: {found[0][_BAD]}" if found else None
+
+
+def _explained(error: QueryFailed, path: str, bad_row: str | None) -> PlatformError:
+    said = error.detail or ""
+    if "PATH_NOT_FOUND" in said or "does not exist" in said:
+        return StorageError(f'no file matches "{path}"', hint="check the path; a path without a scheme is one of this machine")
+    if bad_row is not None or any(clue in said for clue in ("MALFORMED_RECORD", "CSV header", "CSVHeader", "FAILED_READ_FILE")):
+        return InvalidValue(
+            f'files at "{path}" do not fit the table',
+            detail=bad_row or said,
+            hint="correct them, or add ignore_errors true to leave bad rows out",
+        )
+    return error

@@ -1,0 +1,305 @@
+"""CREATE, ALTER, COMMENT and DROP: relations as the catalogue knows them, without Spark but for CREATE TABLE … AS."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.algebra.types import Field
+from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, UnknownObject
+from platform_plugin.lake.relations import Declaration, declare, read_declaration
+from platform_plugin.lake.tables import Table, View
+from platform_plugin.language import statements as s
+from platform_plugin.language.places import at
+from platform_plugin.queries.bind import Arguments, bind_query, lake_name, pointing_at
+from platform_plugin.queries.select import placed
+from platform_plugin.tables.target import find_target, outcome
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from platform_plugin.lake.commit import Commit
+    from platform_plugin.lake.files import DataFile
+    from platform_plugin.lake.tables import Name, Snapshot
+    from platform_plugin.queries.result import Result
+    from platform_plugin.spark.job import ProgressHandler
+    from platform_plugin.spark.workspace import Workspace
+
+
+def run_create_table(
+    work: Workspace,
+    statement: s.CreateTable,
+    arguments: Arguments,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> Result:
+    """Create a history table, empty or filled by a query; table and rows become visible together."""
+    name = lake_name(statement.name)
+    base = work.lake.snapshot()
+    old = find_existing(work, name, base)
+    if old is not None and statement.if_not_exists:
+        return outcome(base, f"table {name} exists already")
+    declaration = Declaration(kind="table", options=_options(statement))
+    if statement.query is not None:
+        return _create_from_query(work, statement, name, declaration, arguments, timeout=timeout, progress=progress)
+    with pointing_at(statement.name.span), work.lake.commit(f"create table {name}", base=base) as commit:
+        _make_room(commit, old if statement.or_replace else None)
+        table = commit.create_table(name, _columns(statement), comment=statement.comment)
+        declare(commit, table, declaration)
+    return outcome(commit.made, f"table {name} created")
+
+
+def _columns(statement: s.CreateTable) -> tuple[Field, ...]:
+    keys = {key.lower() for key in statement.primary_key}
+    known = {column.name.lower() for column in statement.columns}
+    for key in statement.primary_key:
+        if key.lower() not in known:
+            raise UnknownObject(f'key column "{key}" is not a column of the table', hint="name one of its columns in PRIMARY KEY")
+    return tuple(replace(column, nullable=False) if column.name.lower() in keys else column for column in statement.columns)
+
+
+def _options(statement: s.CreateTable | s.CreateStream) -> dict[str, Any]:
+    if isinstance(statement, s.CreateTable):
+        options: dict[str, Any] = {option.name: option.value for option in statement.options}
+        return options | ({"primary_key": list(statement.primary_key)} if statement.primary_key else {})
+    return {
+        name: value
+        for name, value in (
+            ("retention_rows", statement.retention_rows),
+            ("retention_seconds", statement.retention.total_seconds() if statement.retention is not None else None),
+            ("retention_bytes", statement.retention_bytes),
+            ("on_overrun", statement.on_overrun),
+        )
+        if value is not None
+    }
+
+
+def _create_from_query(
+    work: Workspace,
+    statement: s.CreateTable,
+    name: Name,
+    declaration: Declaration,
+    arguments: Arguments,
+    *,
+    timeout: timedelta | None,
+    progress: ProgressHandler | None,
+) -> Result:
+    from platform_plugin.spark.types import from_spark_type
+    from platform_plugin.spark.write import run_write, shaped
+
+    lake = work.lake
+    if statement.query is None:
+        message = "a table without a query is created empty"
+        raise ValueError(message)
+    with lake.lease(holder="create table") as lease:
+        old = find_existing(work, name, lease.snapshot)
+        if old is not None and not statement.or_replace:
+            raise at(statement.name.span).attach(
+                ObjectExists(f'table "{name}" exists already', hint="choose another name, or write CREATE OR REPLACE")
+            )
+        bound = bind_query(work, statement.query, lease.snapshot, arguments)
+        with placed(bound.rendered), work.session.job(timeout=timeout):
+            schema = bound.frame.schema
+        with pointing_at(statement.query):
+            fields = tuple(Field(name=part.name, type=from_spark_type(part.dataType, column=part.name)) for part in schema.fields)
+        files: list[DataFile] = []
+        try:
+            with pointing_at(statement.name.span), lake.commit(f"create table {name}", base=lease.snapshot) as commit:
+                _make_room(commit, old)
+                table = commit.create_table(name, fields, comment=statement.comment)
+                declare(commit, table, declaration)
+                with placed(bound.rendered):
+                    frame = shaped(bound.frame, table.fields, [field.name for field in fields])
+                    files, metrics = run_write(work.session, lake, table, frame, timeout=timeout, progress=progress)
+                commit.append(table, files)
+        except PlatformError:
+            lake.discard(files)
+            raise
+    rows = sum(file.record_count for file in files)
+    return outcome(commit.made, f"table {name} created with {rows} rows", rows=rows, metrics=metrics)
+
+
+def run_create_stream(work: Workspace, statement: s.CreateStream) -> Result:
+    """Create a stream: a table whose declared retention is noted with it."""
+    name = lake_name(statement.name)
+    if statement.feed is not None:
+        raise at(statement.name.span).attach(
+            InvalidValue(
+                f"stream {name} can't pull from {statement.feed.kind} yet", hint="create it without FROM, and INSERT or COPY into it"
+            )
+        )
+    base = work.lake.snapshot()
+    old = find_existing(work, name, base)
+    if old is not None and statement.if_not_exists:
+        return outcome(base, f"stream {name} exists already")
+    with pointing_at(statement.name.span), work.lake.commit(f"create stream {name}", base=base) as commit:
+        _make_room(commit, old if statement.or_replace else None)
+        table = commit.create_table(name, statement.columns, comment=statement.comment)
+        declare(commit, table, Declaration(kind="stream", options=_options(statement)))
+    return outcome(commit.made, f"stream {name} created")
+
+
+def run_create_view(work: Workspace, statement: s.CreateView) -> Result:
+    """Store a query under a name. It is bound once, so that a view that can't be read is not created."""
+    name = lake_name(statement.name)
+    base = work.lake.snapshot()
+    old = find_existing(work, name, base)
+    if old is not None and statement.if_not_exists:
+        return outcome(base, f"view {name} exists already")
+    if statement.continuous or statement.options:
+        raise at(statement.name.span).attach(
+            InvalidValue(
+                f"view {name} can't be maintained yet", hint="leave out CONTINUOUS and WITH: a plain view is computed when it is read"
+            )
+        )
+    if isinstance(old, Table):
+        raise at(statement.name.span).attach(ObjectExists(f'"{name}" is a table', hint="choose another name"))
+    bound = bind_query(work, statement.query, base)
+    aliases = tuple(alias.name for alias in statement.aliases)
+    with placed(bound.rendered), work.session.job():
+        found = bound.frame.columns
+    if aliases and len(aliases) != len(found):
+        raise at(statement.query).attach(
+            InvalidValue(f"the view names {len(aliases)} columns, its query gives {len(found)}", hint="name each of them")
+        )
+    with pointing_at(statement.name.span), work.lake.commit(f"create view {name}", base=base) as commit:
+        commit.create_view(name, statement.query.text, columns=aliases, comment=statement.comment, or_replace=statement.or_replace)
+    return outcome(commit.made, f"view {name} created")
+
+
+def run_create_schema(work: Workspace, statement: s.CreateSchema) -> Result:
+    """Add a namespace."""
+    with work.lake.commit(f"create schema {statement.name}") as commit:
+        commit.create_schema(statement.name, if_not_exists=statement.if_not_exists)
+    return outcome(commit.made, f"schema {statement.name} created")
+
+
+def run_drop(work: Workspace, statement: s.Drop) -> Result:
+    """End a relation or a schema; with CASCADE a schema's relations end with it."""
+    lake, base = work.lake, work.lake.snapshot()
+    if statement.kind == "SCHEMA":
+        return _drop_schema(work, statement, base)
+    name = lake_name(statement.name)
+    found = find_existing(work, name, base)
+    if found is None:
+        if statement.if_exists:
+            return outcome(base, f"{statement.kind.lower()} {name} does not exist")
+        find_target(lake, statement.name, base)
+    actual = kind_of(work, found)
+    if actual != statement.kind.lower():
+        raise at(statement.name.span).attach(
+            InvalidValue(f'"{name}" is a {actual}, not a {statement.kind.lower()}', hint=f"write DROP {actual.upper()}")
+        )
+    with lake.commit(f"drop {actual} {name}", base=base) as commit:
+        _drop(commit, found)
+    return outcome(commit.made, f"{actual} {name} dropped")
+
+
+def _drop_schema(work: Workspace, statement: s.Drop, base: Snapshot) -> Result:
+    name = statement.name.relation
+    if name not in work.lake.schemas(base) and statement.if_exists:
+        return outcome(base, f"schema {name} does not exist")
+    with pointing_at(statement.name.span), work.lake.commit(f"drop schema {name}", base=base) as commit:
+        if statement.cascade:
+            relations: list[Table | View] = [*work.lake.tables(base), *work.lake.views(base)]
+            for relation in relations:
+                if relation.name.schema == name:
+                    _drop(commit, relation)
+        commit.drop_schema(name)
+    return outcome(commit.made, f"schema {name} dropped")
+
+
+def run_alter(work: Workspace, statement: s.Alter) -> Result:
+    """Change one thing about a table or stream."""
+    lake, base = work.lake, work.lake.snapshot()
+    name = lake_name(statement.name)
+    if statement.if_exists and find_existing(work, name, base) is None:
+        return outcome(base, f"{statement.kind.lower()} {name} does not exist")
+    table = find_target(lake, statement.name, base)
+    actual = kind_of(work, table)
+    if actual != statement.kind.lower():
+        raise at(statement.name.span).attach(
+            InvalidValue(f'"{name}" is a {actual}, not a {statement.kind.lower()}', hint=f"write ALTER {actual.upper()}")
+        )
+    with pointing_at(statement.span), lake.commit(f"alter {actual} {name}", base=base) as commit:
+        _alter(work, commit, table, statement.change)
+    return outcome(commit.made, f"{actual} {name} altered")
+
+
+def _alter(work: Workspace, commit: Commit, table: Table, change: s.Change) -> None:
+    match change:
+        case s.AddColumn(column=column, if_not_exists=if_not_exists):
+            if not (if_not_exists and table.field(column.name)):
+                commit.add_column(table, column)
+        case s.DropColumn(column=column, if_exists=if_exists):
+            if not (if_exists and table.field(column) is None):
+                commit.drop_column(table, column)
+        case s.RenameColumn(column=column, to=to):
+            commit.rename_column(table, column, to=to)
+        case s.RenameRelation(to=to):
+            target = lake_name(to) if to.schema is not None else replace(table.name, relation=to.relation)
+            if target.schema != table.name.schema:
+                raise InvalidValue(f'table "{table.name}" can\'t move to schema "{target.schema}"', hint="create a table there and copy")
+            commit.rename_table(table, target.relation)
+        case s.SetType(column=column, type=kind):
+            commit.widen_column(table, column, to=kind)
+        case s.SetNullable(column=column, nullable=nullable):
+            if not nullable:
+                raise InvalidValue(f'column "{column}" may hold NULL already', hint="only DROP NOT NULL is possible on a table with rows")
+            commit.allow_null(table, column)
+        case s.SetDefault(column=column, default=default):
+            commit.set_default(table, column, default=default)
+        case s.SetOptions(options=options):
+            with work.lake.reading() as connection:
+                known = read_declaration(connection, table.uuid)
+            changed = {_stored_name(option): _stored_value(option) for option in options}
+            declare(commit, table, Declaration(kind=known.kind, options={**known.options, **changed}))
+
+
+def _stored_name(option: s.Option) -> str:
+    return "retention_seconds" if option.name == "retention" else option.name
+
+
+def _stored_value(option: s.Option) -> Any:
+    seconds = getattr(option.value, "total_seconds", None)
+    return seconds() if seconds is not None else option.value
+
+
+def run_comment(work: Workspace, statement: s.Comment) -> Result:
+    """Say what a relation or a column is."""
+    lake, base = work.lake, work.lake.snapshot()
+    table = find_target(lake, statement.name, base)
+    with pointing_at(statement.name.span), lake.commit(f"comment on {table.name}", base=base) as commit:
+        commit.comment(table, statement.text, column=(statement.column,) if statement.column else ())
+    return outcome(commit.made, f"comment on {table.name} {'set' if statement.text is not None else 'dropped'}")
+
+
+def find_existing(work: Workspace, name: Name, snapshot: Snapshot) -> Table | View | None:
+    """The relation of a name, or None."""
+    lake = work.lake
+    with lake.reading() as connection:
+        try:
+            return lake.find_relation(connection, name, snapshot)
+        except UnknownObject:
+            return None
+
+
+def kind_of(work: Workspace, relation: Table | View | None) -> str:
+    """The word for what a relation is."""
+    if isinstance(relation, Table):
+        with work.lake.reading() as connection:
+            return read_declaration(connection, relation.uuid).kind
+    return "view"
+
+
+def _make_room(commit: Commit, old: Table | View | None) -> None:
+    if old is not None:
+        _drop(commit, old)
+
+
+def _drop(commit: Commit, relation: Table | View | None) -> None:
+    if isinstance(relation, Table):
+        commit.drop_table(relation)
+    elif relation is not None:
+        commit.drop_view(relation)

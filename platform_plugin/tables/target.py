@@ -1,0 +1,64 @@
+"""The table that a statement writes to, and how what it wrote becomes visible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from platform_plugin.errors import PlatformError, UnknownObject
+from platform_plugin.language.places import did_you_mean
+from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.queries.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from platform_plugin.algebra.types import Field
+    from platform_plugin.lake.files import DataFile
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.language.statements import Name
+    from platform_plugin.spark.metrics import JobMetrics
+    from platform_plugin.spark.workspace import Workspace
+
+
+def find_target(lake: Lake, name: Name, snapshot: Snapshot | None = None) -> Table:
+    """The table of a written name; an unknown one is pointed at."""
+    with pointing_at(name.span):
+        return lake.table(lake_name(name), snapshot)
+
+
+def named_fields(table: Table, names: Sequence[str]) -> tuple[Field, ...]:
+    """The columns that a statement names, in its order; all of them if it names none."""
+    if not names:
+        return table.fields
+    found = []
+    for name in names:
+        field = table.field(name)
+        if field is None:
+            known = [other.name for other in table.fields]
+            hint = did_you_mean(name, known) or f"its columns are {', '.join(known)}"
+            raise UnknownObject(f'column "{name}" does not exist in table "{table.name}"', hint=hint)
+        found.append(field)
+    return tuple(found)
+
+
+def append_files(work: Workspace, table: Table, files: Sequence[DataFile], *, message: str, metrics: JobMetrics | None = None) -> Result:
+    """Commit written files to a table; if the commit is refused, they are removed."""
+    lake = work.lake
+    rows = sum(file.record_count for file in files)
+    if not files:
+        return outcome(lake.snapshot(), f"{message}: no rows", rows=0, metrics=metrics)
+    try:
+        with lake.commit(message) as commit:
+            commit.append(table, files)
+    except PlatformError:
+        lake.discard(files)
+        raise
+    return outcome(commit.made, f"{rows} {'row' if rows == 1 else 'rows'} written to {table.name}", rows=rows, metrics=metrics)
+
+
+def outcome(snapshot: Snapshot, message: str, *, rows: int | None = None, metrics: JobMetrics | None = None) -> Result:
+    """The result of a statement that gives no rows."""
+    return Result(pa.table({}), snapshot=snapshot, message=message, row_count=rows, metrics=metrics)
