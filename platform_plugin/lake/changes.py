@@ -18,7 +18,7 @@ from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.data_operations import chunks, has_table, inlined_data_tables
 from platform_plugin.lake.evolution import adapt
 from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID
-from platform_plugin.lake.inlined import decode_rows
+from platform_plugin.lake.inlined import decode_rows, fetch_whole
 from platform_plugin.lake.read import column_at, read_delete_file, read_raw
 from platform_plugin.lake.scan import DeleteList, FileScan, fields_of_version, resolved
 from platform_plugin.lake.tables import Snapshot, Table, read_snapshot
@@ -60,7 +60,7 @@ class Changes:
     after: Snapshot
     until: Snapshot
     files: tuple[ChangedFile, ...]
-    inlined: tuple[tuple[str, tuple[Any, ...]], ...]
+    inlined: tuple[tuple[str, tuple[Any, ...], tuple[int, int]], ...]
 
     @property
     def is_empty(self) -> bool:
@@ -72,7 +72,7 @@ class Changes:
         parts = [part for changed in self.files for part in self._of_file(lake, changed)]
         if self.inlined:
             with lake.reading() as connection:
-                parts += [part for name, fields in self.inlined for part in self._of_inlined(connection, name, fields)]
+                parts += [part for inlined in self.inlined for part in self._of_inlined(connection, *inlined)]
         schema = pa.schema([*_HEAD, *arrow_schema(self.table.fields)])
         return pa.concat_tables([part.cast(schema) for part in parts]) if parts else schema.empty_table()
 
@@ -104,13 +104,13 @@ class Changes:
             snapshots[position] = min(snapshots[position], snapshot_id)
         return snapshots
 
-    def _of_inlined(self, connection: Connection, name: str, fields: tuple[Any, ...]) -> list[pa.Table]:
+    def _of_inlined(self, connection: Connection, name: str, fields: tuple[Any, ...], counts: tuple[int, int]) -> list[pa.Table]:
         columns: list[sa.ColumnClause[Any]] = [sa.column(field.name) for field in fields]
         source = sa.table(name, sa.column("row_id"), sa.column("begin_snapshot"), sa.column("end_snapshot"), *columns)
         parts = []
-        for kind, moment in ((INSERT, source.c.begin_snapshot), (DELETE, source.c.end_snapshot)):
+        for kind, moment, count in ((INSERT, source.c.begin_snapshot, counts[0]), (DELETE, source.c.end_snapshot, counts[1])):
             query = sa.select(source.c.row_id, moment, *columns).where(moment > self.after.id, moment <= self.until.id)
-            rows, row_ids, snapshots = decode_rows(connection.execute(query).all(), fields, self.table)
+            rows, row_ids, snapshots = decode_rows(fetch_whole(connection, name, query, count), fields, self.table)
             parts.append(_with_head(rows, np.array(snapshots, dtype=np.int64), np.array(row_ids, dtype=np.int64), kind))
         return parts
 
@@ -212,11 +212,16 @@ def read_inlined_deletes(connection: Connection, table: Table, until: int) -> di
     return found
 
 
-def _read_changed_inlined(connection: Connection, table: Table, after: int, until: int) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+def _read_changed_inlined(
+    connection: Connection, table: Table, after: int, until: int
+) -> tuple[tuple[str, tuple[Any, ...], tuple[int, int]], ...]:
+    """Tables of inlined rows, the columns these were written with, and how many of them were added and deleted in the range."""
     found = []
     for name, schema_version in inlined_data_tables(connection, table.id or 0).items():
         begin, end = sa.column("begin_snapshot", sa.BigInteger), sa.column("end_snapshot", sa.BigInteger)
-        changed = sa.or_(sa.and_(begin > after, begin <= until), sa.and_(end > after, end <= until))
-        if connection.execute(sa.select(sa.literal(1)).select_from(sa.table(name)).where(changed).limit(1)).first() is not None:
-            found.append((name, fields_of_version(connection, table, table.id or 0, schema_version)))
+        in_range = [sa.func.count(sa.case((sa.and_(moment > after, moment <= until), 1))) for moment in (begin, end)]
+        row = connection.execute(sa.select(*in_range).select_from(sa.table(name))).one()
+        added, deleted = int(row[0]), int(row[1])
+        if added or deleted:
+            found.append((name, fields_of_version(connection, table, table.id or 0, schema_version), (added, deleted)))
     return tuple(found)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from platform_plugin.algebra.types import Decimal, Field, Primitive
-from platform_plugin.errors import StorageError
+from platform_plugin.errors import SnapshotExpired, StorageError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.duckdb_text import parse_nested
 from platform_plugin.lake.duckdb_time import parse_days, parse_moment
@@ -49,7 +49,16 @@ def read_inlined(
     query = sa.select(source.c.row_id, source.c.begin_snapshot, *columns).where(c.live(source, snapshot.id)).order_by(source.c.row_id)
     if after is not None:
         query = query.where(source.c.begin_snapshot > after)
-    return decode_rows(connection.execute(query).all(), found, replace(table, fields=wanted))
+    rows = fetch_whole(connection, inlined.name, query, None if after is not None else inlined.row_count)
+    return decode_rows(rows, found, replace(table, fields=wanted))
+
+
+def fetch_whole(connection: Connection, name: str, query: sa.Select[Any], count: int | None) -> Sequence[Any]:
+    """Inlined rows that were counted when the read was planned; fewer of them means that they were moved to a file meanwhile."""
+    rows = connection.execute(query).all() if sa.inspect(connection).has_table(name) else []
+    if count is not None and len(rows) != count:
+        raise SnapshotExpired("rows were moved to a file while they were read", hint="read again, or take a lease before a long read")
+    return rows
 
 
 def decode_rows(rows: Sequence[Any], fields: Sequence[Field], table: Table) -> tuple[pa.Table, list[int], list[int]]:

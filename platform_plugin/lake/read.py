@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
@@ -181,12 +182,7 @@ class _opened:  # noqa: N801  used as a statement's verb
             file: BinaryIO = self.stack.__enter__()
         except StorageError as error:
             if isinstance(error.__cause__, FileNotFoundError):
-                with self.lake.reading() as connection:
-                    if read_snapshot(connection, id=self.snapshot.id) is None:
-                        raise SnapshotExpired(
-                            f"snapshot {self.snapshot.id} expired while it was read",
-                            hint="read the newest one, or take a lease before a long read",
-                        ) from error
+                self._say_why_it_is_gone(error)
             raise
         try:
             if self.size_bytes is not None and (size := file.seek(0, os.SEEK_END)) != self.size_bytes:
@@ -201,6 +197,20 @@ class _opened:  # noqa: N801  used as a statement's verb
         except BaseException:
             self.stack.__exit__(None, None, None)
             raise
+
+    def _say_why_it_is_gone(self, error: StorageError) -> None:
+        """A file that the catalogue no longer needs was vacuumed, which a reader without a lease has to expect."""
+        with self.lake.reading() as connection:
+            expired = read_snapshot(connection, id=self.snapshot.id) is None
+            ends = posixpath.basename(self.path)
+            named = any(
+                connection.execute(sa.select(table.c.path).where(table.c.path.endswith(ends, autoescape=True)).limit(1)).first()
+                for table in (c.DATA_FILE, c.DELETE_FILE)
+            )
+        if expired or not named:
+            what = "expired" if expired else "had its files merged"
+            hint = "read the newest one, or take a lease before a long read" if expired else "read it again, or take a lease first"
+            raise SnapshotExpired(f"snapshot {self.snapshot.id} {what} while it was read", hint=hint) from error
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stack.__exit__(None, None, None)

@@ -64,6 +64,7 @@ class InlinedTable:
 
     name: str
     fields: tuple[Any, ...]
+    row_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,8 +195,10 @@ def _read_inlined_tables(connection: Connection, table: Table, table_id: int, sn
     found = []
     for name, schema_version in inlined_data_tables(connection, table_id).items():
         rows = sa.table(name, sa.column("begin_snapshot"), sa.column("end_snapshot"))
-        if connection.execute(sa.select(sa.literal(1)).select_from(rows).where(c.live(rows, snapshot_id)).limit(1)).first() is not None:
-            found.append(InlinedTable(name=name, fields=fields_of_version(connection, table, table_id, schema_version)))
+        count = connection.execute(sa.select(sa.func.count()).select_from(rows).where(c.live(rows, snapshot_id))).scalar_one()
+        if count:
+            fields = fields_of_version(connection, table, table_id, schema_version)
+            found.append(InlinedTable(name=name, fields=fields, row_count=count))
     return tuple(found)
 
 

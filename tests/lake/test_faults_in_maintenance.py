@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from platform_plugin.errors import CommitConflict, OutcomeUnknown, StorageError
+from platform_plugin.errors import CommitConflict, OutcomeUnknown, SnapshotExpired, StorageError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.commit import Commit
 from platform_plugin.lake.files import write_delete_file
+from platform_plugin.lake.read import read_rows
 
 NOW = timedelta(0)
 FAR = datetime(2200, 1, 1, tzinfo=UTC)
@@ -63,9 +64,10 @@ def test_a_merge_that_is_interrupted_after_its_commit_keeps_the_merged_file(lake
         attempt(self, operations)
         raise interrupt("after the commit")
 
-    with monkeypatch.context() as patch, pytest.raises(interrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(Commit, "_attempt", interrupted)
-        lake.merge("numbers")
+        with pytest.raises(interrupt):
+            lake.merge("numbers")
     assert ids(lake) == [1, 1, 2, 2, 3, 3]
     lake.vacuum(grace=NOW)
     assert ids(lake) == [1, 1, 2, 2, 3, 3]
@@ -94,9 +96,11 @@ def test_a_merge_that_loses_to_a_delete_leaves_no_file(lake, numbers, monkeypatc
 
 def test_a_commit_refuses_a_delete_file_that_a_vacuum_took(lake, numbers):
     file = lake.scan(numbers, lake.snapshot()).files[0]
-    with pytest.raises(StorageError, match="is missing"), lake.commit("delete") as commit:
-        commit.delete(numbers, {file.id: write_delete_file(lake.storage, numbers, file.path, pa.array([0]))})
-        assert lake.vacuum(grace=NOW).orphans == 1
+    commit = lake.commit("delete")
+    commit.delete(numbers, {file.id: write_delete_file(lake.storage, numbers, file.path, pa.array([0]))})
+    assert lake.vacuum(grace=NOW).orphans == 1
+    with pytest.raises(StorageError, match="is missing"), commit:
+        pass
     assert ids(lake) == [1, 1, 2, 2, 3, 3]
 
 
@@ -122,3 +126,51 @@ def test_a_vacuum_keeps_files_that_the_catalogue_names_by_their_full_path(lake, 
             connection.execute(sa.update(f).where(f.c.data_file_id == row.data_file_id).values(path=full, path_is_relative=False))
     assert lake.vacuum(grace=NOW).orphans == 0
     assert ids(lake) == [1, 1, 2, 2, 3, 3]
+
+
+def test_a_read_whose_files_were_merged_and_vacuumed_says_so(lake, numbers):
+    snapshot = lake.snapshot()
+    plan = lake.scan(numbers, snapshot)
+    lake.merge("numbers")
+    lake.vacuum(grace=NOW)
+    with pytest.raises(SnapshotExpired, match="merged while it was read"):
+        read_rows(lake, plan)
+    assert len(lake.read("numbers", snapshot=snapshot)) == 6
+    lake.expire(FAR)
+    with pytest.raises(SnapshotExpired, match="expired while it was read"):
+        read_rows(lake, plan)
+
+
+def test_a_lease_keeps_the_files_of_a_plan(lake, numbers):
+    with lake.lease() as lease:
+        plan = lake.scan(numbers, lease.snapshot)
+        lake.merge("numbers")
+        lake.expire(FAR)
+        assert lake.vacuum(grace=NOW).kept > 0
+        assert len(read_rows(lake, plan)) == 6
+    assert lake.vacuum(grace=NOW).kept == 0
+    with pytest.raises(SnapshotExpired):
+        read_rows(lake, plan)
+
+
+def test_a_file_that_was_removed_by_hand_is_no_expiry(lake, numbers):
+    lake.storage.delete([lake.scan(numbers, lake.snapshot()).files[0].path])
+    with pytest.raises(StorageError, match="is missing") as raised:
+        lake.read("numbers")
+    assert not isinstance(raised.value, SnapshotExpired)
+
+
+def test_inlined_rows_that_move_to_a_file_between_plan_and_read_are_never_just_missing(lake, reader):
+    reader.execute("CREATE TABLE few (i INT)")
+    reader.execute("INSERT INTO few VALUES (1), (2)")
+    before = lake.snapshot(1)
+    plan = lake.scan(lake.table("few"), lake.snapshot())
+    assert plan.inlined
+    feed = lake.changes("few", after=before)
+    assert feed.read(lake).num_rows == 2
+    lake.merge("few")
+    for read in (lambda: read_rows(lake, plan), lambda: feed.read(lake)):
+        with pytest.raises(SnapshotExpired, match="moved to a file"):
+            read()
+    assert lake.read("few").num_rows == 2
+    assert lake.changes("few", after=before).read(lake).num_rows == 2
