@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import InvalidValue, PlatformError, UnknownObject
 from platform_plugin.lake.tables import Name, Table, View
-from platform_plugin.language.places import Span, at
-from platform_plugin.language.query import analyse_query
+from platform_plugin.language.places import Place, Span, at
+from platform_plugin.language.query import analyse_expression, analyse_query
 from platform_plugin.language.values import Literal, Parameter
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.algebra.predicates import Predicate
+    from platform_plugin.lake.scan import Scan
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.language.relations import Reference
     from platform_plugin.language.rendering import Rendered
@@ -47,27 +49,84 @@ class _Reading:
 
     work: Workspace
     snapshot: Snapshot
-    hidden: bool = False
-    also: dict[str, DataFrame] = field(default_factory=dict)
     tables: list[Table] = field(default_factory=list)
     bytes_planned: int = 0
     files_planned: int = 0
 
 
-def bind_query(
-    work: Workspace,
-    text: Span | str,
-    snapshot: Snapshot,
-    arguments: Arguments = (),
-    *,
-    hidden: bool = False,
-    also: Mapping[str, DataFrame] | None = None,
-) -> Bound:
-    """The query at a snapshot. Everything it reads is at that snapshot, but for relations with an `AT` of their own.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composed:
+    """A query made of a statement's parts, and where each part comes from."""
 
-    With `hidden` the first relation has the columns by which its rows are found again; `also` are DataFrames by name.
+    frame: DataFrame
+    text: str
+    scan: Scan
+    _parts: tuple[tuple[int, Rendered], ...]
+
+    def at(self, position: int) -> Place:
+        """The place in the statement of an offset in the query; outside of all parts it is the first part's start."""
+        for start, rendered in reversed(self._parts):
+            if start <= position <= start + len(rendered.text):
+                return rendered.at(position - start)
+        return self._parts[0][1].at(0) if self._parts else at(self.text)
+
+
+TARGET = "_target"
+
+
+def bind_rows(
+    work: Workspace,
+    name: WrittenName,
+    alias: str | None,
+    pieces: Sequence[str | Span],
+    *,
+    snapshot: Snapshot,
+    arguments: Arguments,
+    parameters: Sequence[Parameter] = (),
+    also: Mapping[str, DataFrame] | None = None,
+    where: Span | None = None,
+) -> Composed:
+    """A query over the rows of one table, with the columns by which rows are found again.
+
+    `pieces` are texts, and parts of a statement that are expressions over the table's rows; `where`, if it is one of
+    them, is a condition, by which files are pruned. The table is called `_target`, as its name or alias in expressions.
     """
-    reading = _Reading(work, snapshot, hidden=hidden, also=dict(also or {}))
+    from platform_plugin.spark.relation import query_relations, read_relation
+
+    with pointing_at(name.span):
+        table = work.lake.table(lake_name(name), snapshot)
+    reading = _Reading(work, snapshot)
+    frames: dict[str, DataFrame] = dict(also or {})
+    text, parts = "", []
+    bound: dict[str, Any] = {}
+    placed: list[Any] = []
+    predicates: tuple[Predicate, ...] = ()
+    for piece in pieces:
+        if isinstance(piece, str):
+            text += piece
+            continue
+        expression = analyse_expression(piece, name, alias)
+        inside = [parameter for parameter in parameters if piece.start <= parameter.span.start < piece.end]
+        values = tuple(argument(parameter, arguments) for parameter in inside)
+        own: Arguments = values if isinstance(arguments, tuple) else arguments
+        bound |= {parameter.name: value for parameter, value in zip(inside, values, strict=True) if parameter.name is not None}
+        placed += values if isinstance(arguments, tuple) else ()
+        if piece is where:
+            predicates = expression.target.filter(own)
+        names = {reference: f"_relation_{len(frames) + place}" for place, reference in enumerate(expression.relations)}
+        frames |= {names[reference]: _read(reading, reference, snapshot, own, ()) for reference in expression.relations}
+        rendered = expression.render(names)
+        parts.append((len(text), rendered))
+        text += rendered.text
+    scan = work.lake.scan(table, snapshot, where=predicates)
+    frames[TARGET] = read_relation(work.session, work.lake, scan, hidden=True)
+    frame = query_relations(work.session, text, frames, bound or tuple(placed))
+    return Composed(frame=frame, text=text, scan=scan, _parts=tuple(parts))
+
+
+def bind_query(work: Workspace, text: Span | str, snapshot: Snapshot, arguments: Arguments = ()) -> Bound:
+    """The query at a snapshot. Everything it reads is at that snapshot, but for relations with an `AT` of their own."""
+    reading = _Reading(work, snapshot)
     frame, rendered = _bind(reading, text, snapshot, arguments, ())
     return Bound(
         frame=frame,
@@ -85,12 +144,8 @@ def _bind(
 
     query = analyse_query(text)
     check_arguments(query.parameters, arguments)
-    given = {reference: str(reference.name) for reference in query.relations if str(reference.name) in reading.also}
-    names = {reference: given.get(reference, f"_relation_{reference.index}") for reference in query.relations}
-    frames = {
-        name: reading.also[name] if reference in given else _read(reading, reference, snapshot, arguments, within)
-        for reference, name in names.items()
-    }
+    names = {reference: f"_relation_{reference.index}" for reference in query.relations}
+    frames = {name: _read(reading, reference, snapshot, arguments, within) for reference, name in names.items()}
     rendered = query.render(names)
     return query_relations(reading.work.session, rendered.text, frames, _used(query.parameters, arguments)), rendered
 
@@ -117,8 +172,7 @@ def _read(reading: _Reading, reference: Reference, snapshot: Snapshot, arguments
     reading.bytes_planned += scan.size_bytes
     reading.files_planned += len(scan.files)
     columns = None if reference.columns is None else sorted(reference.columns)
-    hidden = reading.hidden and not within and len(reading.tables) == 1
-    return read_relation(reading.work.session, lake, scan, columns=columns, hidden=hidden)
+    return read_relation(reading.work.session, lake, scan, columns=columns)
 
 
 def _read_view(reading: _Reading, view: View, snapshot: Snapshot, within: tuple[Name, ...]) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import pyarrow as pa
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 
-    from platform_plugin.language.places import Span
-    from platform_plugin.language.rendering import Rendered
+    from platform_plugin.language.places import Place, Span
     from platform_plugin.language.statements import Explain, Select
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
@@ -54,10 +53,20 @@ def run_explain(work: Workspace, statement: Explain, query: Select, arguments: A
         return Result(pa.table({"plan": said.splitlines()}), snapshot=lease.snapshot)
 
 
+class Placing(Protocol):
+    """A text that Spark has seen, and where its parts come from."""
+
+    @property
+    def text(self) -> str: ...
+
+    def at(self, position: int) -> Place:
+        """The place in the user's own text of an offset in this one."""
+
+
 class placed:  # noqa: N801  reads as a statement
     """Points an error of Spark's at the place in the user's own text."""
 
-    def __init__(self, rendered: Rendered) -> None:
+    def __init__(self, rendered: Placing) -> None:
         self.rendered = rendered
 
     def __enter__(self) -> None:
@@ -70,7 +79,7 @@ class placed:  # noqa: N801  reads as a statement
                 self.rendered.at(offset).attach(error)
 
 
-def find_offset(error: PlatformError, rendered: Rendered) -> int | None:
+def find_offset(error: PlatformError, rendered: Placing) -> int | None:
     """Where in the rendered text Spark says that its error is."""
     cause = error.__cause__
     contexts = cause.getQueryContext() if cause is not None and hasattr(cause, "getQueryContext") else []
@@ -79,7 +88,7 @@ def find_offset(error: PlatformError, rendered: Rendered) -> int | None:
         fragment = getattr(context, "fragment", lambda: "")()
         if start >= 0 and fragment and rendered.text[start : start + len(fragment)] == fragment:
             return int(start)
-    said = re.search(r"line (\d+)(?:,| )\s*pos (\d+)", error.detail or "")
+    said = re.search(r"line (\d+)(?:,| )\s*pos (\d+)", str(cause or ""))
     if said is None:
         return None
     lines = rendered.text.split("\n")

@@ -10,6 +10,7 @@ import grpc
 from pyspark.errors import PySparkException
 
 from platform_plugin.errors import PlatformError, QueryFailed, QueryInterrupted, ServerError
+from platform_plugin.spark.wording import reword
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,8 +66,8 @@ def explain(error: Exception, explain_loss: Callable[[], ServerLost]) -> Platfor
         return QueryFailed(
             "query failed because a disk is full", detail=said, hint="free space in the scratch folder of the server and in the lake"
         )
-    named = f' with "{condition}"' if condition else ""
-    return QueryFailed(f"query failed{named}", detail=said)
+    told = reword(said, condition)
+    return QueryFailed(told.message, detail=told.detail, hint=told.hint)
 
 
 def _status(error: Exception) -> grpc.StatusCode | None:

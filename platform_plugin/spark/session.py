@@ -25,11 +25,11 @@ from platform_plugin.spark.faults import ServerLost, told_as_platform_errors
 from platform_plugin.spark.job import Job, ProgressHandler
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame as AnyDataFrame
-
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import timedelta
     from pathlib import Path
+
+    from pyspark.sql import DataFrame as AnyDataFrame
 
 # PySpark logs every failed query with its whole Java stack on the user's terminal; what matters is in the error itself.
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)

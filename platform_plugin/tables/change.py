@@ -13,9 +13,7 @@ from platform_plugin.algebra.types import quoted
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.files import write_delete_file
 from platform_plugin.lake.read import read_positions
-from platform_plugin.language.places import at
-from platform_plugin.language.render import identifier, name_text
-from platform_plugin.queries.bind import Arguments, bind_query, pointing_at
+from platform_plugin.queries.bind import TARGET, Arguments, bind_rows, pointing_at
 from platform_plugin.queries.select import placed
 from platform_plugin.tables.target import find_target, named_fields, outcome
 
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.scan import FileScan, Scan
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.language.places import Span
-    from platform_plugin.language.statements import Delete, Name, Update
+    from platform_plugin.language.statements import Delete, Update
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
@@ -85,11 +83,19 @@ def run_update(
         if not len(found.row_ids):
             return outcome(lease.snapshot, f"no rows updated in {table.name}", rows=0)
         chosen = arrow_frame(work.session, pa.table({"_chosen": pa.array(found.row_ids, pa.int64())}))
-        text = _update_query(statement, [field.name for field in table.fields], ROWID)
-        with _retold(statement.span):
-            bound = bind_query(work, text, lease.snapshot, arguments, hidden=True, also={_CHOSEN: chosen})
-        with placed(bound.rendered):
-            files = run_update_write(work.session, lake, table, bound.frame, timeout=timeout, progress=progress)
+        pieces = _plan_update(statement, [field.name for field in table.fields], ROWID)
+        composed = bind_rows(
+            work,
+            statement.name,
+            statement.alias,
+            pieces,
+            snapshot=lease.snapshot,
+            arguments=arguments,
+            parameters=statement.parameters,
+            also={_CHOSEN: chosen},
+        )
+        with placed(composed), pointing_at(statement.assignments[0].expression):
+            files = run_update_write(work.session, lake, table, composed.frame, timeout=timeout, progress=progress)
         if sum(file.record_count for file in files) != len(found.row_ids):
             lake.discard(files)
             raise InvalidValue(
@@ -114,13 +120,23 @@ def _find(
     """Where the rows are that meet the condition. Eight bytes a row are held, whatever the rows are."""
     from platform_plugin.spark.relation import FILE, POSITION, ROWID
 
-    text = f"SELECT {FILE}, {POSITION}, {ROWID} FROM {_source(statement.name, statement.alias)}" + _where(statement.where)
-    with _retold(statement.span):
-        bound = bind_query(work, text, snapshot, _used(arguments, statement), hidden=True)
+    pieces: list[str | Span] = [f"SELECT {FILE}, {POSITION}, {ROWID} FROM {TARGET} AS {_called(statement)}"]
+    if statement.where is not None:
+        pieces += [" WHERE (\n", statement.where, "\n)"]
+    composed = bind_rows(
+        work,
+        statement.name,
+        statement.alias,
+        pieces,
+        snapshot=snapshot,
+        arguments=arguments,
+        parameters=statement.parameters,
+        where=statement.where,
+    )
     parts: dict[str, list[Any]] = {}
     inlined: list[Any] = []
     row_ids: list[Any] = []
-    with placed(bound.rendered), work.session.arrow(bound.frame, timeout=timeout, progress=progress) as stream:
+    with placed(composed), work.session.arrow(composed.frame, timeout=timeout, progress=progress) as stream:
         for batch in stream:
             names = batch.column(0).dictionary_encode() if not pa.types.is_dictionary(batch.column(0).type) else batch.column(0)
             codes = names.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -137,60 +153,20 @@ def _find(
     )
 
 
-def _used(arguments: Arguments, statement: Delete | Update) -> Arguments:
-    """The arguments that the condition alone needs: positional ones of SET come first and are left out."""
-    if not isinstance(arguments, tuple) or statement.where is None:
-        return () if isinstance(arguments, tuple) else arguments
-    before = [parameter for parameter in statement.parameters if parameter.span.start < statement.where.start]
-    return arguments[len(before) :]
+def _called(statement: Delete | Update) -> str:
+    """What the table is called in the statement's expressions."""
+    return quoted(statement.alias or statement.name.relation)
 
 
-def _source(name: Name, alias: str | None) -> str:
-    return name_text(name) + (f" AS {identifier(alias)}" if alias else "")
-
-
-def _where(where: Span | None) -> str:
-    # On a line of its own, so that a comment at its end does not swallow what follows.
-    return f"\nWHERE {where.text}\n" if where is not None else ""
-
-
-def _update_query(statement: Update, columns: list[str], row_id: str) -> str:
-    """The rows as they will be. Positional parameters keep their order, since SET comes before WHERE and is all that is kept."""
-    new = {assignment.column.lower(): assignment.expression.text for assignment in statement.assignments}
-    chosen = ", ".join(f"(\n{new[name.lower()]}\n) AS {quoted(name)}" if name.lower() in new else quoted(name) for name in columns)
-    order = [column for column in columns if column.lower() in new]
-    if [assignment.column.lower() for assignment in statement.assignments] != [name.lower() for name in order]:
-        # Assignments in another order than the columns: select them in theirs, then put the columns in place.
-        first = ", ".join(
-            f"(\n{assignment.expression.text}\n) AS {quoted('_new_' + assignment.column.lower())}" for assignment in statement.assignments
-        )
-        rest = ", ".join(quoted(name) for name in columns if name.lower() not in new)
-        inner = f"SELECT {first}{', ' + rest if rest else ''}, {row_id} FROM {_source(statement.name, statement.alias)}{_semi(row_id)}"
-        outer = ", ".join(
-            f"{quoted('_new_' + name.lower())} AS {quoted(name)}" if name.lower() in new else quoted(name) for name in columns
-        )
-        return f"SELECT {outer}, {row_id} FROM ({inner})"
-    return f"SELECT {chosen}, {row_id} FROM {_source(statement.name, statement.alias)}{_semi(row_id)}"
-
-
-def _semi(row_id: str) -> str:
-    return f" LEFT SEMI JOIN {_CHOSEN} ON {row_id} = {_CHOSEN}._chosen"
-
-
-class _retold:  # noqa: N801  reads as a statement
-    """An error in the query that was made of a statement is told as one of the statement."""
-
-    def __init__(self, span: Span) -> None:
-        self.span = span
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, PlatformError) and hasattr(error, "line"):
-            said = (error.detail or "").splitlines()[3:]
-            error.detail = "\n".join(line.strip() for line in said) or None
-            at(self.span).attach(error)
+def _plan_update(statement: Update, columns: list[str], row_id: str) -> list[str | Span]:
+    """The rows as they will be: new values in the statement's order, so that positional parameters keep theirs."""
+    pieces: list[str | Span] = ["SELECT "]
+    for place, assignment in enumerate(statement.assignments):
+        pieces += ["(\n", assignment.expression, f"\n) AS _new_{place}, "]
+    pieces.append(f"{_called(statement)}.* FROM {TARGET} AS {_called(statement)} LEFT SEMI JOIN {_CHOSEN} ON {row_id} = {_CHOSEN}._chosen")
+    new = {assignment.column.lower(): place for place, assignment in enumerate(statement.assignments)}
+    outer = ", ".join(f"_new_{new[name.lower()]} AS {quoted(name)}" if name.lower() in new else quoted(name) for name in columns)
+    return [f"SELECT {outer}, {row_id} FROM (", *pieces, ")"]
 
 
 def _deleted_count(file: FileScan) -> int:

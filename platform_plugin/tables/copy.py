@@ -90,7 +90,12 @@ def _read(work: Workspace, kind: str, path: str, options: dict[str, Any], fields
         if unknown:
             raise InvalidValue(f'column "{unknown[0]}" of the files is not in the table', hint=f"it takes {', '.join(names)}")
         return frame, frame.columns
-    reader = _configured(work, options, fields).option("mode", "DROPMALFORMED" if options.get("ignore_errors") else "FAILFAST")
+    # A header that names other columns, or these in another order, is an error rather than shifted values.
+    reader = (
+        _configured(work, options, fields)
+        .option("enforceSchema", "false")
+        .option("mode", "DROPMALFORMED" if options.get("ignore_errors") else "FAILFAST")
+    )
     return _rows(reader, kind, path, options), names
 
 
@@ -108,8 +113,7 @@ def _rows(reader: Any, kind: str, path: str, options: dict[str, Any]) -> DataFra
         return cast("DataFrame", reader.json(path))
     if path.lower().removesuffix(".gz").endswith(".tsv") and "delimiter" not in options:
         reader = reader.option("sep", "\t")
-    # A header that names other columns, or these in another order, is an error rather than shifted values.
-    return cast("DataFrame", reader.option("enforceSchema", "false").csv(path))
+    return cast("DataFrame", reader.csv(path))
 
 
 _BAD = "_malformed"
@@ -125,15 +129,13 @@ def _first_bad_row(work: Workspace, kind: str, path: str, options: dict[str, Any
         .option("columnNameOfCorruptRecord", _BAD)
     )
     try:
-        frame = _rows(reader.option("enforceSchema", "true"), kind, path, options)
-        found = (
-            work.session.arrow(frame.where(f.col(_BAD).isNotNull()).select(_BAD, f.col("_metadata.file_path")).limit(1))
-            .read_all()
-            .to_pylist()
-        )
+        frame = _rows(reader, kind, path, options)
+        # All columns: Spark refuses to parse for the sake of this one alone.
+        bad = frame.select("*", f.col("_metadata.file_path").alias("_in")).where(f.col(_BAD).isNotNull()).limit(1)
+        found = work.session.arrow(bad).read_all().to_pylist()
     except PlatformError:
         return None
-    return f"{found[0]['file_path']}: {found[0][_BAD]}" if found else None
+    return f"{found[0]['_in']}: {found[0][_BAD]}" if found else None
 
 
 def _explained(error: QueryFailed, path: str, bad_row: str | None) -> PlatformError:

@@ -1,0 +1,76 @@
+"""Spark's error messages in fewer words: no plans, no codes in the middle of sentences, and the usual ones in ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """What to tell instead of what Spark said."""
+
+    message: str
+    detail: str | None = None
+    hint: str | None = None
+
+
+def reword(said: str, condition: str | None) -> Wording:
+    """The wording for an error of Spark's.
+
+    >>> reword("[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to … SQLSTATE: 22012", "DIVIDE_BY_ZERO").message
+    'division by zero'
+    >>> reword("[X.Y] It broke. SQLSTATE: 42000; line 1 pos 7;\\n'Project ['a]\\n+- …", "X.Y")
+    Wording(message='query failed', detail='It broke. (X.Y)', hint=None)
+    """
+    plain = _shortened(said)
+    for prefix, known in _KNOWN.items():
+        if (condition or "").startswith(prefix):
+            return known(plain)
+    return Wording(message="query failed", detail=f"{plain} ({condition})" if condition else plain)
+
+
+def _shortened(said: str) -> str:
+    """The sentence without its code before and its place and plan behind; the place is shown with a caret."""
+    text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", said.strip())
+    text = re.split(r"\s*SQLSTATE:|\n\n|\n== |\n'|\n\+- |\nJVM stacktrace", text, maxsplit=1)[0]
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def _names(text: str) -> list[str]:
+    """Everything between back-ticks, quoted parts of one name joined."""
+    return [name.replace("`", "") for name in re.findall(r"`[^`]*`(?:\.`[^`]*`)*", text)]
+
+
+def _column(text: str) -> Wording:
+    found = _names(text)
+    rest = [name for name in found[1:] if not name.startswith("_relation_")]
+    hint = f"did you mean {rest[0].split('.')[-1]}?" if rest else None
+    return Wording(message=f'column "{found[0] if found else "?"}" does not exist', hint=hint)
+
+
+def _routine(text: str) -> Wording:
+    found = _names(text)
+    return Wording(
+        message=f'function "{found[0] if found else "?"}" does not exist', hint="check its spelling; Spark's functions are available"
+    )
+
+
+_KNOWN: dict[str, Callable[[str], Wording]] = {
+    "UNRESOLVED_COLUMN": _column,
+    "UNRESOLVED_ROUTINE": _routine,
+    "DIVIDE_BY_ZERO": lambda _: Wording(message="division by zero", hint="write try_divide(a, b), or leave such rows out"),
+    "ARITHMETIC_OVERFLOW": lambda text: Wording(
+        message="a number is too large for its type", detail=text, hint="cast to a wider type first"
+    ),
+    "CAST_OVERFLOW": lambda text: Wording(message="a number is too large for its type", detail=text, hint="cast to a wider type first"),
+    "NUMERIC_VALUE_OUT_OF_RANGE": lambda text: Wording(
+        message="a number is too large for its type", detail=text, hint="cast to a wider type"
+    ),
+    "CAST_INVALID_INPUT": lambda text: Wording(
+        message="a text can't be read as another type", detail=text, hint="write try_cast to get NULL instead"
+    ),
+    "INVALID_COLUMN_OR_FIELD_DATA_TYPE": lambda text: Wording(message="a value does not fit its column", detail=text, hint="cast it"),
+    "PARSE_SYNTAX_ERROR": lambda text: Wording(message="the query can't be parsed", detail=text),
+}
