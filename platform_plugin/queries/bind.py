@@ -124,10 +124,13 @@ def bind_rows(
     return Composed(frame=frame, text=text, scan=scan, _parts=tuple(parts))
 
 
-def bind_query(work: Workspace, text: Span | str, snapshot: Snapshot, arguments: Arguments = ()) -> Bound:
-    """The query at a snapshot. Everything it reads is at that snapshot, but for relations with an `AT` of their own."""
+def bind_query(work: Workspace, text: Span | str, snapshot: Snapshot, arguments: Arguments = (), *, within: tuple[Name, ...] = ()) -> Bound:
+    """The query at a snapshot. Everything it reads is at that snapshot, but for relations with an `AT` of their own.
+
+    `within` names the view that the query is of, which it must not read.
+    """
     reading = _Reading(work, snapshot)
-    frame, rendered = _bind(reading, text, snapshot, arguments, ())
+    frame, rendered = _bind(reading, text, snapshot, arguments, within)
     return Bound(
         frame=frame,
         rendered=rendered,

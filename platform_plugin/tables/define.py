@@ -155,7 +155,7 @@ def run_create_view(work: Workspace, statement: s.CreateView) -> Result:
         )
     if isinstance(old, Table):
         raise at(statement.name.span).attach(ObjectExists(f'"{name}" is a table', hint="choose another name"))
-    bound = bind_query(work, statement.query, base)
+    bound = bind_query(work, statement.query, base, within=(name,))
     aliases = tuple(alias.name for alias in statement.aliases)
     with placed(bound.rendered), work.session.job():
         found = bound.frame.columns

@@ -1,0 +1,1 @@
+"""SQL behaviour, tested in SQL: one `.test` file a topic."""
