@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.statistics import ColumnStatistics, lower, merge, upper
+from platform_plugin.lake.statistics import ColumnStatistics, either, lower, merge, upper
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -356,26 +356,30 @@ def _write_table_statistics(
 
 
 def _write_column_statistics(w: Writer, table_id: int, kind: DataType, new: ColumnStatistics, old: c.AnyRow | None) -> None:
+    """Insert, widen or forget a column's bounds.
+
+    DuckDB reads missing bounds as "only NULL so far" and narrows them to what it inserts next. So a column whose bounds are not
+    known has no row at all.
+    """
     has_null = None if new.null_count is None else new.null_count > 0
-    if old is None:
-        w.insert(
-            c.TABLE_COLUMN_STATS,
-            table_id=table_id,
-            column_id=new.column_id,
-            contains_null=has_null,
-            contains_nan=new.contains_nan,
-            min_value=new.min_value,
-            max_value=new.max_value,
-        )
-        return
     empty = new.value_count == 0
-    values = {
-        "contains_null": True if old.contains_null or has_null else (None if old.contains_null is None or has_null is None else False),
-        "contains_nan": True
-        if old.contains_nan or new.contains_nan
-        else (None if old.contains_nan is None or new.contains_nan is None else False),
-        "min_value": old.min_value if empty else lower(old.min_value, new.min_value, kind),
-        "max_value": old.max_value if empty else upper(old.max_value, new.max_value, kind),
-    }
+    if old is None:
+        low, high = new.min_value, new.max_value
+    elif empty:
+        low, high = old.min_value, old.max_value
+    else:
+        low, high = lower(old.min_value, new.min_value, kind), upper(old.max_value, new.max_value, kind)
+    known = (low is not None and high is not None) or (empty and (old is None or (old.min_value is None and old.max_value is None)))
+    if not known:
+        if old is not None:
+            s = c.TABLE_COLUMN_STATS.c
+            w.connection.execute(sa.delete(c.TABLE_COLUMN_STATS).where(s.table_id == table_id, s.column_id == new.column_id))
+        return
+    values = {"contains_null": has_null, "contains_nan": new.contains_nan, "min_value": low, "max_value": high}
+    if old is None:
+        w.insert(c.TABLE_COLUMN_STATS, table_id=table_id, column_id=new.column_id, **values)
+        return
+    values["contains_null"] = either(old.contains_null, has_null)
+    values["contains_nan"] = either(old.contains_nan, new.contains_nan)
     if any(values[name] != old._mapping[name] for name in values):  # noqa: SLF001  SQLAlchemy's public name for it
         w.update_later(c.TABLE_COLUMN_STATS, {"table_id": table_id, "column_id": new.column_id}, values)

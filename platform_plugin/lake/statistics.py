@@ -154,7 +154,7 @@ def merge(parts: Iterable[ColumnStatistics], kind: DataType) -> ColumnStatistics
         null_count=_total(part.null_count for part in parts),
         min_value=low,
         max_value=high,
-        contains_nan=_either(part.contains_nan for part in parts),
+        contains_nan=either(*(part.contains_nan for part in parts)),
     )
 
 
@@ -167,7 +167,7 @@ def _total(numbers: Iterable[int | None]) -> int | None:
     return total
 
 
-def _either(flags: Iterable[bool | None]) -> bool | None:
+def either(*flags: bool | None) -> bool | None:
     """True wins, then unknown, then False."""
     known: bool | None = False
     for flag in flags:

@@ -7,12 +7,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import pyarrow as pa
-
 from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
+from platform_plugin.lake.deletes import write_deletes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
 
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Snapshot, Table
@@ -132,18 +133,8 @@ def create(lake: Lake, name: Any, *batches: pa.Table, fields: Sequence[Any] | No
 
 def delete_positions(lake: Lake, table: Table, wanted: dict[int, Sequence[int]]) -> Snapshot:
     """One commit that deletes positions of files, on top of those deleted before."""
-    from platform_plugin.lake.files import write_delete_file
-    from platform_plugin.lake.read import read_positions
-
     scan = lake.scan(table, lake.snapshot())
-    deletes = {}
-    for file in scan.files:
-        if file.id in wanted:
-            before = list(file.positions)
-            if file.deletes is not None:
-                before += read_positions(lake, file.deletes, scan.snapshot, limit=file.record_count).tolist()
-            deletes[file.id] = write_delete_file(lake.storage, table, file.path, pa.array([*before, *wanted[file.id]], pa.int64()))
     with lake.commit("delete", base=scan.snapshot) as commit:
-        commit.delete(table, deletes)
+        commit.delete(table, write_deletes(lake, scan, wanted))
     assert commit.snapshot is not None
     return commit.snapshot

@@ -326,3 +326,14 @@ def test_duckdb_finds_nan_in_our_files(lake, reader):
         assert reader.rows(f"SELECT count(*) FROM t WHERE {name} > 5") == [(2,)]
         assert reader.rows(f"SELECT count(*) FROM t WHERE {name} = 'nan'") == [(1,)]
         assert reader.rows(f"SELECT count(*) FROM t WHERE {name} >= 'inf'") == [(2,)]
+
+
+@pytest.mark.parametrize("first", [[None, None], ["x" * 3000], ["\0"]], ids=["only null", "too long", "zero byte"])
+def test_duckdb_does_not_narrow_bounds_that_we_do_not_know(lake, reader, first):
+    table = create(lake, "t", pa.table({"v": pa.array(first, pa.string()), "w": [0] * len(first)}))
+    append(lake, table, pa.table({"v": ["a", "c"], "w": [1, 2]}))
+    reader.execute("INSERT INTO t VALUES ('b', 3)")
+    reader.execute("INSERT INTO t SELECT 'b', range FROM range(100)")
+    assert reader.rows("SELECT w FROM t WHERE v = 'a'") == [(1,)]
+    assert reader.rows("SELECT w FROM t WHERE v = 'c'") == [(2,)]
+    assert reader.rows("SELECT count(*) FROM t WHERE v IS NULL OR length(v) > 2000 OR v < 'a'") == [(len(first),)]
