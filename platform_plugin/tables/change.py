@@ -15,7 +15,7 @@ from platform_plugin.lake.files import write_delete_file
 from platform_plugin.lake.read import read_positions
 from platform_plugin.queries.bind import TARGET, Arguments, bind_rows, pointing_at
 from platform_plugin.queries.select import placed
-from platform_plugin.tables.target import find_target, named_fields, outcome
+from platform_plugin.tables.target import find_changeable, named_fields, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +50,7 @@ def run_delete(
     """Remove the rows that meet a condition; without one, all files leave and no row is read."""
     lake = work.lake
     with lake.lease(holder="delete") as lease:
-        table = find_target(lake, statement.name, lease.snapshot)
+        table = find_changeable(lake, statement.name, lease.snapshot)
         scan = lake.scan(table, lease.snapshot)
         if statement.where is None and not scan.inlined:
             rows = sum(file.record_count - _deleted_count(file) for file in scan.files)
@@ -75,7 +75,7 @@ def run_update(
 
     lake = work.lake
     with lake.lease(holder="update") as lease:
-        table = find_target(lake, statement.name, lease.snapshot)
+        table = find_changeable(lake, statement.name, lease.snapshot)
         with pointing_at(statement.name.span):
             named_fields(table, [assignment.column for assignment in statement.assignments])
         scan = lake.scan(table, lease.snapshot)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from platform_plugin.errors import PlatformError, UnknownObject
+from platform_plugin.errors import InvalidValue, PlatformError, UnknownObject
+from platform_plugin.lake.relations import read_declaration
 from platform_plugin.language.places import did_you_mean
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.queries.result import Result
@@ -27,6 +28,19 @@ def find_target(lake: Lake, name: Name, snapshot: Snapshot | None = None) -> Tab
     """The table of a written name; an unknown one is pointed at."""
     with pointing_at(name.span):
         return lake.table(lake_name(name), snapshot)
+
+
+def find_changeable(lake: Lake, name: Name, snapshot: Snapshot) -> Table:
+    """The history table of a written name: rows of a stream only ever leave with their segment."""
+    table = find_target(lake, name, snapshot)
+    with lake.reading() as connection:
+        kind = read_declaration(connection, table.uuid).kind
+    if kind == "stream":
+        with pointing_at(name.span):
+            raise InvalidValue(
+                f'rows of stream "{table.name}" can\'t be changed', hint="streams only take new rows; keep what changes in a history table"
+            )
+    return table
 
 
 def named_fields(table: Table, names: Sequence[str]) -> tuple[Field, ...]:
