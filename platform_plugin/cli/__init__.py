@@ -1,0 +1,41 @@
+"""The `platform` command: SQL, a shell, and the care of a lake and of the platform server, from a terminal or a script."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+OK, FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; whatever goes wrong is told on standard error, without a traceback."""
+    from platform_plugin.cli.arguments import build_parser
+    from platform_plugin.cli.failure import tell
+
+    parser = build_parser()
+    try:
+        given = parser.parse_args(arguments)
+    except SystemExit as end:  # argparse has said what is wrong, or shown the help
+        return int(end.code or 0)
+    if given.command is None:
+        parser.print_help(sys.stderr)
+        return USAGE
+    try:
+        code = given.run(given)
+        sys.stdout.flush()
+        return int(code or OK)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python's own last flush must not complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except KeyboardInterrupt:
+        tell(KeyboardInterrupt(), given)
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001  the outermost edge: a user is told, and --debug shows the traceback
+        tell(error, given)
+        return FAILED

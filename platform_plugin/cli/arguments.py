@@ -1,0 +1,198 @@
+"""Arguments: every command with its options, its help and an example."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import sys
+from datetime import timedelta
+from decimal import Decimal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from platform_plugin import __version__
+from platform_plugin.cli.amounts import duration, size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ABOUT = "SQL on a lake that stays current: streams, history tables and views, with Spark behind them."
+_CLOSING = """\
+first steps:
+  platform init /srv/lake                       found a lake
+  export PLATFORM_URL=platform+local:///srv/lake
+  platform sql                                  a shell with history and completion
+  platform sql -c 'SHOW TABLES' --json          one statement, for a script
+  platform status                               the lake and the server at a glance
+
+exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted, 141 whoever read the output went away
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in the words of all other errors, with the nearest command for a misspelt one."""
+
+    def error(self, message: str) -> NoReturn:
+        sys.stderr.write(f"error: {message}\n  hint: {_nearest(message) or f'see `{self.prog} --help`'}\n")
+        raise SystemExit(2)
+
+
+def _nearest(message: str) -> str | None:
+    _, found, rest = message.partition("invalid choice: '")
+    typed, _, choices = rest.partition("' (choose from ")
+    known = [choice.strip(" ')") for choice in choices.split(",")]
+    close = difflib.get_close_matches(typed, known, n=1) if found else []
+    return f"did you mean {close[0]}?" if close else None
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command; running a command loads what it needs, so that help comes at once."""
+    parser = _Parser(
+        prog="platform", description=_ABOUT, epilog=_CLOSING, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"platform {__version__}")
+    _common(parser, top=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=_Parser)
+
+    def command(name: str, runner: str, about: str, example: str, *, lake: bool = True) -> argparse.ArgumentParser:
+        sub: argparse.ArgumentParser = commands.add_parser(
+            name,
+            help=about,
+            description=about[0].upper() + about[1:] + ".",
+            epilog=f"example:\n  {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        _common(sub, lake=lake)
+        sub.set_defaults(run=_lazily(runner))
+        return sub
+
+    sub = command("init", "care:run_init", "found an empty lake, or adopt one that was moved", "platform init /srv/lake")
+    sub.add_argument("place", nargs="?", metavar="URL", help="platform+local:///path, platform://user@host/db?data=…, or a folder")
+    sub.add_argument(
+        "--adopt", action="store_true", help="open a lake that was moved or that another client founded, and note its new place"
+    )
+    _add_sql(
+        command("sql", "query:run_sql", "run SQL, or open the shell", "platform sql -c 'SELECT * FROM users WHERE id = :id' --param id=7")
+    )
+    command("status", "care:run_status", "show the lake and the platform server at a glance; starts nothing", "platform status --json")
+    command("tables", "care:run_tables", "list the relations of the lake with their sizes", "platform tables")
+    sub = command("snapshots", "care:run_snapshots", "list the newest snapshots, newest first", "platform snapshots --limit 5")
+    sub.add_argument("--limit", type=_count, default=20, metavar="N", help="how many (default: %(default)s)")
+    sub = command(
+        "expire", "care:run_expire", "forget old snapshots, but never the newest or one under lease", "platform expire --older-than 7d"
+    )
+    sub.add_argument("--older-than", type=duration, required=True, metavar="AGE", help="such as 12h or 7d")
+    sub = command("merge", "care:run_merge", "rewrite a table's small files into few; its rows stay the same", "platform merge users")
+    sub.add_argument("table", metavar="TABLE", help="relation or schema.relation")
+    _add_vacuum(command("vacuum", "care:run_vacuum", "delete the files that nobody can need any more", "platform vacuum --dry-run"))
+    up = command("up", "server:run_up", "start the platform server, unless it runs", "platform up --memory 4g --idle 8h", lake=False)
+    _add_up(up)
+    command("down", "server:run_down", "end the platform server; the next query starts another", "platform down", lake=False)
+    return parser
+
+
+def _common(parser: argparse.ArgumentParser, *, top: bool = False, lake: bool = True) -> None:
+    """Options that may stand before or after the command; the later one wins."""
+    group = parser.add_argument_group("common options")
+    # A sub-parser's defaults would overwrite what stood before the command.
+    unset: Any = None if top else argparse.SUPPRESS
+    off: Any = False if top else argparse.SUPPRESS
+    if lake:
+        group.add_argument("--url", default=unset, help="the lake (default: the environment's PLATFORM_URL)")
+    group.add_argument("--json", action="store_true", default=off, help="for programs: one JSON document; a line per row for sql")
+    group.add_argument("--debug", action="store_true", default=off, help="show the traceback of an error")
+
+
+def _add_sql(sub: argparse.ArgumentParser) -> None:
+    source = sub.add_mutually_exclusive_group()
+    source.add_argument("-c", dest="command_text", metavar="SQL", help="the SQL itself; several statements end with ;")
+    source.add_argument("-f", dest="file", metavar="FILE", help="a file of SQL; - is standard input, as is giving neither")
+    sub.add_argument(
+        "--param",
+        action="append",
+        type=_parameter,
+        metavar="NAME=VALUE",
+        help="bind :NAME; numbers, true, false and null as in JSON, else text",
+    )
+    sub.add_argument("--timeout", type=_positive, metavar="TIME", help="interrupt a statement that takes longer, such as 30 or 10min")
+    sub.add_argument("--csv", action="store_true", help="rows as CSV; NULL is empty, an empty string is a pair of quotes")
+    sub.add_argument(
+        "--max-rows",
+        type=_row_limit,
+        default=None,
+        metavar="N",
+        help="print at most N rows; 0 is all (default: 1000 for tables on a terminal)",
+    )
+
+
+def _add_vacuum(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
+    sub.add_argument(
+        "--grace",
+        type=duration,
+        default=timedelta(days=1),
+        metavar="TIME",
+        help="keep files that became useless more recently; must be longer than any read or write takes (default: 1d)",
+    )
+    sub.add_argument("--older-than", type=duration, metavar="AGE", help="forget snapshots of that age first, as `platform expire` does")
+
+
+def _add_up(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--cores", type=_count, metavar="N", help="cores for Spark (default: all that this process may use)")
+    sub.add_argument("--memory", type=size, metavar="SIZE", help="the driver's heap, such as 4g (default: a quarter of the memory)")
+    sub.add_argument("--idle", type=duration, metavar="TIME", help="end after so long without a session; 0 is never (default: 2h)")
+    sub.add_argument("--option", action="append", type=_option, metavar="KEY=VALUE", help="any Spark option; may be repeated")
+
+
+def _lazily(runner: str) -> Callable[[argparse.Namespace], int]:
+    """The function `module:name` of this package, imported when it is called."""
+    module, _, name = runner.partition(":")
+
+    def run(given: argparse.Namespace) -> int:
+        function: Callable[[argparse.Namespace], int] = getattr(import_module(f"platform_plugin.cli.{module}"), name)
+        return function(given)
+
+    return run
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    """`name=value` with the value read as JSON where it is a number, a truth value, null or a quoted string."""
+    name, found, value = text.partition("=")
+    if not found or not name.lstrip(":").isidentifier():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    try:
+        return name.lstrip(":"), json.loads(value, parse_float=Decimal, parse_constant=_no_number)
+    except ValueError:
+        return name.lstrip(":"), value
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
+def _option(text: str) -> tuple[str, str]:
+    key, found, value = text.partition("=")
+    if not found or not key.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key.strip(), value
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 31:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+def _row_limit(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text) or sys.maxsize
+
+
+def _positive(text: str) -> timedelta:
+    found = duration(text)
+    if not found:
+        raise argparse.ArgumentTypeError("a time limit is more than nothing")
+    return found

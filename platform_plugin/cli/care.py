@@ -1,0 +1,197 @@
+"""A lake's commands: founding it, looking at it, and its care."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from platform_plugin.cli.amounts import said_bytes, said_seconds
+from platform_plugin.cli.machine import print_document
+from platform_plugin.cli.progress import ProgressLine
+from platform_plugin.cli.tabular import print_table
+from platform_plugin.errors import InvalidValue
+
+if TYPE_CHECKING:
+    import argparse
+
+    from platform_plugin.lake.tables import Name
+
+URL_VARIABLE = "PLATFORM_URL"
+
+
+def lake_url(given: argparse.Namespace) -> str:
+    """The URL that the command is about: the option, else the environment's."""
+    import os
+
+    url = given.url or os.environ.get(URL_VARIABLE)
+    if not url:
+        raise InvalidValue(
+            "no lake is named", hint=f"give --url platform+local:///path/to/lake, or set it for good: export {URL_VARIABLE}=…"
+        )
+    return str(url)
+
+
+def run_init(given: argparse.Namespace) -> int:
+    """Found a lake, or adopt one."""
+    given.url = given.place or given.url
+    url = lake_url(given)
+    from platform_plugin.lake.lake import Lake
+
+    with (Lake.adopt if given.adopt else Lake.create)(url) as lake:
+        snapshot = lake.snapshot()
+        if given.json:
+            print_document({"lake": str(lake.location), "uuid": lake.uuid, "data": lake.storage.root, "snapshot": snapshot.id})
+            return 0
+        print(f"lake {'adopted' if given.adopt else 'founded'}: {lake.location}, snapshot {snapshot.id}")
+        if lake.location.is_local:
+            print(
+                f"next: export {URL_VARIABLE}={lake.location}\n      platform sql -c 'CREATE TABLE users (id INT PRIMARY KEY, name STRING)'"
+            )
+    return 0
+
+
+def run_status(given: argparse.Namespace) -> int:
+    """Say how the lake and the server are. Reads the catalogue and asks the server; starts nothing."""
+    import os
+
+    from platform_plugin.cli.overview import read_overview
+    from platform_plugin.cli.server import server_document, server_text
+    from platform_plugin.spark.attach import status
+
+    server = status()
+    url = given.url or os.environ.get(URL_VARIABLE)
+    overview = read_overview(url) if url else None
+    now = datetime.now(UTC)
+    if given.json:
+        lake = None
+        if overview is not None:
+            age = (now - overview.committed_at).total_seconds()
+            lake = asdict(overview) | {"bytes": overview.bytes, "newest_commit_age_seconds": age}
+        print_document({"lake": lake, "server": server_document(server)})
+        return 0
+    print(f"server    {server_text(server)}")
+    if overview is None:
+        print(f"lake      none named: give --url, or set {URL_VARIABLE}")
+        return 0
+    age = max(0.0, (now - overview.committed_at).total_seconds())
+    print(f"lake      {overview.lake}")
+    print(f"snapshot  {overview.snapshot}, committed {said_seconds(age)} ago; {overview.snapshots} kept, {overview.leases} under lease")
+    print(f"size      {said_bytes(overview.bytes)} in {sum(r.files or 0 for r in overview.relations)} files")
+    if overview.relations:
+        print()
+        columns = ("schema", "name", "kind", "rows", "files", "size")
+        rows = [
+            (r.schema, r.name, r.kind, f"{r.rows:,}", r.files, said_bytes(r.bytes or 0))
+            if r.rows is not None
+            else (r.schema, r.name, r.kind, "", "", "")
+            for r in overview.relations
+        ]
+        print_table(columns, rows, numeric=frozenset((3, 4, 5)))
+    else:
+        print("          no relations yet: CREATE TABLE or CREATE STREAM makes the first")
+    return 0
+
+
+def run_tables(given: argparse.Namespace) -> int:
+    """List the relations of the newest snapshot."""
+    from platform_plugin.cli.overview import read_overview
+
+    overview = read_overview(lake_url(given))
+    if given.json:
+        print_document([asdict(relation) for relation in overview.relations])
+        return 0
+    rows = [(r.schema, r.name, r.kind, r.rows, r.files, None if r.bytes is None else said_bytes(r.bytes)) for r in overview.relations]
+    print_table(
+        ("schema", "name", "kind", "rows", "files", "size"),
+        [["" if value is None else value for value in row] for row in rows],
+        numeric=frozenset((3, 4, 5)),
+    )
+    print(f"{len(rows)} {'relation' if len(rows) == 1 else 'relations'} at snapshot {overview.snapshot}")
+    return 0
+
+
+def run_snapshots(given: argparse.Namespace) -> int:
+    """List the newest snapshots, newest first."""
+    url = lake_url(given)
+    from platform_plugin.lake.lake import Lake
+
+    with Lake.open(url) as lake:
+        records = lake.commits(limit=given.limit)[::-1]
+    if given.json:
+        keys = {"id": "snapshot", "time": "committed_at"}
+        print_document([{keys.get(name, name): value for name, value in asdict(record).items()} for record in records])
+        return 0
+    rows = [(r.id, r.time.isoformat(sep=" ", timespec="milliseconds"), r.message or "", r.author or "", r.changes) for r in records]
+    print_table(("snapshot", "committed at", "message", "author", "changes"), rows, numeric=frozenset((0,)))
+    return 0
+
+
+def run_expire(given: argparse.Namespace) -> int:
+    """Forget old snapshots."""
+    url = lake_url(given)
+    from platform_plugin.lake.lake import Lake
+
+    with Lake.open(url) as lake, ProgressLine("forgetting old snapshots"):
+        expired = lake.expire(datetime.now(UTC) - given.older_than)
+    if given.json:
+        print_document(asdict(expired))
+        return 0
+    held = f"; {expired.leased} are held by leases" if expired.leased else ""
+    print(f"{expired.snapshots} snapshots forgotten, {expired.files} files scheduled for deletion{held}")
+    if expired.files:
+        print("`platform vacuum` deletes the files once nobody can need them")
+    return 0
+
+
+def run_merge(given: argparse.Namespace) -> int:
+    """Rewrite a table's small files into few."""
+    url = lake_url(given)
+    from platform_plugin.lake.lake import Lake
+
+    with Lake.open(url) as lake, ProgressLine(f"merging {given.table}"):
+        merged = lake.merge(written_name(given.table))
+    if given.json:
+        print_document(asdict(merged))
+        return 0
+    print(f"{merged.files_before} files became {merged.files_after}: {merged.rows} rows kept, {merged.rows_dropped} deleted rows left out")
+    return 0
+
+
+def run_vacuum(given: argparse.Namespace) -> int:
+    """Delete files that nobody can need; with `--older-than`, forget old snapshots first."""
+    url = lake_url(given)
+    if given.dry_run and given.older_than is not None:
+        raise InvalidValue(
+            "--dry-run can't go with --older-than", hint="forgetting snapshots has no dry run; look with `platform snapshots`"
+        )
+    from platform_plugin.lake.lake import Lake
+
+    with Lake.open(url) as lake, ProgressLine("looking for files that nobody needs"):
+        expired = None if given.older_than is None else lake.expire(datetime.now(UTC) - given.older_than)
+        vacuumed = lake.vacuum(grace=given.grace, dry_run=given.dry_run)
+    if given.json:
+        print_document(asdict(vacuumed) | {"dry_run": given.dry_run, "expired": None if expired is None else asdict(expired)})
+        return 0
+    if expired is not None:
+        print(f"{expired.snapshots} snapshots forgotten")
+    gone = vacuumed.scheduled + vacuumed.orphans
+    verb = "would be deleted" if given.dry_run else "deleted"
+    print(
+        f"{gone} files {verb} ({said_bytes(vacuumed.bytes)}): {vacuumed.scheduled} no longer needed, "
+        f"{vacuumed.orphans} never committed; {vacuumed.kept} wait for their grace"
+    )
+    return 0
+
+
+def written_name(text: str) -> Name:
+    """A relation's name as SQL writes it: `users`, `raw.users`, or with back-ticks."""
+    from platform_plugin.lake.tables import Name
+    from platform_plugin.language.cursor import Cursor
+    from platform_plugin.language.tokens import tokenize
+
+    tokens = tokenize(text)
+    cursor = Cursor(tokens, 0, len(tokens), "table")
+    name = cursor.name("a table's name")
+    cursor.finish()
+    return Name.of(name.relation if name.schema is None else (name.schema, name.relation))

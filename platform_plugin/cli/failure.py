@@ -1,0 +1,82 @@
+"""Failures: how an error reaches a person on a terminal, or a program that asked for JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING, TextIO
+
+from platform_plugin.errors import PlatformError
+
+if TYPE_CHECKING:
+    import argparse
+
+_RED, _CYAN, _BOLD, _PLAIN = "\x1b[31m", "\x1b[36m", "\x1b[1m", "\x1b[0m"
+
+
+def coloured(stream: TextIO) -> bool:
+    """Whether colours belong on a stream: only on a terminal that knows them and whose user wants them."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def printable(text: str) -> str:
+    r"""A text whose control characters can't steer the terminal it is shown on.
+
+    >>> printable("red \x1b[31m\n  text")
+    'red \\x1b[31m\n  text'
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" if char != "\t" else "  " for char in text)
+
+
+def failure_lines(error: BaseException, *, colour: bool = False) -> list[str]:
+    r"""An error as lines: message, place with its caret, hint.
+
+    >>> print("\n".join(failure_lines(PlatformError("table is empty", detail="line 1", hint="fill it"))))
+    error: table is empty
+      line 1
+      hint: fill it
+    """
+    red, cyan, bold, plain = (_RED, _CYAN, _BOLD, _PLAIN) if colour else ("", "", "", "")
+    if isinstance(error, KeyboardInterrupt):
+        return [f"{red}interrupted{plain}"]
+    if not isinstance(error, PlatformError):
+        error = _unexpected(error)
+    lines = [f"{red}{bold}error:{plain} {bold}{printable(error.message)}{plain}"]
+    for line in (error.detail or "").splitlines():
+        caret = line.strip() and not line.strip(" ^")
+        lines.append(f"  {red if caret else ''}{printable(line)}{plain if caret else ''}")
+    if error.hint:
+        lines.append(f"  {cyan}hint:{plain} {printable(error.hint)}")
+    return lines
+
+
+def tell(error: BaseException, given: argparse.Namespace) -> None:
+    """Say on standard error what went wrong."""
+    if given.debug and not isinstance(error, KeyboardInterrupt):
+        traceback.print_exception(error)
+    if given.json:
+        print(json.dumps({"error": failure_document(error)}, ensure_ascii=False), file=sys.stderr)
+    else:
+        print("\n".join(failure_lines(error, colour=coloured(sys.stderr))), file=sys.stderr)
+
+
+def failure_document(error: BaseException) -> dict[str, object]:
+    """An error as a program reads it; `line` and `column` are there when it has a place in the statement."""
+    if isinstance(error, KeyboardInterrupt):
+        return {"kind": "Interrupted", "message": "interrupted", "detail": None, "hint": None}
+    told = error if isinstance(error, PlatformError) else _unexpected(error)
+    document: dict[str, object] = {"kind": type(error).__name__, "message": told.message, "detail": told.detail, "hint": told.hint}
+    return document | {name: getattr(told, name) for name in ("line", "column") if hasattr(told, name)}
+
+
+def _unexpected(error: BaseException) -> PlatformError:
+    if isinstance(error, OSError) and error.strerror:
+        where = f'"{error.filename}": ' if error.filename else ""
+        return PlatformError(f"{where}{error.strerror}", hint="check the path, its permissions and the space on its disk")
+    return PlatformError(
+        f"unexpected {type(error).__name__}", detail=str(error) or None, hint="run it again with --debug, and report what it shows"
+    )

@@ -1,0 +1,87 @@
+"""Progress: one line on standard error about anything that takes longer than a second."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Self, TextIO
+
+from platform_plugin.cli.amounts import said_bytes, said_seconds
+
+if TYPE_CHECKING:
+    from platform_plugin.spark.job import Progress
+
+_PATIENCE_SECONDS = 1.0
+_REDRAW_SECONDS = 0.15
+_WIDTH = 24
+
+
+class ProgressLine:
+    """Use it in a `with` block around what may take long. It draws nothing unless its stream is a terminal."""
+
+    def __init__(self, label: str, stream: TextIO | None = None) -> None:
+        self._label = label
+        self._stream = stream or sys.stderr
+        self._seen: Progress | None = None
+        self._began = time.monotonic()
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def watch(self, phase: str, seconds: float) -> None:
+        """What the start of the server tells."""
+        self._label = phase
+
+    def advance(self, progress: Progress) -> None:
+        """What a running query tells."""
+        self._label, self._seen = "running", progress
+
+    def reset(self, label: str) -> None:
+        """Count from now on, for the next statement of a shell."""
+        self._label, self._seen, self._began = label, None, time.monotonic()
+
+    def start(self) -> None:
+        """Begin to count; a line appears when the first second is over."""
+        if self._thread is None and self._stream.isatty():
+            self._done.clear()
+            self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Take the line away, so that rows can be printed."""
+        if self._thread is not None:
+            self._done.set()
+            self._thread.join()
+            self._thread = None
+
+    def _draw(self) -> None:
+        if self._done.wait(_PATIENCE_SECONDS):
+            return
+        while not self._done.wait(_REDRAW_SECONDS):
+            text = progress_text(self._label, time.monotonic() - self._began, self._seen)
+            self._stream.write("\r" + text[: shutil.get_terminal_size().columns - 1] + "\x1b[K")
+            self._stream.flush()
+        self._stream.write("\r\x1b[K")
+        self._stream.flush()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def progress_text(label: str, seconds: float, seen: Progress | None = None) -> str:
+    """The line itself.
+
+    >>> progress_text("starting Spark", 3)
+    'starting Spark … 3.00 s'
+    """
+    if seen is None or seen.tasks == 0:
+        return f"{label} … {said_seconds(seconds)}"
+    filled = round(_WIDTH * seen.tasks_done / seen.tasks)
+    bar = "━" * filled + "─" * (_WIDTH - filled)
+    read = f", {said_bytes(seen.bytes_read)} read" if seen.bytes_read else ""
+    return f"{bar} {seen.tasks_done}/{seen.tasks} tasks, {seen.tasks_running} running{read}, {said_seconds(seconds)}"

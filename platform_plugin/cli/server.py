@@ -1,0 +1,94 @@
+"""The server's commands: `platform up`, `down` and what `status` says of the platform server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.cli.amounts import said_bytes, said_seconds
+from platform_plugin.cli.machine import print_document
+from platform_plugin.cli.overview import resident_bytes
+from platform_plugin.cli.progress import ProgressLine
+
+if TYPE_CHECKING:
+    import argparse
+
+    from platform_plugin.spark.attach import ServerStatus
+    from platform_plugin.spark.settings import ServerSettings
+
+_MEBIBYTE = 1 << 20
+
+
+def plan_settings(given: argparse.Namespace) -> ServerSettings:
+    """The settings that the options of `up` ask for; whatever is left out suits the machine."""
+    from platform_plugin.spark.settings import ServerSettings
+
+    chosen: dict[str, Any] = {"options": dict(given.option or [])}
+    if given.cores is not None:
+        chosen["cores"] = given.cores
+    if given.memory is not None:
+        chosen["driver_memory_mib"] = max(1, given.memory // _MEBIBYTE)
+    if given.idle is not None:
+        chosen["idle_seconds"] = given.idle.total_seconds()
+    return ServerSettings(**chosen)
+
+
+def run_up(given: argparse.Namespace) -> int:
+    """Start the platform server, unless it runs."""
+    from platform_plugin.spark.attach import start, status
+
+    settings = plan_settings(given)
+    before = status()
+    with ProgressLine("starting the server") as line:
+        after = start(settings, watcher=line.watch)
+    fresh = not before.running or before.details.get("pid") != after.details.get("pid")
+    if given.json:
+        print_document({**server_document(after), "started": fresh})
+        return 0
+    print(f"platform server {'started' if fresh else 'runs already'}: {server_text(after)}")
+    wanted = (given.cores, given.memory, given.idle, given.option)
+    if not fresh and any(option is not None for option in wanted):
+        print("its settings were left as they are; to change them, run `platform down` first")
+    return 0
+
+
+def run_down(given: argparse.Namespace) -> int:
+    """End the platform server, if it runs."""
+    from platform_plugin.spark.attach import stop
+
+    with ProgressLine("ending the server"):
+        stopped = stop()
+    if given.json:
+        print_document({"stopped": stopped})
+    else:
+        print("platform server ended" if stopped else "no platform server was running")
+    return 0
+
+
+def server_document(status: ServerStatus) -> dict[str, Any]:
+    """The server's state for programs."""
+    details = status.details
+    memory = {name: resident_bytes(details.get(key)) for name, key in (("driver_bytes", "pid"), ("jvm_bytes", "jvm_pid"))}
+    if not status.running:
+        memory = {}
+    return {"running": status.running, "phase": status.phase, "runtime": str(status.runtime), "log": str(status.log), **details, **memory}
+
+
+def server_text(status: ServerStatus) -> str:
+    """The server's state in one line."""
+    if not status.running:
+        return "not running (the first query starts it, or `platform up`)"
+    known = server_document(status)
+    memory = sum(known[name] or 0 for name in ("driver_bytes", "jvm_bytes"))
+    parts = [f"{status.phase}, process {known.get('pid', 'unknown')}"]
+    if memory:
+        parts.append(f"{said_bytes(memory)} in memory")
+    if "cores" in known:
+        parts.append(f"{known['cores']} cores")
+    if "sessions" in known:
+        parts.append(f"{known['sessions']} sessions, {known['running_queries']} running queries")
+    idle = known.get("idle_seconds")
+    if idle is not None:
+        parts.append(f"ends after {said_seconds(idle)} without a session" if idle else "never ends by itself")
+    if status.phase == "not answering":
+        parts.append("`platform down` ends it")
+    return ", ".join(parts)

@@ -1,0 +1,155 @@
+"""The shell: statements typed at a terminal, over several lines until a semicolon, with history and completion."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings
+
+from platform_plugin import __version__
+from platform_plugin.cli.amounts import said_seconds
+from platform_plugin.cli.completion import SqlCompleter
+from platform_plugin.cli.failure import tell
+from platform_plugin.cli.progress import ProgressLine
+from platform_plugin.cli.query import run_script
+from platform_plugin.errors import PlatformError
+from platform_plugin.language.tokens import tokenize
+from platform_plugin.platform import Platform
+
+if TYPE_CHECKING:
+    import argparse
+
+    from prompt_toolkit.key_binding import KeyPressEvent
+
+_HELP = r"""statements end with ;    Ctrl-C interrupts what runs or drops what is typed    Ctrl-D leaves
+\d          relations             \d NAME     columns of one
+\timing     say how long each statement took, or stop saying it
+\?          this list             \q          leave"""
+
+
+def run_shell(url: str, given: argparse.Namespace) -> int:
+    """Read statements and run them until the user leaves; an error or Ctrl-C ends the statement, never the shell."""
+    line = ProgressLine("opening the lake")
+    with Platform.open(url, watcher=line.watch) as platform:
+        shell = _Shell(platform, given, line)
+        print(f"platform {__version__} on {platform.lake.location}; \\? for help, \\q to leave")
+        shell.loop()
+    return 0
+
+
+class _Shell:
+    def __init__(self, platform: Platform, given: argparse.Namespace, line: ProgressLine) -> None:
+        self._platform = platform
+        self._given = given
+        self._line = line
+        self._timing = False
+        self._completer = SqlCompleter(platform.lake)
+        self._session: PromptSession[str] = PromptSession(
+            history=open_history(),
+            completer=self._completer,
+            complete_while_typing=False,
+            multiline=True,
+            key_bindings=_bindings(),
+            prompt_continuation=lambda width, *_: "." * (width - 1) + " ",
+            enable_history_search=True,
+        )
+
+    def loop(self) -> None:
+        while True:
+            try:
+                text = self._session.prompt("platform> ").strip()
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                return
+            if text in ("\\q", "exit", "quit", "exit;", "quit;"):
+                return
+            if text:
+                self._run(text)
+
+    def _run(self, text: str) -> None:
+        began = time.monotonic()
+        try:
+            if text == "\\timing":
+                self._timing = not self._timing
+                print(f"timing is {'on' if self._timing else 'off'}")
+                return
+            if text.startswith("\\"):
+                text = shortcut(text)
+            if text:
+                self._line.reset("running")
+                with self._line:
+                    run_script(self._platform, text, self._given, self._line)
+        except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001  whatever a statement does, the shell stays
+            tell(error, self._given)
+        if self._timing:
+            print(f"took {said_seconds(time.monotonic() - began)}")
+
+
+def shortcut(text: str) -> str:
+    r"""The statement that a backslash command stands for; empty after it printed something itself.
+
+    >>> shortcut(r"\d"), shortcut(r"\d raw.users;")
+    ('SHOW TABLES', 'DESCRIBE EXTENDED raw.users')
+    """
+    word, _, rest = text.rstrip("; ").partition(" ")
+    if word in ("\\?", "\\h", "\\help"):
+        print(_HELP)
+        return ""
+    if word not in ("\\d", "\\dt"):
+        raise PlatformError(f'shell command "{word}" is not known', hint="\\? lists them")
+    return f"DESCRIBE EXTENDED {rest.strip()}" if rest.strip() else "SHOW TABLES"
+
+
+def complete(text: str) -> bool:
+    r"""Whether Enter ends the input: a backslash command, nothing at all, or statements up to a final semicolon.
+
+    >>> complete("SELECT 1"), complete("SELECT ';"), complete("SELECT 1; -- done"), complete(r"\d users")
+    (False, False, True, True)
+    """
+    text = text.strip()
+    if not text or text.startswith("\\") or text in ("exit", "quit"):
+        return True
+    try:
+        tokens = tokenize(text)
+    except PlatformError as error:
+        # What can't be read at all is sent once it ends like a statement, so that the user is told why.
+        return text.endswith(";") and "never closed" not in error.message
+    return tokens.upper(len(tokens) - 1) == ";"
+
+
+def _bindings() -> KeyBindings:
+    bindings = KeyBindings()
+
+    @bindings.add("enter")
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if complete(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.insert_text("\n")
+
+    return bindings
+
+
+def history_file() -> Path:
+    """Where the shell's history is kept, by the desktop's convention."""
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "platform" / "history"
+
+
+def open_history() -> History:
+    """The history of earlier shells, for its owner's eyes only; where no file can be kept, that of this shell."""
+    with suppress(OSError, RuntimeError):
+        file = history_file()
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+        file.chmod(0o600)
+        return FileHistory(str(file))
+    return InMemoryHistory()
