@@ -68,14 +68,15 @@ def test_a_dataframe_streams_as_well(session: Session) -> None:
 def test_conventions_of_the_server(session: Session) -> None:
     row = session.arrow("SELECT current_timezone() AS zone").read_all().to_pylist()[0]
     assert row["zone"] == "UTC"
-    with pytest.raises(QueryFailed, match="DIVIDE_BY_ZERO"):
+    with pytest.raises(QueryFailed) as caught:
         session.arrow("SELECT 1 / 0").read_all()
+    assert "zero" in str(caught.value)
 
 
 def test_failures_are_platform_errors_and_the_session_lives(session: Session) -> None:
-    with pytest.raises(QueryFailed, match="TABLE_OR_VIEW_NOT_FOUND"):
+    with pytest.raises(QueryFailed, match="nowhere"):
         session.arrow("SELECT * FROM nowhere")
-    with pytest.raises(QueryFailed, match="PARSE_SYNTAX_ERROR"), session.job():
+    with pytest.raises(QueryFailed, match="can't be parsed"), session.job():
         session.spark.sql("SELEC 1").collect()
     assert session.arrow("SELECT 1 AS one").read_all().to_pylist() == [{"one": 1}]
 
