@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Self
@@ -12,6 +10,8 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import SnapshotExpired
 from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.data_operations import chunks
+from platform_plugin.lake.holders import is_gone, this_holder
 from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.tables import Snapshot, read_snapshot
 
@@ -78,7 +78,7 @@ def _insert(connection: Connection, lease: Lease, holder: str | None, now: datet
         sa.insert(c.PLATFORM_LEASE).values(
             lease_id=lease.id,
             snapshot_id=lease.snapshot.id,
-            holder=holder or f"{socket.gethostname()}:{os.getpid()}",
+            holder=this_holder(holder),
             acquired_at=now,
             expires_at=lease.expires_at,
         )
@@ -94,11 +94,15 @@ class Held:
 
 
 def read_held(connection: Connection) -> Held:
-    """The snapshots under lease and the time of the oldest lease; leases that ran out are removed."""
+    """The snapshots under lease and the time of the oldest lease; leases that ran out, or whose process died, are removed."""
     lease = c.PLATFORM_LEASE
     now = datetime.now(UTC)
     connection.execute(sa.delete(lease).where(lease.c.expires_at < now))
-    rows = connection.execute(sa.select(lease.c.snapshot_id, lease.c.acquired_at)).all()
+    found = connection.execute(sa.select(lease.c.lease_id, lease.c.holder, lease.c.snapshot_id, lease.c.acquired_at)).all()
+    dead = [row.lease_id for row in found if row.holder and is_gone(row.holder)]
+    for ids in chunks(dead):
+        connection.execute(sa.delete(lease).where(lease.c.lease_id.in_(ids)))
+    rows = [row for row in found if row.lease_id not in set(dead)]
     return Held(snapshots=frozenset(row.snapshot_id for row in rows), since=min((row.acquired_at for row in rows), default=None))
 
 

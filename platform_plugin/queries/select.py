@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import pyarrow as pa
 
-from platform_plugin.errors import PlatformError, QueryFailed
+from platform_plugin.errors import CatalogueError, PlatformError, QueryFailed
 from platform_plugin.queries.bind import Arguments, bind_query
 from platform_plugin.queries.result import Result
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
 
     from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 
+    from platform_plugin.lake.tables import Snapshot
     from platform_plugin.language.places import Place, Span
     from platform_plugin.language.statements import Explain, Select
     from platform_plugin.spark.job import ProgressHandler
@@ -32,15 +34,24 @@ def run_select(
     tags: tuple[str, ...] = (),
 ) -> Result:
     """Start a query and return its result once its first rows are there; the rest comes as it is read."""
-    lease = work.lake.lease(holder="query")
+    snapshot, release = _held(work)
     try:
-        bound = bind_query(work, query, lease.snapshot, arguments)
+        bound = bind_query(work, query, snapshot, arguments)
         with placed(bound.rendered):
             stream = work.session.arrow(bound.frame, *tags, timeout=timeout, progress=progress)
-        return Result(stream, snapshot=lease.snapshot, on_close=lease.release)
+        return Result(stream, snapshot=snapshot, on_close=release)
     except BaseException:
-        lease.release()
+        release()
         raise
+
+
+def _held(work: Workspace) -> tuple[Snapshot, Callable[[], None]]:
+    """The newest snapshot under a lease; where the catalogue can only be read, without one, as nobody can hold any there."""
+    try:
+        lease = work.lake.lease(holder="query")
+    except CatalogueError:
+        return work.lake.snapshot(), lambda: None
+    return lease.snapshot, lease.release
 
 
 def run_explain(work: Workspace, statement: Explain, query: Select, arguments: Arguments) -> Result:
