@@ -247,6 +247,8 @@ class ChangeColumn:
                     hint="types can only be widened; add a column and copy instead",
                 )
             changed["column_type"] = catalogue_name(self.type)
+            # DuckDB keeps a table's bounds, in the column's type, until the next file id changes, and loses them when types differ.
+            w.new_file_id()
         if self.nullable is False and row.nulls_allowed:
             raise InvalidValue(f'column "{shown_path}" may hold NULL already', hint="only DROP NOT NULL is possible on a table with rows")
         if self.nullable is not None:

@@ -337,3 +337,14 @@ def test_duckdb_does_not_narrow_bounds_that_we_do_not_know(lake, reader, first):
     assert reader.rows("SELECT w FROM t WHERE v = 'a'") == [(1,)]
     assert reader.rows("SELECT w FROM t WHERE v = 'c'") == [(2,)]
     assert reader.rows("SELECT count(*) FROM t WHERE v IS NULL OR length(v) > 2000 OR v < 'a'") == [(len(first),)]
+
+
+def test_duckdb_keeps_its_bounds_when_we_widen_under_it(lake, reader):
+    """Two clients of DuckDB's own lose rows here: one keeps the bounds in memory, in the type that the other has changed."""
+    table = integers(lake, "t", range(10), fields=[Field(name="v", type=Primitive("int32"))])
+    assert reader.rows("SELECT count(*) FROM t WHERE v > 3") == [(6,)]
+    with lake.commit("widen") as commit:
+        commit.widen_column(table, "v", to=Primitive("int64"))
+    reader.execute("INSERT INTO t VALUES (4)")
+    reader.execute("INSERT INTO t VALUES (4)")
+    assert reader.rows("SELECT count(*) FROM t WHERE v > 5") == [(4,)]
