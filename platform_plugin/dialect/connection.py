@@ -1,0 +1,91 @@
+"""A connection: a light handle on a platform that other connections of the process may share."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Self
+
+from platform_plugin.dialect import faults
+from platform_plugin.dialect.cursor import Cursor
+from platform_plugin.dialect.faults import InterfaceError, NotSupportedError, told_as_dbapi_errors
+
+if TYPE_CHECKING:
+    from platform_plugin.dialect.shared import SharedPlatform
+    from platform_plugin.platform import Platform
+
+
+class Connection:
+    """PEP 249's connection. Every statement is a commit of its own, so there is nothing to commit and nothing to roll back."""
+
+    Warning = faults.Warning
+    Error = faults.Error
+    InterfaceError = faults.InterfaceError
+    DatabaseError = faults.DatabaseError
+    DataError = faults.DataError
+    OperationalError = faults.OperationalError
+    IntegrityError = faults.IntegrityError
+    InternalError = faults.InternalError
+    ProgrammingError = faults.ProgrammingError
+    NotSupportedError = faults.NotSupportedError
+
+    def __init__(self, shared: SharedPlatform) -> None:
+        with told_as_dbapi_errors():
+            shared.join()
+        self._shared = shared
+        self._cursors: weakref.WeakSet[Cursor] = weakref.WeakSet()
+        self._leave = weakref.finalize(self, shared.leave)
+
+    @property
+    def platform(self) -> Platform:
+        """The platform that statements run on."""
+        self.check_open()
+        with told_as_dbapi_errors():
+            return self._shared.get()
+
+    def cursor(self) -> Cursor:
+        """A new cursor; several may read at once."""
+        self.check_open()
+        cursor = Cursor(self)
+        self._cursors.add(cursor)
+        return cursor
+
+    def commit(self) -> None:
+        """Do nothing: every statement has committed already."""
+        self.check_open()
+
+    def rollback(self) -> None:
+        """Do nothing: what was executed is committed and stays."""
+        self.check_open()
+
+    @property
+    def autocommit(self) -> bool:
+        """True, always."""
+        return True
+
+    @autocommit.setter
+    def autocommit(self, value: bool) -> None:
+        if not value:
+            raise NotSupportedError("every statement commits by itself", hint="put changes that belong together into one statement")
+
+    def ping(self) -> bool:
+        """Whether the catalogue answers; Spark is not asked, since the next statement starts it where it is gone."""
+        with told_as_dbapi_errors():
+            self.platform.lake.snapshot()
+        return True
+
+    def check_open(self) -> None:
+        """Refuse to go on with a closed connection."""
+        if not self._leave.alive:
+            raise InterfaceError("the connection is closed", hint="open another")
+
+    def close(self) -> None:
+        """Close its cursors and leave the shared platform; a second call does nothing."""
+        for cursor in list(self._cursors):
+            cursor.close()
+        self._leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

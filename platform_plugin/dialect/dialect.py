@@ -1,0 +1,145 @@
+"""The dialect: `create_engine("platform+local:///path/to/lake")` and `create_engine("platform://user@host/db?data=…")`.
+
+All connections of an engine share one open platform a process, because attaching to Spark costs a second and a connection
+holds nothing of its own. For the same reason there is no pool: a connection is made in microseconds, and none is kept
+idle. Give `poolclass=QueuePool` where the number of statements at a time must be bounded. `engine.dispose()` closes the
+platform once its last connection has been closed.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.pool import NullPool
+from sqlalchemy.sql import ddl, schema
+
+from platform_plugin.dialect.compiler import PlatformCompiler
+from platform_plugin.dialect.ddl import STREAM_OPTIONS, PlatformDDLCompiler
+from platform_plugin.dialect.identifiers import PlatformIdentifierPreparer
+from platform_plugin.dialect.reflection import PlatformReflection
+from platform_plugin.dialect.shared import SharedPlatform
+from platform_plugin.dialect.types import COLSPECS, PlatformTypeCompiler
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from sqlalchemy.engine import Connection, Engine
+    from sqlalchemy.pool import Pool
+
+
+class PlatformDialect(PlatformReflection):
+    """SQLAlchemy 2.1 on a lake."""
+
+    name = "platform"
+    driver = "platform"
+    default_paramstyle = "named"
+
+    statement_compiler = PlatformCompiler
+    ddl_compiler = PlatformDDLCompiler
+    type_compiler_cls = PlatformTypeCompiler
+    preparer = PlatformIdentifierPreparer
+    colspecs = COLSPECS  # type: ignore[assignment]
+    construct_arguments: ClassVar[Any] = [
+        (schema.Table, {"stream": False} | dict.fromkeys(STREAM_OPTIONS)),
+        (ddl.CreateView, {}),
+    ]
+
+    supports_statement_cache = True
+    supports_alter = False
+    supports_comments = True
+    inline_comments = True
+    supports_default_values = False
+    supports_default_metavalue = True
+    supports_empty_insert = False
+    supports_multivalues_insert = True
+    supports_native_boolean = True
+    supports_native_decimal = True
+    supports_native_uuid = True
+    supports_native_enum = False
+    supports_sequences = False
+    supports_sane_rowcount = True
+    supports_sane_multi_rowcount = True
+    supports_is_distinct_from = True
+    postfetch_lastrowid = False
+    cte_follows_insert = True
+    requires_name_normalize = False
+    max_identifier_length = 255
+    default_schema_name = "main"
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._shared: SharedPlatform | None = None
+        self._lock = threading.Lock()
+
+    @classmethod
+    def import_dbapi(cls) -> ModuleType:
+        from platform_plugin.dialect import dbapi
+
+        return dbapi
+
+    @classmethod
+    def get_pool_class(cls, url: sa.URL) -> type[Pool]:  # noqa: ARG003  one for every URL
+        return NullPool
+
+    @classmethod
+    def engine_created(cls, engine: Engine) -> None:
+        """Let `engine.dispose()` give the shared platform up."""
+        dialect = engine.dialect
+        if isinstance(dialect, PlatformDialect):
+            event.listen(engine, "engine_disposed", lambda _: dialect.give_up())
+
+    # Connections
+
+    def create_connect_args(self, url: sa.URL) -> Any:
+        # A URL object does not show its password where arguments are logged or listed.
+        return [], {"url": url}
+
+    def connect(self, *cargs: Any, **cparams: Any) -> Any:
+        from platform_plugin.dialect import dbapi
+
+        if cargs or "shared" in cparams:
+            return dbapi.connect(*cargs, **cparams)
+        with self._lock:
+            if self._shared is None:
+                self._shared = SharedPlatform(dbapi.lake_url(cparams["url"]))
+            return dbapi.connect(shared=self._shared)
+
+    def give_up(self) -> None:
+        """Close the shared platform once nobody uses it; the next connection opens another."""
+        with self._lock:
+            shared, self._shared = self._shared, None
+        if shared is not None:
+            shared.give_up()
+
+    def do_ping(self, dbapi_connection: Any) -> bool:
+        return bool(dbapi_connection.ping())
+
+    # Transactions: there are none, since every statement commits by itself.
+
+    def get_isolation_level_values(self, dbapi_connection: Any) -> Any:
+        return ["AUTOCOMMIT"]
+
+    def get_default_isolation_level(self, dbapi_connection: Any) -> Any:
+        return "AUTOCOMMIT"
+
+    def get_isolation_level(self, dbapi_connection: Any) -> Any:
+        return "AUTOCOMMIT"
+
+    def set_isolation_level(self, dbapi_connection: Any, level: Any) -> None:
+        """Nothing else can be asked for."""
+
+    def detect_autocommit_setting(self, dbapi_connection: Any) -> bool:
+        return True
+
+    # What the engine asks at its first connection
+
+    def _get_default_schema_name(self, connection: Connection) -> str:
+        return "main"
+
+    def _get_server_version_info(self, connection: Connection) -> tuple[int, ...]:
+        from platform_plugin import __version__
+
+        return tuple(int(part) for part in __version__.split(".")[:3])

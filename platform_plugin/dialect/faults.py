@@ -1,0 +1,122 @@
+"""PEP 249's exceptions, and which of them tells each of the platform's errors."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from platform_plugin import errors as e
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Warning(Exception):  # noqa: A001  PEP 249 names it so
+    """Something worth knowing that is no error; never raised."""
+
+
+class Error(Exception):
+    """Anything that went wrong; `message`, `detail` and `hint` are the platform's, `line` and `column` its place where known."""
+
+    def __init__(self, text: str, *, message: str | None = None, detail: str | None = None, hint: str | None = None) -> None:
+        super().__init__(text if message is not None or hint is None else f"{text}\n  hint: {hint}")
+        self.message = message or text
+        self.detail = detail
+        self.hint = hint
+        self.line: int | None = None
+        self.column: int | None = None
+
+
+class InterfaceError(Error):
+    """The connection or cursor was used in a way that it does not allow."""
+
+
+class DatabaseError(Error):
+    """The platform refused or failed."""
+
+
+class DataError(DatabaseError):
+    """A value does not fit: out of range, of another type, a division by zero."""
+
+
+class OperationalError(DatabaseError):
+    """The server, the catalogue or the storage is not as it should be, or a query was interrupted."""
+
+
+class IntegrityError(DatabaseError):
+    """A rule of the data would be broken: NULL where it must not be, or a lost race with another commit."""
+
+
+class InternalError(DatabaseError):
+    """The engine failed in a way that is its own fault."""
+
+
+class ProgrammingError(DatabaseError):
+    """The statement can't be right: its grammar, its names, its parameters."""
+
+
+class NotSupportedError(DatabaseError):
+    """What was asked for is not offered."""
+
+
+_KINDS: tuple[tuple[type[e.PlatformError], type[DatabaseError]], ...] = (
+    (e.InvalidStatement, ProgrammingError),
+    (e.UnknownObject, ProgrammingError),
+    (e.ObjectExists, ProgrammingError),
+    (e.InvalidValue, DataError),
+    (e.UnsupportedType, NotSupportedError),
+    (e.CommitConflict, IntegrityError),
+    (e.SnapshotExpired, OperationalError),
+    (e.CatalogueError, OperationalError),
+    (e.StorageError, OperationalError),
+    (e.ServerError, OperationalError),
+    (e.QueryInterrupted, OperationalError),
+)
+# The classes of SQLSTATE, by which Spark sorts its own errors.
+_STATES = {
+    "0A": NotSupportedError,
+    "21": DataError,
+    "22": DataError,
+    "23": IntegrityError,
+    "42": ProgrammingError,
+    "46": ProgrammingError,
+    "53": OperationalError,
+    "54": OperationalError,
+    "58": OperationalError,
+    "HY": OperationalError,
+    "KD": OperationalError,
+    "XX": InternalError,
+}
+_STATE = re.compile(r"SQLSTATE: (\w{2})\w{3}")
+_NULL = re.compile(r'^(?:column|file) "[^\n]*holds NULL')
+
+
+def to_dbapi_error(error: e.PlatformError) -> DatabaseError:
+    r"""The PEP 249 exception for a platform error; it says the same, caret and hint included.
+
+    >>> to_dbapi_error(e.UnknownObject('table "main.t" does not exist', hint="run SHOW TABLES"))
+    ProgrammingError('table "main.t" does not exist\n  hint: run SHOW TABLES')
+    """
+    told = _kind(error)(str(error), message=error.message, detail=error.detail, hint=error.hint)
+    told.line = getattr(error, "line", None)
+    told.column = getattr(error, "column", None)
+    return told
+
+
+def _kind(error: e.PlatformError) -> type[DatabaseError]:
+    if isinstance(error, e.InvalidValue) and _NULL.match(error.message):
+        return IntegrityError
+    if isinstance(error, e.QueryFailed):
+        state = _STATE.search(error.detail or "")
+        return _STATES.get(state[1], DatabaseError) if state else DatabaseError
+    return next((told for kind, told in _KINDS if isinstance(error, kind)), DatabaseError)
+
+
+@contextmanager
+def told_as_dbapi_errors() -> Iterator[None]:
+    """Errors of the platform leave as PEP 249's."""
+    try:
+        yield
+    except e.PlatformError as error:
+        raise to_dbapi_error(error) from error

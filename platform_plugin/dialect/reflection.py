@@ -1,0 +1,217 @@
+"""Reflection: what the catalogue knows, in SQLAlchemy's words. Only the columns of views need Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.engine import default, reflection
+from sqlalchemy.util import warn
+
+from platform_plugin.algebra.types import Field, Map, Struct
+from platform_plugin.dialect.faults import told_as_dbapi_errors
+from platform_plugin.dialect.types import Document
+from platform_plugin.errors import UnknownObject, UnsupportedType
+from platform_plugin.lake.relations import Declaration, read_declaration, read_declarations
+from platform_plugin.lake.tables import Name, Table, View
+from platform_plugin.lake.types import to_sqlalchemy
+from platform_plugin.language.datatypes import parse_type
+from platform_plugin.language.render import column_text, duration_text, identifier, type_text
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.platform import Platform
+
+_DEFAULT_SCHEMA = "main"
+
+
+class PlatformReflection(default.DefaultDialect):
+    """The reflecting half of the dialect. One `Inspector` reads everything at one snapshot."""
+
+    @reflection.cache
+    def get_schema_names(self, connection: Connection, **kw: Any) -> list[str]:
+        with told_as_dbapi_errors():
+            return _platform(connection).lake.schemas(_snapshot(connection, kw))
+
+    @reflection.cache
+    def get_table_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
+        """History tables and streams."""
+        with told_as_dbapi_errors():
+            tables = _platform(connection).lake.tables(_snapshot(connection, kw))
+        return [table.name.relation for table in tables if table.name.schema == (schema or _DEFAULT_SCHEMA)]
+
+    @reflection.cache
+    def get_view_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
+        with told_as_dbapi_errors():
+            views = _platform(connection).lake.views(_snapshot(connection, kw))
+        return [view.name.relation for view in views if view.name.schema == (schema or _DEFAULT_SCHEMA)]
+
+    def get_stream_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
+        """Streams alone."""
+        with told_as_dbapi_errors():
+            lake = _platform(connection).lake
+            tables = lake.tables(_snapshot(connection, kw))
+            with lake.reading() as reading:
+                known = read_declarations(reading)
+        return [
+            table.name.relation
+            for table in tables
+            if table.name.schema == (schema or _DEFAULT_SCHEMA) and known.get(str(table.uuid), Declaration()).kind == "stream"
+        ]
+
+    @reflection.cache
+    def has_table(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> bool:
+        try:
+            _find(connection, table_name, schema, kw)
+        except exc.NoSuchTableError:
+            return False
+        return True
+
+    @reflection.cache
+    def has_schema(self, connection: Connection, schema_name: str, **kw: Any) -> bool:
+        with told_as_dbapi_errors():
+            return schema_name in _platform(connection).lake.schemas(_snapshot(connection, kw))
+
+    @reflection.cache
+    def get_columns(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        relation = _find(connection, table_name, schema, kw)
+        fields = _view_fields(connection, relation) if isinstance(relation, View) else relation.fields
+        return [reflected_column(field) for field in fields]
+
+    @reflection.cache
+    def get_pk_constraint(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        """The declared key; rows are not checked against it."""
+        declared = _declaration(connection, _find(connection, table_name, schema, kw))
+        return {"constrained_columns": list(declared.primary_key), "name": None}
+
+    @reflection.cache
+    def get_foreign_keys(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        return _nothing(connection, table_name, schema, kw)
+
+    @reflection.cache
+    def get_indexes(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        return _nothing(connection, table_name, schema, kw)
+
+    @reflection.cache
+    def get_unique_constraints(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        return _nothing(connection, table_name, schema, kw)
+
+    @reflection.cache
+    def get_check_constraints(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        return _nothing(connection, table_name, schema, kw)
+
+    @reflection.cache
+    def get_table_comment(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        return {"text": _find(connection, table_name, schema, kw).comment}
+
+    @reflection.cache
+    def get_table_options(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        """What makes a reflected stream a stream again."""
+        declared = _declaration(connection, _find(connection, table_name, schema, kw))
+        if declared.kind != "stream":
+            return {}
+        options = dict(declared.options)
+        seconds = options.pop("retention_seconds", None)
+        if seconds is not None:
+            options["retention"] = duration_text(timedelta(seconds=seconds))
+        return {"platform_stream": True} | {f"platform_{name}": value for name, value in options.items()}
+
+    @reflection.cache
+    def get_view_definition(self, connection: Connection, view_name: str, schema: str | None = None, **kw: Any) -> str:
+        relation = _find(connection, view_name, schema, kw)
+        if not isinstance(relation, View):
+            raise exc.NoSuchTableError(_shown(view_name, schema))
+        return relation.sql
+
+    def get_materialized_view_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
+        return []
+
+    def get_temp_table_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
+        return []
+
+    def get_temp_view_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
+        return []
+
+    def get_sequence_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
+        return []
+
+
+def reflected_column(field: Field) -> dict[str, Any]:
+    """A column as `Inspector.get_columns` has it."""
+    kind: Any
+    if isinstance(field.type, Struct | Map):
+        kind = Document(type_text(field.type))
+    else:
+        try:
+            kind = to_sqlalchemy(field.type, column=field.name)
+        except UnsupportedType as error:
+            warn(error.message)
+            kind = sa.types.NullType()
+    return {
+        "name": field.name,
+        "type": kind,
+        "nullable": field.nullable,
+        "default": _default(field),
+        "comment": field.comment,
+        "autoincrement": False,
+    }
+
+
+def _default(field: Field) -> str | None:
+    if field.default is None:
+        return None
+    bare = replace(field, name="c", nullable=True, comment=None)
+    return column_text(bare).removeprefix(f"c {type_text(field.type)} DEFAULT ")
+
+
+def _platform(connection: Connection) -> Platform:
+    return cast("Any", connection.connection.dbapi_connection).platform  # type: ignore[no-any-return]
+
+
+def _snapshot(connection: Connection, kw: dict[str, Any]) -> Snapshot:
+    """The inspector's snapshot, taken once; without an inspector, the newest."""
+    cache = kw.get("info_cache")
+    if cache is None:
+        return _platform(connection).lake.snapshot()
+    if "platform snapshot" not in cache:
+        cache["platform snapshot"] = _platform(connection).lake.snapshot()
+    return cast("Snapshot", cache["platform snapshot"])
+
+
+def _find(connection: Connection, name: str, schema: str | None, kw: dict[str, Any]) -> Table | View:
+    with told_as_dbapi_errors():
+        lake = _platform(connection).lake
+        snapshot = _snapshot(connection, kw)
+        with lake.reading() as reading:
+            try:
+                return lake.find_relation(reading, Name(schema=schema or _DEFAULT_SCHEMA, relation=name), snapshot)
+            except UnknownObject:
+                raise exc.NoSuchTableError(_shown(name, schema)) from None
+
+
+def _shown(name: str, schema: str | None) -> str:
+    return f"{schema}.{name}" if schema else name
+
+
+def _nothing(connection: Connection, name: str, schema: str | None, kw: dict[str, Any]) -> list[Any]:
+    _find(connection, name, schema, kw)
+    return []
+
+
+def _declaration(connection: Connection, relation: Table | View) -> Declaration:
+    if isinstance(relation, View):
+        return Declaration(kind="view")
+    with told_as_dbapi_errors(), _platform(connection).lake.reading() as reading:
+        return read_declaration(reading, relation.uuid)
+
+
+def _view_fields(connection: Connection, view: View) -> list[Field]:
+    """The columns that a view's query gives now."""
+    with told_as_dbapi_errors():
+        rows = _platform(connection).execute(f"DESCRIBE {identifier(view.name.schema)}.{identifier(view.name.relation)}")
+        return [Field(name=row[0], type=parse_type(row[1])) for row in rows]
