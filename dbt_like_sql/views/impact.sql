@@ -1,0 +1,8 @@
+-- How far the posts of each user reach, as of now.
+CREATE VIEW impact AS
+SELECT
+    uid,
+    count(*) AS posts,
+    avg(score) AS score
+FROM posts
+GROUP BY uid;

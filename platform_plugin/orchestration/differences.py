@@ -1,0 +1,66 @@
+"""Differences between what a file declares and what the lake holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from platform_plugin.language.render import type_text
+from platform_plugin.language.statements import CreateStream, CreateTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from platform_plugin.algebra.types import Field
+    from platform_plugin.language.statements import Statement
+
+
+def plan_differences(declared: Statement, stored: Statement) -> Iterator[str]:
+    """What a file says otherwise than the lake, one line each; comments do not count."""
+    match declared, stored:
+        case CreateTable(), CreateTable():
+            yield from _column_differences(_with_keys(declared), _with_keys(stored))
+            if _folded(declared.primary_key) != _folded(stored.primary_key):
+                yield f"the key is ({', '.join(declared.primary_key)}) in the file, ({', '.join(stored.primary_key)}) in the lake"
+            ours, theirs = ({option.name: option.value for option in each.options} for each in (declared, stored))
+        case CreateStream(), CreateStream():
+            yield from _column_differences(declared.columns, stored.columns)
+            names = ("retention_rows", "retention", "retention_bytes", "on_overrun")
+            ours, theirs = ({name: getattr(each, name) for name in names} for each in (declared, stored))
+        case _:
+            return
+    for name in sorted({*ours, *theirs}):
+        if ours.get(name) != theirs.get(name):
+            yield f"option {name} is {_shown(ours.get(name))} in the file, {_shown(theirs.get(name))} in the lake"
+
+
+def _column_differences(declared: tuple[Field, ...], stored: tuple[Field, ...]) -> Iterator[str]:
+    ours, theirs = ({column.name.lower(): column for column in columns} for columns in (declared, stored))
+    for name, column in ours.items():
+        if name not in theirs:
+            yield f'column "{column.name}" {_column(column)} is in the file, not in the lake'
+        elif _column(column) != _column(theirs[name]):
+            yield f'column "{column.name}" is {_column(column)} in the file, {_column(theirs[name])} in the lake'
+    for name, column in theirs.items():
+        if name not in ours:
+            yield f'column "{column.name}" {_column(column)} is in the lake, not in the file'
+    if set(ours) == set(theirs) and list(ours) != list(theirs):
+        yield f"the columns come as {', '.join(ours)} in the file, as {', '.join(theirs)} in the lake"
+
+
+def _column(column: Field) -> str:
+    default = "" if column.default is None else f" DEFAULT {column.default}"
+    return f"{type_text(column.type)}{'' if column.nullable else ' NOT NULL'}{default}"
+
+
+def _with_keys(statement: CreateTable) -> tuple[Field, ...]:
+    keys = _folded(statement.primary_key)
+    return tuple(replace(column, nullable=column.nullable and column.name.lower() not in keys) for column in statement.columns)
+
+
+def _folded(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.lower() for name in names)
+
+
+def _shown(value: object) -> str:
+    return "not set" if value is None else str(value)

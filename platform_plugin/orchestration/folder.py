@@ -1,0 +1,43 @@
+"""The component for a folder of SQL files: one asset a file, beside what else the lake holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+from pydantic import Field
+
+from platform_plugin.orchestration.assets import build_definitions
+from platform_plugin.orchestration.inventory import Inventory, read_inventory
+from platform_plugin.orchestration.model import read_models
+from platform_plugin.orchestration.place import lake_url
+from platform_plugin.orchestration.translator import Translator
+
+
+class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
+    """A folder of SQL files, each of which declares one table, stream or view; and the relations of the lake beside them.
+
+    The assets need a resource called `platform`, a `PlatformResource` on the same lake. To change keys, groups, kinds
+    or tags, subclass this component and override `translator`.
+    """
+
+    path: str = Field(description="The folder, absolute or seen from the folder of this YAML file.")
+    url: str | None = Field(
+        default=None, description="The lake whose catalogue is read; by default the one in PLATFORM_URL, or .platform/lake in the project."
+    )
+    include_lake: bool = Field(default=True, description="Whether relations of the lake that no file declares are assets too.")
+
+    @property
+    def translator(self) -> Translator:
+        """How relations are called, grouped and marked."""
+        return Translator()
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Read the files and the catalogue."""
+        models = read_models((Path(context.path) / self.path).resolve())
+        inventory = read_inventory(self.url or lake_url(context.project_root))
+        if not self.include_lake:
+            declared = {str(model.name).lower() for model in models}
+            kept = {name: stored for name, stored in inventory.relations.items() if name in declared}
+            inventory = Inventory(snapshot=inventory.snapshot, relations=kept, absence=inventory.absence)
+        return build_definitions(models, inventory, translator=self.translator)

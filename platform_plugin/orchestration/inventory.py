@@ -1,0 +1,97 @@
+"""The inventory: what the catalogue knows of every relation, read at one snapshot and without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from platform_plugin.errors import PlatformError
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.lake import Lake
+from platform_plugin.lake.relations import Declaration, read_declarations
+from platform_plugin.lake.tables import Name, Table, View
+from platform_plugin.queries.shows import relation_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from platform_plugin.algebra.types import Field
+    from platform_plugin.lake.relations import Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A relation as it is in the lake; the figures of a view are None, for it has no rows of its own."""
+
+    name: Name
+    kind: Kind
+    fields: tuple[Field, ...] = ()
+    primary_key: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    comment: str | None = None
+    rows: int | None = None
+    files: int | None = None
+    size_bytes: int | None = None
+    query: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """The relations of a lake at a snapshot, by lower-case name; `absence` says why there is nothing to see."""
+
+    snapshot: int | None = None
+    relations: Mapping[str, Stored] = field(default_factory=dict)
+    absence: PlatformError | None = None
+
+    def find(self, name: Name) -> Stored | None:
+        """The relation of a name, whatever its case."""
+        return self.relations.get(str(name).lower())
+
+
+def read_inventory(url: str) -> Inventory:
+    """The inventory of the lake at a URL; a lake that can't be opened gives an empty one that says so."""
+    try:
+        with Lake.open(url) as lake:
+            return read_lake(lake)
+    except PlatformError as error:
+        return Inventory(absence=error)
+
+
+def read_lake(lake: Lake) -> Inventory:
+    """The inventory of an open lake at its newest snapshot."""
+    snapshot = lake.snapshot()
+    with lake.reading() as connection:
+        declared = read_declarations(connection)
+        rows = {Name(schema=row["schema"], relation=row["name"]): row for row in relation_rows(lake, connection, snapshot)}
+    relations: list[Table | View] = [*lake.tables(snapshot), *lake.views(snapshot)]
+    found = (_stored(relation, rows[relation.name], declared.get(str(relation.uuid), Declaration())) for relation in relations)
+    return Inventory(snapshot=snapshot.id, relations={str(stored.name).lower(): stored for stored in found})
+
+
+def _stored(relation: Table | View, row: Mapping[str, Any], declaration: Declaration) -> Stored:
+    if isinstance(relation, View):
+        query = relation.sql if relation.dialect == "spark" else None
+        return Stored(name=relation.name, kind="view", comment=relation.comment, query=query)
+    return Stored(
+        name=relation.name,
+        kind=declaration.kind,
+        fields=relation.fields,
+        primary_key=declaration.primary_key,
+        options=declaration.options,
+        comment=relation.comment,
+        rows=row["rows"],
+        files=row["files"],
+        size_bytes=row["bytes"],
+    )
+
+
+def read_changed(lake: Lake, table: Table) -> int:
+    """The snapshot that last changed a table: its rows or its columns. Later snapshots left it as it is."""
+    changes = c.SNAPSHOT_CHANGES.c
+    # An entry is `verb:id`, and entries are separated by commas; a comma at the end makes the last one like the others.
+    mentions = (changes.changes_made + ",").like(f"%:{table.id},%")
+    with lake.reading() as connection:
+        found = connection.execute(sa.select(sa.func.max(changes.snapshot_id)).where(mentions)).scalar()
+    return max(found or 0, table.begin_snapshot or 0)

@@ -1,0 +1,82 @@
+"""Metadata: figures and columns under the names that the Dagster web interface draws."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from platform_plugin.language.render import type_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from platform_plugin.algebra.types import Field
+    from platform_plugin.orchestration.inventory import Stored
+    from platform_plugin.orchestration.model import Model
+    from platform_plugin.spark.metrics import JobMetrics
+
+STORAGE = "ducklake"
+
+
+def column_schema(fields: tuple[Field, ...], primary_key: tuple[str, ...], said: Mapping[str, str]) -> dg.TableSchema:
+    """Columns with their types in SQL, keys, and comments; what the YAML file says of a column goes first."""
+    keys = {name.lower() for name in primary_key}
+    descriptions = {name.lower(): text for name, text in said.items()}
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                name=field.name,
+                type=type_text(field.type).lower(),
+                description=descriptions.get(field.name.lower(), field.comment),
+                constraints=dg.TableColumnConstraints(
+                    nullable=field.nullable and field.name.lower() not in keys,
+                    other=[*(["primary key"] if field.name.lower() in keys else []), *_default(field)],
+                ),
+            )
+            for field in fields
+        ]
+    )
+
+
+def _default(field: Field) -> list[str]:
+    return [] if field.default is None else [f"default {field.default}"]
+
+
+def model_metadata(model: Model) -> dict[str, Any]:
+    """What is known of a relation from its file alone."""
+    found: dict[str, Any] = {
+        "dagster/table_name": str(model.name),
+        "dagster/storage_kind": STORAGE,
+        "file": model.file,
+        "definition": dg.MetadataValue.md(f"```sql\n{model.text}\n```"),
+    }
+    if model.columns:
+        found["dagster/column_schema"] = column_schema(model.columns, model.primary_key, model.documentation.columns)
+    return found
+
+
+def stored_metadata(stored: Stored, snapshot: int | None, said: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What is known of a relation from the catalogue; a view has no figures."""
+    found: dict[str, Any] = {
+        "dagster/table_name": str(stored.name),
+        "dagster/storage_kind": STORAGE,
+        "dagster/row_count": stored.rows,
+        "snapshot": snapshot,
+        "files": stored.files,
+        "bytes": stored.size_bytes,
+    }
+    if stored.fields:
+        found["dagster/column_schema"] = column_schema(stored.fields, stored.primary_key, said or {})
+    if stored.query:
+        found["definition"] = dg.MetadataValue.md(f"```sql\n{stored.query}\n```")
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def job_metadata(metrics: JobMetrics | None) -> dict[str, Any]:
+    """What Spark did, under names that stay, so that the interface can plot them from run to run."""
+    if metrics is None:
+        return {}
+    wanted = ("jobs", "tasks", "task_skew", "rows_read", "bytes_read", "bytes_written")
+    return {name: value for name, value in asdict(metrics).items() if name in wanted and value is not None}

@@ -1,0 +1,154 @@
+"""A model: one SQL file that declares one relation, what it reads and what identifies its meaning."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError, UnknownObject
+from platform_plugin.language.places import Span, at, did_you_mean, fault
+from platform_plugin.language.query import analyse_query
+from platform_plugin.language.script import parse_statement
+from platform_plugin.language.statements import CreateStream, CreateTable, CreateView
+from platform_plugin.language.tokens import WORD, tokenize
+from platform_plugin.language.words import RESERVED
+from platform_plugin.orchestration.documentation import Documentation, read_documentation
+from platform_plugin.queries.bind import lake_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from platform_plugin.algebra.types import Field
+    from platform_plugin.lake.relations import Kind
+    from platform_plugin.lake.tables import Name
+
+Definition = CreateTable | CreateStream | CreateView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A relation as a file declares it; `file` is the path inside the folder, with `/`."""
+
+    name: Name
+    kind: Kind
+    statement: Definition
+    file: str
+    text: str
+    comment: str | None
+    reads: tuple[Name, ...]
+    code_version: str
+    documentation: Documentation
+
+    @property
+    def columns(self) -> tuple[Field, ...]:
+        """The declared columns; none where a query decides."""
+        return () if isinstance(self.statement, CreateView) else self.statement.columns
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The columns that name a row."""
+        return self.statement.primary_key if isinstance(self.statement, CreateTable) else ()
+
+    @property
+    def description(self) -> str | None:
+        """What the YAML file says, or the statement's COMMENT, or the comment at the head of the file."""
+        return self.documentation.description or self.statement.comment or self.comment
+
+
+def read_models(folder: Path) -> tuple[Model, ...]:
+    """The models of a folder and the folders in it, by path; a fault is told with its file and its place there."""
+    if not folder.is_dir():
+        raise UnknownObject(f'folder "{folder}" does not exist', hint="correct `path`, or make the folder and put an SQL file in it")
+    models: dict[str, Model] = {}
+    for path in sorted(folder.rglob("*.sql")):
+        model = _read(path, path.relative_to(folder).as_posix())
+        other = models.setdefault(str(model.name).lower(), model)
+        if other is not model:
+            raise InvalidStatement(
+                f'relation "{model.name}" is declared twice', detail=f"in {other.file} and {model.file}", hint="keep one of the files"
+            )
+    return tuple(models.values())
+
+
+def _read(path: Path, file: str) -> Model:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (UnicodeDecodeError, OSError) as error:
+        raise InvalidStatement(f'file "{file}" can\'t be read', detail=str(error), hint="write it in UTF-8") from error
+    documentation = read_documentation(path, shown=file)
+    try:
+        model = parse_model(text, file=file, documentation=documentation)
+    except PlatformError as error:
+        raise InvalidStatement(f'file "{file}": {error.message}', detail=error.detail, hint=error.hint) from error
+    _check_columns(model)
+    return model
+
+
+def parse_model(text: str, *, file: str, documentation: Documentation | None = None) -> Model:
+    r"""The model that a text declares, or an error at the place in it.
+
+    >>> model = parse_model("-- How much a post moves.\nCREATE VIEW impact AS SELECT avg(score) FROM posts", file="impact.sql")
+    >>> str(model.name), model.kind, [str(name) for name in model.reads], model.description
+    ('main.impact', 'view', ['main.posts'], 'How much a post moves.')
+    """
+    statement = parse_statement(text)
+    if not isinstance(statement, (CreateTable, CreateStream, CreateView)):
+        raise fault(statement.span, "not a definition", expected="CREATE TABLE, CREATE STREAM or CREATE VIEW", hint="one to a file")
+    if statement.parameters:
+        unbound = InvalidValue("a file has no parameters", hint="write the value itself, or join a table that holds it")
+        raise at(statement.parameters[0].span).attach(unbound)
+    query = None if isinstance(statement, CreateStream) else statement.query
+    return Model(
+        name=lake_name(statement.name),
+        kind="stream" if isinstance(statement, CreateStream) else "view" if isinstance(statement, CreateView) else "table",
+        statement=statement,
+        file=file,
+        text=text.strip(),
+        comment=_leading_comment(text),
+        reads=read_by(query) if query is not None else (),
+        code_version=fingerprint(statement.span.text),
+        documentation=documentation or Documentation(),
+    )
+
+
+def read_by(query: str | Span) -> tuple[Name, ...]:
+    """The relations that a query reads, each once, in the order of their places."""
+    return tuple(dict.fromkeys(lake_name(reference.name) for reference in analyse_query(query).relations))
+
+
+def normalised(text: str) -> str:
+    r"""A statement whose comments, layout and case of keywords are gone, for comparing.
+
+    >>> normalised("select uid -- who\n from  Posts") == normalised("SELECT uid FROM Posts")
+    True
+    """
+    tokens = tokenize(text)
+    words = (tokens.text(index) for index in range(len(tokens)))
+    return " ".join(
+        word.upper() if kind == WORD and word.upper() in RESERVED else word for word, kind in zip(words, tokens.kinds, strict=True)
+    )
+
+
+def fingerprint(text: str) -> str:
+    """A short text that changes when the meaning of a statement may have changed."""
+    return hashlib.sha256(normalised(text).encode()).hexdigest()[:16]
+
+
+def _leading_comment(text: str) -> str | None:
+    lines = []
+    for line in text.splitlines():
+        if not line.lstrip().startswith("--"):
+            break
+        lines.append(line.lstrip()[2:].strip())
+    return " ".join(line for line in lines if line) or None
+
+
+def _check_columns(model: Model) -> None:
+    known = [column.name for column in model.columns]
+    for column in model.documentation.columns if known else ():
+        if column.lower() not in {name.lower() for name in known}:
+            raise UnknownObject(
+                f'column "{column}" is documented beside "{model.file}" but not declared in it',
+                hint=did_you_mean(column, known) or f"its columns are {', '.join(known)}",
+            )

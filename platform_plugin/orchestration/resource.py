@@ -1,0 +1,101 @@
+"""The platform as a Dagster resource: open for the length of a run, its Spark jobs tagged with the run."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+import dagster as dg
+from dagster import InitResourceContext
+from pydantic import Field, PrivateAttr
+
+from platform_plugin.errors import CatalogueError, ObjectExists
+from platform_plugin.lake.location import CATALOGUE_FILE, Location
+from platform_plugin.platform import Platform
+from platform_plugin.spark.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from platform_plugin.queries.result import Result
+    from platform_plugin.spark.session import Session
+
+
+class PlatformResource(dg.ConfigurableResource[Any]):
+    """The lake at a URL. The first use in a run opens it, and it is closed when the run ends, however that is.
+
+    >>> import tempfile
+    >>> resource = PlatformResource(url=tempfile.mkdtemp() + "/lake", create=True)
+    >>> with resource.opened("run-1"):
+    ...     resource.execute("CREATE TABLE users (id INT)").message
+    'table main.users created'
+    """
+
+    url: str = Field(description="The lake: platform+local:///path, platform://user@host/database?data=…, or a folder.")
+    create: bool = Field(default=False, description="Found the lake when it is a local folder that does not exist yet.")
+
+    _platform: Platform | None = PrivateAttr(default=None)
+    _tag: str | None = PrivateAttr(default=None)
+
+    @contextmanager
+    def yield_for_execution(self, context: InitResourceContext) -> Iterator[Self]:
+        """Hand the resource to one run."""
+        with self.opened(context.run_id or "no-run"):
+            yield self
+
+    @contextmanager
+    def opened(self, tag: str) -> Iterator[Self]:
+        """Tag what runs inside, and afterwards stop what still runs and close the platform."""
+        self._tag = tag
+        try:
+            yield self
+        finally:
+            platform, self._platform = self._platform, None
+            if platform is not None:
+                if platform.work.is_attached:
+                    # Cancelling a run in the web interface must not leave its Spark jobs behind.
+                    platform.work.session.interrupt(tag)
+                platform.close()
+
+    @property
+    def platform(self) -> Platform:
+        """The open platform."""
+        if self._tag is None:
+            message = "the platform is open only inside a run; use `with resource.opened(tag)` elsewhere"
+            raise RuntimeError(message)
+        if self._platform is None:
+            self._platform = self._open()
+            self._platform.work = _TaggedWorkspace(self._platform.lake, tag=self._tag)
+        return self._platform
+
+    def execute(self, sql: str, parameters: Any = None) -> Result:
+        """Run SQL, as `Platform.execute` does."""
+        return self.platform.execute(sql, parameters)
+
+    def _open(self) -> Platform:
+        try:
+            return Platform.open(self.url)
+        except CatalogueError:
+            folder = Location.parse(self.url).folder
+            if not self.create or folder is None or (folder / CATALOGUE_FILE).exists():
+                raise
+        try:
+            return Platform.create(self.url)
+        except ObjectExists:
+            # Another run founded it meanwhile.
+            return Platform.open(self.url)
+
+
+class _TaggedWorkspace(Workspace):
+    """A workspace whose Spark jobs carry a tag, whichever thread starts them."""
+
+    def __init__(self, lake: Any, *, tag: str) -> None:
+        super().__init__(lake)
+        self._tag = tag
+
+    @property
+    def session(self) -> Session:
+        session = super().session
+        # Tags belong to the thread, and adding one twice is harmless.
+        session.spark.addTag(self._tag)
+        return session

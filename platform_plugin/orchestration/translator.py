@@ -1,0 +1,62 @@
+"""The translator: how a relation is called, grouped and marked in Dagster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from platform_plugin.lake.tables import DEFAULT_SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from platform_plugin.lake.relations import Kind
+    from platform_plugin.lake.tables import Name
+    from platform_plugin.orchestration.inventory import Stored
+    from platform_plugin.orchestration.model import Model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """What an asset stands for: the model of a file, a relation of the lake, or both."""
+
+    name: Name
+    kind: Kind
+    model: Model | None = None
+    stored: Stored | None = None
+
+
+class Translator:
+    """Override a method to change that side of every asset; `asset_key` also decides what a query's relations are called.
+
+    >>> from platform_plugin.lake.tables import Name
+    >>> Translator().asset_key(Name.of("posts")).to_user_string(), Translator().asset_key(Name.of(("raw", "clicks"))).to_user_string()
+    ('posts', 'raw/clicks')
+    """
+
+    def asset_key(self, name: Name) -> dg.AssetKey:
+        """The relation's name, after its schema where that is not the default one."""
+        return dg.AssetKey([name.relation] if name.schema == DEFAULT_SCHEMA else [name.schema, name.relation])
+
+    def group_name(self, relation: Relation) -> str:
+        """The noun in the plural: streams, tables, views."""
+        return f"{relation.kind}s"
+
+    def kinds(self, relation: Relation) -> set[str]:
+        """What is drawn on the asset in the graph."""
+        return {relation.kind, "spark"}
+
+    def description(self, relation: Relation) -> str | None:
+        """What the file says, or else the comment in the lake."""
+        said = relation.model.description if relation.model is not None else None
+        return said or (relation.stored.comment if relation.stored is not None else None)
+
+    def owners(self, relation: Relation) -> Sequence[str]:
+        """The owners that the YAML file beside the model names."""
+        return relation.model.documentation.owners if relation.model is not None else []
+
+    def tags(self, relation: Relation) -> Mapping[str, str]:
+        """The tags that the YAML file beside the model names."""
+        return relation.model.documentation.tags if relation.model is not None else {}
