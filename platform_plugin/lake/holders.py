@@ -21,10 +21,10 @@ def is_gone(holder: str) -> bool:
     """Whether the holder was a process of this machine that runs no longer; of other machines nothing is known."""
     purpose, _, process = holder.rpartition("@")
     parts = process.split("/")
-    if not purpose or len(parts) != 4 or parts[0] != socket.gethostname():
+    if not purpose or len(parts) != 5 or parts[0] != socket.gethostname():
         return False
-    _, boot, pid, started = parts
-    if not boot or not pid.isdigit() or not started:
+    _, boot, namespace, pid, started = parts
+    if not boot or not pid.isdigit() or not started or namespace != _namespace():
         return False
     return boot != _boot() or _started(int(pid)) != started
 
@@ -40,7 +40,7 @@ def _boot() -> str:
 def _namespace() -> str:
     """Which set of process numbers this is: containers of one machine count their own."""
     try:
-        return os.readlink("/proc/self/ns/pid")
+        return str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         return ""
 
