@@ -140,7 +140,7 @@ def run_describe(work: Workspace, statement: s.Describe) -> Result:
 
 def _view_columns(work: Workspace, view: View, snapshot: Snapshot) -> list[dict[str, Any]]:
     """A view's columns are what its query gives now."""
-    from platform_plugin.spark.types import from_spark_type
+    from platform_plugin.spark.schema import from_spark_type
 
     bound = bind_query(work, f"SELECT * FROM {identifier(view.name.schema)}.{identifier(view.name.relation)}", snapshot)
     with work.session.job():

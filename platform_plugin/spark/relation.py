@@ -22,7 +22,7 @@ from platform_plugin.errors import StorageError
 from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID
 from platform_plugin.lake.inlined import read_inlined
 from platform_plugin.lake.read import read_file, read_positions
-from platform_plugin.spark.types import to_spark_schema
+from platform_plugin.spark.schema import to_spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

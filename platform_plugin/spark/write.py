@@ -15,7 +15,7 @@ from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files import ROW_ID
 from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.spark.relation import ROWID
-from platform_plugin.spark.types import NOT_WRITTEN_BY_SPARK, default_sql, to_spark_schema
+from platform_plugin.spark.schema import NOT_WRITTEN_BY_SPARK, default_sql, to_spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,7 +11,7 @@ from pyspark.sql.connect import functions as f
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, StorageError
 from platform_plugin.language.values import Parameter
 from platform_plugin.queries.bind import Arguments, argument, pointing_at
-from platform_plugin.spark.types import to_spark_type
+from platform_plugin.spark.schema import to_spark_type
 from platform_plugin.spark.write import run_write, shaped
 from platform_plugin.tables.target import append_files, find_target, named_fields
 

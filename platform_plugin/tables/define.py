@@ -85,7 +85,7 @@ def _create_from_query(
     timeout: timedelta | None,
     progress: ProgressHandler | None,
 ) -> Result:
-    from platform_plugin.spark.types import from_spark_type
+    from platform_plugin.spark.schema import from_spark_type
     from platform_plugin.spark.write import run_write, shaped
 
     lake = work.lake
