@@ -16,7 +16,7 @@ help: ## show this list
 	@echo "Python 3.11 is all that must be there; the first target run sets up the rest in .venv"
 
 demo: ## the tour: every claim on page one, shown and asserted
-	$(RUN) python deploy/demo.py
+	$(RUN) python -m deploy.demo
 
 test: ## every test but the slow ones (ARGS="tests/lake -x" narrows it)
 	$(RUN) python -m pytest -m "not slow" -n $(JOBS) $(ARGS)

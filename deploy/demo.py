@@ -5,7 +5,6 @@ Run it with `make demo`. Everything it shows it also asserts.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -16,10 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-
-PROJECT = Path(__file__).parent.parent
-sys.path.insert(0, str(PROJECT))
-os.chdir(PROJECT)
 
 from platform_plugin.platform import Platform
 from tests import independent_reader
@@ -66,7 +61,7 @@ def main() -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"\nAll of it held, in {time.perf_counter() - begin:.0f} s. Next:")
-    print("  platform init platform+local:///tmp/lake && platform sql --url platform+local:///tmp/lake    a shell on a lake of your own")
+    print("  platform init platform+local:///tmp/lake    a lake of your own; then: platform sql --url platform+local:///tmp/lake")
     print("  make ui        the reference platform in the Dagster UI")
     print("  make test      every claim of the documentation, tested")
     return 0
@@ -75,7 +70,10 @@ def main() -> int:
 def _tour(url: str) -> None:
     with Platform.create(url, watcher=_waiting) as platform:
         with chapter("1. A lake with a history table and a stream: no Spark yet"):
-            run(platform, "CREATE TABLE users (id INT PRIMARY KEY, username STRING, contact_info STRING, region STRING, rate DECIMAL(9,2))")
+            run(
+                platform,
+                "CREATE TABLE users (id INT PRIMARY KEY, username STRING, contact_info STRING, region STRING, rate DECIMAL(9,2))",
+            )
             run(
                 platform,
                 "CREATE STREAM posts (uid INT, username STRING, score INT, content STRING) WITH (retention_rows = 1000000, retention = '1 hour')",
