@@ -203,11 +203,10 @@ def _read_inlined_tables(connection: Connection, table: Table, table_id: int, sn
 
 
 def fields_of_version(connection: Connection, table: Table, table_id: int, schema_version: int) -> tuple[Any, ...]:
-    """The columns that the table had in a schema version."""
-    v, s = c.SCHEMA_VERSIONS.c, c.SNAPSHOT.c
-    begin = connection.execute(sa.select(v.begin_snapshot).where(v.table_id == table_id, v.schema_version == schema_version)).scalar()
-    if begin is None:
-        begin = connection.execute(sa.select(sa.func.min(s.snapshot_id)).where(s.schema_version == schema_version)).scalar()
+    """The columns that the table had in a schema version; versions are the whole lake's, so the table's own last one until then counts."""
+    v = c.SCHEMA_VERSIONS.c
+    query = sa.select(v.begin_snapshot).where(v.table_id == table_id, v.schema_version <= schema_version)
+    begin = connection.execute(query.order_by(v.schema_version.desc()).limit(1)).scalar()
     if begin is None:
         return table.fields
     return read_fields(connection, begin, [table_id]).get(table_id) or table.fields
