@@ -76,7 +76,8 @@ def _tour(url: str) -> None:
             )
             run(
                 platform,
-                "CREATE STREAM posts (uid INT, username STRING, score INT, content STRING) WITH (retention_rows = 1000000, retention = '1 hour')",
+                "CREATE STREAM posts (uid INT, username STRING, score INT, content STRING) "
+                "WITH (retention_rows = 1000000, retention = '1 hour')",
             )
             run(platform, "INSERT INTO users VALUES (:id, 'ada', 'ada@example.org', 'DE', 12.50)", {"id": 0})
         with chapter(f"2. {USERS:,} users and {POSTS:,} posts, as Spark jobs (the first one starts the machine's shared Spark)"):

@@ -16,6 +16,7 @@ from sqlalchemy import exc
 
 from platform_plugin.errors import CatalogueError, CommitConflict, InvalidValue, OutcomeUnknown, PlatformError
 from platform_plugin.lake import catalogue as c
+from platform_plugin.lake import column_operations as columns
 from platform_plugin.lake import data_operations as data
 from platform_plugin.lake import schema_operations as ddl
 from platform_plugin.lake.database import LostRace, writing
@@ -146,29 +147,29 @@ class Commit:
     def add_column(self, table: Table, field: Field, *, parent: tuple[str, ...] = ()) -> None:
         """Add a column at the end of a table, or a part to one of its structs."""
         _check_field(field)
-        self._do(ddl.AddColumn(table, field, parent))
+        self._do(columns.AddColumn(table, field, parent))
 
     def drop_column(self, table: Table, *path: str) -> None:
         """End a column, or a part of a struct named by the path to it."""
-        self._do(ddl.DropColumn(table, path))
+        self._do(columns.DropColumn(table, path))
 
     def rename_column(self, table: Table, *path: str, to: str) -> None:
         """Give a column, or a part of a struct, another name."""
         _check_name("column", to)
-        self._do(ddl.ChangeColumn(table=table, path=path, name=to))
+        self._do(columns.ChangeColumn(table=table, path=path, name=to))
 
     def widen_column(self, table: Table, *path: str, to: DataType) -> None:
         """Give a column a type that holds all values of its old one."""
-        self._do(ddl.ChangeColumn(table=table, path=path, type=to))
+        self._do(columns.ChangeColumn(table=table, path=path, type=to))
 
     def allow_null(self, table: Table, *path: str) -> None:
         """Let a column hold NULL from now on."""
-        self._do(ddl.ChangeColumn(table=table, path=path, nullable=True))
+        self._do(columns.ChangeColumn(table=table, path=path, nullable=True))
 
     def set_default(self, table: Table, *path: str, default: str | None) -> None:
         """Set or drop the literal that new rows get where a writer leaves the column out."""
         _check_text("a default", default)
-        self._do(ddl.ChangeColumn(table=table, path=path, default=default, drops_default=default is None))
+        self._do(columns.ChangeColumn(table=table, path=path, default=default, drops_default=default is None))
 
     def comment(self, table: Table, text: str | None, *, column: tuple[str, ...] = ()) -> None:
         """Say what a table or a column is; None takes the comment away."""
