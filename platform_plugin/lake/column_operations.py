@@ -11,7 +11,7 @@ from platform_plugin.algebra.types import DataType, Field, widens
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.tables import Table, numbered
-from platform_plugin.lake.types import catalogue_name
+from platform_plugin.lake.types import catalogue_name, from_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -108,10 +108,12 @@ class ChangeColumn:
                 raise ObjectExists(f'column "{self.name}" exists already in table "{self.table.name}"', hint="choose another name")
             changed["column_name"] = self.name
         if self.type is not None:
-            old = _field_at(self.table, self.path)
-            if old.children or not widens(old.type, self.type) or catalogue_name(old.type) != row.column_type:
+            # The row, not the table's value: the same commit may have renamed the column.
+            nested = row.column_type in ("struct", "list", "map")
+            old = None if nested else from_catalogue(row.column_type, (), column=shown_path)
+            if old is None or not widens(old, self.type):
                 raise InvalidValue(
-                    f'column "{shown_path}" is {old.type} and can\'t become {self.type}',
+                    f'column "{shown_path}" is {old or row.column_type.upper()} and can\'t become {self.type}',
                     hint="types can only be widened; add a column and copy instead",
                 )
             changed["column_type"] = catalogue_name(self.type)
@@ -183,19 +185,6 @@ def column_row(w: Writer, table_id: int, table: Table, path: tuple[str, ...]) ->
         f'column "{".".join(path)}" does not exist in table "{table.name}"',
         hint=f"its columns are {', '.join(row.column_name for row in siblings)}",
     )
-
-
-def _field_at(table: Table, path: tuple[str, ...]) -> Field:
-    fields = table.fields
-    field: Field | None = None
-    for name in path:
-        field = next((f for f in fields if f.name.lower() == name.lower()), None)
-        if field is None:
-            break
-        fields = field.children
-    if field is None:
-        raise UnknownObject(f'column "{".".join(path)}" does not exist in table "{table.name}"')
-    return field
 
 
 def altered(w: Writer, table_id: int) -> None:
