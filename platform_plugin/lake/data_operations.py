@@ -100,7 +100,13 @@ class DeleteRows:
         w.flush()
         for pairs in chunks(self.deletes):
             ids = [file_id for file_id, _ in pairs]
-            live_files(w, table_id, self.table, ids)
+            counts = {row.data_file_id: row.record_count for row in live_files(w, table_id, self.table, ids)}
+            for file_id, file in pairs:
+                if file.last_position >= counts[file_id]:
+                    raise InvalidValue(
+                        f'delete file "{file.path}" deletes row {file.last_position} of a file that has {counts[file_id]} rows',
+                        hint="positions count a file's rows from 0",
+                    )
             refuse_newer_deletes(w, table_id, self.table, ids)
             w.end(c.DELETE_FILE, c.DELETE_FILE.c.table_id == table_id, c.DELETE_FILE.c.data_file_id.in_(ids))
             for file_id, file in pairs:

@@ -20,14 +20,15 @@ def adapt(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
 
     A column that the rows lack reads as its initial default, or NULL; one that the table has dropped is left out.
     """
-    by_id = {_id(field): index for index, field in enumerate(rows.schema)}
+    own = rows.schema
+    by_id = {_id(field): index for index, field in enumerate(own)}
     columns = []
     for field in fields:
         index = by_id.get(field.id)
         if index is None:
             columns.append(constant(field.initial_default, to_arrow(field.type, column=field.name), rows.num_rows))
         else:
-            chunks = [_adapted(chunk, rows.schema.field(index), field) for chunk in rows.column(index).chunks]
+            chunks = [_adapted(chunk, own.field(index), field) for chunk in rows.column(index).chunks]
             columns.append(pa.chunked_array(chunks, to_arrow(field.type, column=field.name)))
     return pa.Table.from_arrays(columns, schema=arrow_schema(fields)) if columns else pa.table({})
 

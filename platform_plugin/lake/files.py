@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -29,6 +31,7 @@ ROW_ID = 2147483540
 SNAPSHOT_ID = 2147483539
 DELETE_PATH = 2147483646
 DELETE_POSITION = 2147483645
+OWN_NAME = b"platform.file"  # the key under which a file's own name stands in its footer
 RESERVED_IDS = frozenset({ROW_ID, SNAPSHOT_ID, DELETE_PATH, DELETE_POSITION})
 
 # A scan wants row groups that one core reads in some tens of milliseconds, and pages that a filter can skip.
@@ -63,6 +66,7 @@ class DeleteFile:
     delete_count: int
     size_bytes: int
     footer_bytes: int
+    last_position: int = -1
 
 
 def new_path(table: Table, *, suffix: str = "") -> str:
@@ -82,20 +86,25 @@ def write_data_file(
     schema = arrow_schema(table.fields)
     stored = schema if row_ids is None else schema.append(ROW_ID_FIELD)
     nans = {field.id: False for field in table.fields if field.id is not None and pa.types.is_floating(schema.field(field.name).type)}
-    try:
-        with storage.open(path, "wb") as file, pq.ParquetWriter(file, stored, compression="zstd", compression_level=1) as writer:
-            for group in _row_groups(rows):
-                shaped = fit(group, table.fields, schema)
-                for field in table.fields:
-                    if field.id in nans and not nans[field.id]:
-                        nans[field.id] = bool(pc.any(pc.is_nan(shaped.column(field.name))).as_py())
-                writer.write_table(
-                    shaped if row_ids is None else shaped.append_column(ROW_ID_FIELD, row_ids), row_group_size=ROW_GROUP_ROWS
-                )
-    except BaseException:
-        storage.delete([path])
-        raise
+    with new_parquet(storage, path, stored) as writer:
+        for group in _row_groups(rows):
+            shaped = fit(group, table.fields, schema)
+            for field in table.fields:
+                if field.id in nans and not nans[field.id]:
+                    nans[field.id] = bool(pc.any(pc.is_nan(shaped.column(field.name))).as_py())
+            writer.write_table(shaped if row_ids is None else shaped.append_column(ROW_ID_FIELD, row_ids), row_group_size=ROW_GROUP_ROWS)
     return describe(storage, table, path, nans=nans)
+
+
+@contextmanager
+def new_parquet(storage: Storage, path: str, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    """A new file that knows its own name and a checksum of every page, so that a swapped or damaged one is found out when read."""
+    named = schema.with_metadata({OWN_NAME: posixpath.basename(path).encode()})
+    with (
+        storage.open(path, "wb") as file,
+        pq.ParquetWriter(file, named, compression="zstd", compression_level=1, write_page_checksum=True) as writer,
+    ):
+        yield writer
 
 
 def _row_groups(rows: pa.Table | pa.RecordBatchReader) -> Iterator[pa.Table]:
@@ -122,14 +131,12 @@ def fit(rows: pa.Table, fields: Sequence[Field], schema: pa.Schema | None = None
         raise InvalidValue(
             f'column "{unknown[0]}" is not in the table', hint=f"its columns are {', '.join(field.name for field in fields)}"
         )
-    if len(set(rows.column_names)) < rows.num_columns:
+    given = set(rows.column_names)
+    if len(given) < rows.num_columns:
         raise InvalidValue("a column is there twice", detail=", ".join(rows.column_names))
     columns = []
     for field, target in zip(fields, schema, strict=True):
-        if field.name in rows.column_names:
-            column = _cast(rows.column(field.name), target)
-        else:
-            column = constant(field.default, target.type, len(rows))
+        column = _cast(rows.column(field.name), target) if field.name in given else constant(field.default, target.type, len(rows))
         if not field.nullable and column.null_count:
             raise InvalidValue(f'column "{field.name}" holds NULL, which it must not', hint="give every row a value")
         columns.append(column)
@@ -166,6 +173,8 @@ def write_delete_file(storage: Storage, table: Table, data_file_path: str, posit
     path = new_path(table, suffix="-delete")
     unique = pc.unique(positions.cast(pa.int64()))
     ordered = unique.take(pc.sort_indices(unique))
+    if ordered.null_count or (len(ordered) and ordered[0].as_py() < 0):
+        raise InvalidValue("a position to delete is negative or missing", hint="positions count a file's rows from 0")
     schema = pa.schema(
         [
             pa.field("file_path", pa.string(), nullable=False, metadata={FIELD_ID: str(DELETE_PATH).encode()}),
@@ -173,10 +182,16 @@ def write_delete_file(storage: Storage, table: Table, data_file_path: str, posit
         ]
     )
     full = storage.absolute(data_file_path)
-    with storage.open(path, "wb") as file:
-        pq.write_table(pa.table([pa.repeat(pa.scalar(full), len(ordered)), ordered], schema=schema), file, compression="zstd")
+    with new_parquet(storage, path, schema) as writer:
+        writer.write_table(pa.table([pa.repeat(pa.scalar(full), len(ordered)), ordered], schema=schema))
     footer = _footer(storage, path)
-    return DeleteFile(path=path, delete_count=len(ordered), size_bytes=storage.size(path), footer_bytes=footer.serialized_size)
+    return DeleteFile(
+        path=path,
+        delete_count=len(ordered),
+        size_bytes=storage.size(path),
+        footer_bytes=footer.serialized_size,
+        last_position=ordered[-1].as_py() if len(ordered) else -1,
+    )
 
 
 def read_data_files(storage: Storage, table: Table, paths: Sequence[str]) -> list[DataFile]:
@@ -195,7 +210,7 @@ def _footer(storage: Storage, path: str) -> pq.FileMetaData:
                 return pq.read_metadata(full)
         with storage.open(path) as file:
             return pq.read_metadata(file)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise StorageError(
             f'file "{path}" is not a whole Parquet file', detail=str(error).splitlines()[0], hint="write it again"
         ) from error

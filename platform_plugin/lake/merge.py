@@ -41,6 +41,7 @@ from platform_plugin.lake.files import (
     DataFile,
     DeleteFile,
     describe,
+    new_parquet,
     new_path,
 )
 from platform_plugin.lake.inlined import decode_rows
@@ -249,8 +250,8 @@ def _write(lake: Lake, table: Table, pile: Pile, group: Group, *, total: int, ol
         columns.append(pa.chunked_array([pa.array(added, pa.int64())]))
         schema.append(SNAPSHOT_ID_FIELD)
     merged = pa.Table.from_arrays(columns, schema=pa.schema(schema))
-    with lake.storage.open(path, "wb") as file:
-        pq.write_table(merged, file, compression="zstd", compression_level=1, row_group_size=ROW_GROUP_ROWS)
+    with new_parquet(lake.storage, path, merged.schema) as writer:
+        writer.write_table(merged, row_group_size=ROW_GROUP_ROWS)
     described = describe(lake.storage, replace(table, fields=tuple(_known(pile.rows.schema, table))), path, known_only=True)
     gone = np.flatnonzero(pile.deleted != _NEVER)
     return Rewritten(
@@ -282,10 +283,8 @@ def _write_deletes(lake: Lake, table: Table, data_path: str, positions: Any, sna
         ]
     )
     names = pa.repeat(pa.scalar(lake.storage.absolute(data_path)), len(positions))
-    with lake.storage.open(path, "wb") as file:
-        pq.write_table(
-            pa.table([names, pa.array(positions, pa.int64()), pa.array(snapshots, pa.int64())], schema=schema), file, compression="zstd"
-        )
+    with new_parquet(lake.storage, path, schema) as writer:
+        writer.write_table(pa.table([names, pa.array(positions, pa.int64()), pa.array(snapshots, pa.int64())], schema=schema))
     with lake.storage.open(path) as file:
         footer = pq.read_metadata(file).serialized_size
     return DeleteFile(path=path, delete_count=len(positions), size_bytes=lake.storage.size(path), footer_bytes=footer)

@@ -18,7 +18,7 @@ from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, On
 from platform_plugin.errors import InvalidValue, SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.evolution import adapt
-from platform_plugin.lake.files import SNAPSHOT_ID, constant
+from platform_plugin.lake.files import OWN_NAME, SNAPSHOT_ID, constant
 from platform_plugin.lake.inlined import read_inlined
 from platform_plugin.lake.tables import read_snapshot
 from platform_plugin.lake.types import FIELD_ID, arrow_field, arrow_schema, to_arrow
@@ -99,13 +99,14 @@ def read_raw(
     mapping, in_path = _read_mapping(lake, file.mapping_id) if file.mapping_id is not None else (None, {})
     wanted = {leaf for field in fields for leaf in (field.id,)} | set(hidden) | ({SNAPSHOT_ID} if file.until is not None else set())
     with _opened(lake, file.path, file.size_bytes, snapshot) as parquet:
-        schema = parquet.schema_arrow if mapping is None else _mapped(parquet.schema_arrow, mapping)
+        own = parquet.schema_arrow
+        schema = own if mapping is None else _mapped(own, mapping)
         if parquet.metadata.num_rows != file.record_count:
             raise _foreign(file.path, f"it has {parquet.metadata.num_rows} rows, the catalogue says {file.record_count}")
         places = [index for index, column in enumerate(schema) if _id(column) in wanted]
         if mapping is None and all(_id(column) is None for column in schema):
             raise _foreign(file.path, "its columns have no field ids")
-        names = [parquet.schema_arrow.field(index).name for index in places]
+        names = [own.field(index).name for index in places]
         rows = parquet.read(columns=names) if names else pa.table({"": pa.nulls(file.record_count)}).select([])
         if names:
             rows = pa.Table.from_arrays(rows.select(names).columns, schema=pa.schema([schema.field(index) for index in places]))
@@ -169,6 +170,10 @@ def _id(field: pa.Field) -> int | None:
     return int(text) if text is not None else None
 
 
+# What pyarrow raises for bytes that are no Parquet; which of them depends on the byte.
+_UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
+
+
 class _opened:  # noqa: N801  used as a statement's verb
     """A Parquet file that is open, whole, and the one that the catalogue means."""
 
@@ -188,8 +193,12 @@ class _opened:  # noqa: N801  used as a statement's verb
             if self.size_bytes is not None and (size := file.seek(0, os.SEEK_END)) != self.size_bytes:
                 raise _foreign(self.path, f"it has {size} bytes, the catalogue says {self.size_bytes}")
             file.seek(0)
-            return pq.ParquetFile(file)
-        except pa.ArrowInvalid as error:
+            parquet = pq.ParquetFile(file, page_checksum_verification=True)
+            name = (parquet.metadata.metadata or {}).get(OWN_NAME, b"").decode(errors="replace")
+            if name and name != posixpath.basename(self.path):
+                raise _foreign(self.path, f'it was written as "{name}"')
+            return parquet
+        except _UNREADABLE as error:
             self.stack.__exit__(None, None, None)
             raise StorageError(
                 f'file "{self.path}" is not a whole Parquet file', detail=str(error).splitlines()[0], hint="restore it from a copy"
@@ -214,7 +223,7 @@ class _opened:  # noqa: N801  used as a statement's verb
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stack.__exit__(None, None, None)
-        if isinstance(error, pa.ArrowInvalid | OSError) and not isinstance(error, StorageError):
+        if isinstance(error, _UNREADABLE):
             raise StorageError(
                 f'file "{self.path}" is damaged', detail=str(error).splitlines()[0], hint="restore it from a copy"
             ) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -100,13 +100,19 @@ class Storage:
 
     @contextmanager
     def open(self, path: str, mode: str = "rb") -> Iterator[BinaryIO]:
-        """Open one file; a missing or unreadable one is a `StorageError` that names it."""
+        """Open one file; a missing or unreadable one is a `StorageError` that names it. One that is not written to its end is removed."""
         full = self.absolute(path)
-        with explained(path):
-            if self.is_local and "w" in mode:
-                Path(full).parent.mkdir(parents=True, exist_ok=True)
-            with cast("BinaryIO", self.files.open(full, mode)) as file:
-                yield file
+        try:
+            with explained(path):
+                if self.is_local and "w" in mode:
+                    Path(full).parent.mkdir(parents=True, exist_ok=True)
+                with cast("BinaryIO", self.files.open(full, mode)) as file:
+                    yield file
+        except BaseException:
+            if "w" in mode:
+                with suppress(StorageError):
+                    self.delete([path])
+            raise
 
     def size(self, path: str) -> int:
         """The size of a file in bytes."""
