@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def _tour(url: str) -> None:
-    with Platform.create(url, watcher=_waiting) as platform:
+    with Platform.create(url, watcher=Waiting()) as platform:
         with chapter("1. A lake with a history table and a stream: no Spark yet"):
             run(
                 platform,
@@ -128,10 +128,17 @@ def _generate_posts(batch: int) -> str:
     """
 
 
-def _waiting(what: str, seconds: float) -> None:
-    """Said while Spark starts, every few seconds."""
-    if int(seconds) % 3 == 0:
-        print(f"  {what} ({seconds:.0f} s)", flush=True)
+class Waiting:
+    """Says what Spark's start is at, once a phase."""
+
+    def __init__(self) -> None:
+        self.said = ""
+
+    def __call__(self, what: str, seconds: float) -> None:
+        """Told by the platform some times a second."""
+        if what != self.said:
+            self.said = what
+            print(f"  {what} … ({seconds:.0f} s)", flush=True)
 
 
 def run(platform: Platform, sql: str, parameters: dict[str, Any] | None = None) -> None:

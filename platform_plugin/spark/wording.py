@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,11 +20,11 @@ class Wording:
 
 
 def reword(said: str, condition: str | None) -> Wording:
-    """The wording for an error of Spark's.
+    r"""The wording for an error of Spark's.
 
     >>> reword("[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to … SQLSTATE: 22012", "DIVIDE_BY_ZERO").message
     'division by zero'
-    >>> reword("[X.Y] It broke. SQLSTATE: 42000; line 1 pos 7;\\n'Project ['a]\\n+- …", "X.Y")
+    >>> reword("[X.Y] It broke. SQLSTATE: 42000; line 1 pos 7;\n'Project ['a]\n+- …", "X.Y")
     Wording(message='query failed', detail='It broke. (X.Y)', hint=None)
     """
     plain = _shortened(said)
