@@ -30,6 +30,13 @@ exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted, 141 who
 """
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Keeps examples as they are written, and an option and what it does on one line."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28)
+
+
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in the words of all other errors, with the nearest command for a misspelt one."""
 
@@ -48,9 +55,7 @@ def _nearest(message: str) -> str | None:
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of the whole command; running a command loads what it needs, so that help comes at once."""
-    parser = _Parser(
-        prog="platform", description=_ABOUT, epilog=_CLOSING, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    parser = _Parser(prog="platform", description=_ABOUT, epilog=_CLOSING, formatter_class=_Help, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"platform {__version__}")
     _common(parser, top=True)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=_Parser)
@@ -61,7 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
             help=about,
             description=about[0].upper() + about[1:] + ".",
             epilog=f"example:\n  {example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Help,
             allow_abbrev=False,
         )
         _common(sub, lake=lake)

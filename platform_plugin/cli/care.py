@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from platform_plugin.cli.amounts import said_bytes, said_seconds
+from platform_plugin.cli.amounts import counted, said_bytes, said_seconds
 from platform_plugin.cli.machine import print_document
 from platform_plugin.cli.progress import ProgressLine
 from platform_plugin.cli.tabular import print_table
@@ -77,7 +77,7 @@ def run_status(given: argparse.Namespace) -> int:
     age = max(0.0, (now - overview.committed_at).total_seconds())
     print(f"lake      {overview.lake}")
     print(f"snapshot  {overview.snapshot}, committed {said_seconds(age)} ago; {overview.snapshots} kept, {overview.leases} under lease")
-    print(f"size      {said_bytes(overview.bytes)} in {sum(r.files or 0 for r in overview.relations)} files")
+    print(f"size      {said_bytes(overview.bytes)} in {counted(sum(r.files or 0 for r in overview.relations), 'file')}")
     if overview.relations:
         print()
         columns = ("schema", "name", "kind", "rows", "files", "size")
@@ -107,7 +107,7 @@ def run_tables(given: argparse.Namespace) -> int:
         [["" if value is None else value for value in row] for row in rows],
         numeric=frozenset((3, 4, 5)),
     )
-    print(f"{len(rows)} {'relation' if len(rows) == 1 else 'relations'} at snapshot {overview.snapshot}")
+    print(f"{counted(len(rows), 'relation')} at snapshot {overview.snapshot}")
     return 0
 
 
@@ -138,7 +138,7 @@ def run_expire(given: argparse.Namespace) -> int:
         print_document(asdict(expired))
         return 0
     held = f"; {expired.leased} are held by leases" if expired.leased else ""
-    print(f"{expired.snapshots} snapshots forgotten, {expired.files} files scheduled for deletion{held}")
+    print(f"{counted(expired.snapshots, 'snapshot')} forgotten, {counted(expired.files, 'file')} scheduled for deletion{held}")
     if expired.files:
         print("`platform vacuum` deletes the files once nobody can need them")
     return 0
@@ -154,7 +154,8 @@ def run_merge(given: argparse.Namespace) -> int:
     if given.json:
         print_document(asdict(merged))
         return 0
-    print(f"{merged.files_before} files became {merged.files_after}: {merged.rows} rows kept, {merged.rows_dropped} deleted rows left out")
+    said = f"{counted(merged.rows, 'row')} kept, {counted(merged.rows_dropped, 'deleted row')} left out"
+    print(f"{counted(merged.files_before, 'file')} became {merged.files_after}: {said}")
     return 0
 
 
@@ -174,11 +175,11 @@ def run_vacuum(given: argparse.Namespace) -> int:
         print_document(asdict(vacuumed) | {"dry_run": given.dry_run, "expired": None if expired is None else asdict(expired)})
         return 0
     if expired is not None:
-        print(f"{expired.snapshots} snapshots forgotten")
+        print(f"{counted(expired.snapshots, 'snapshot')} forgotten")
     gone = vacuumed.scheduled + vacuumed.orphans
     verb = "would be deleted" if given.dry_run else "deleted"
     print(
-        f"{gone} files {verb} ({said_bytes(vacuumed.bytes)}): {vacuumed.scheduled} no longer needed, "
+        f"{counted(gone, 'file')} {verb} ({said_bytes(vacuumed.bytes)}): {vacuumed.scheduled} no longer needed, "
         f"{vacuumed.orphans} never committed; {vacuumed.kept} wait for their grace"
     )
     return 0

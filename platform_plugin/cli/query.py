@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from platform_plugin.cli.amounts import counted
 from platform_plugin.cli.care import lake_url
 from platform_plugin.cli.progress import ProgressLine
 from platform_plugin.errors import InvalidValue
@@ -120,7 +121,7 @@ def _print_pages(result: Result, given: argparse.Namespace, line: ProgressLine) 
                 ]
         if len(page) < _PAGE or cut or (limit is not None and written >= limit):
             break
-    total = f"{written} {'row' if written == 1 else 'rows'}"
+    total = counted(written, "row")
     print(f"{'the first ' if cut else ''}{total} at snapshot {result.snapshot.id}{'; --max-rows 0 shows all' if cut else ''}")
 
 

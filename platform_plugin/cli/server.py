@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.cli.amounts import said_bytes, said_seconds
+from platform_plugin.cli.amounts import counted, said_bytes, said_seconds
 from platform_plugin.cli.machine import print_document
 from platform_plugin.cli.overview import resident_bytes
 from platform_plugin.cli.progress import ProgressLine
@@ -83,9 +83,9 @@ def server_text(status: ServerStatus) -> str:
     if memory:
         parts.append(f"{said_bytes(memory)} in memory")
     if "cores" in known:
-        parts.append(f"{known['cores']} cores")
+        parts.append(counted(known["cores"], "core"))
     if "sessions" in known:
-        parts.append(f"{known['sessions']} sessions, {known['running_queries']} running queries")
+        parts.append(f"{counted(known['sessions'], 'session')}, {counted(known['running_queries'], 'running statement')}")
     idle = known.get("idle_seconds")
     if idle is not None:
         parts.append(f"ends after {said_seconds(idle)} without a session" if idle else "never ends by itself")

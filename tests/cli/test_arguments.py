@@ -1,0 +1,116 @@
+import json
+import subprocess
+import time
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from platform_plugin import __version__
+from platform_plugin.cli.arguments import build_parser
+from tests.cli.conftest import COMMAND, ROOT
+
+COMMANDS = ["init", "sql", "status", "tables", "snapshots", "expire", "merge", "vacuum", "up", "down"]
+
+
+def parse(*arguments):
+    return build_parser().parse_args(arguments)
+
+
+def seconds_of(*arguments, environment):
+    began = time.perf_counter()
+    subprocess.run([*COMMAND, *arguments], env=environment, cwd=ROOT, capture_output=True, check=True, timeout=30)
+    return time.perf_counter() - began
+
+
+def test_help_names_every_command_and_the_exit_codes(platform):
+    said = platform("--help", check=0).stdout
+    assert [name for name in COMMANDS if f"\n    {name}" not in said] == []
+    assert "130 interrupted" in said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_an_example_that_parses(platform, command):
+    import shlex
+
+    said = platform(command, "--help", check=0).stdout
+    example = said.partition("example:\n")[2].strip()
+    words = shlex.split(example)
+    assert words[:2] == ["platform", command]
+    assert build_parser().parse_args(words[1:]).command == command
+
+
+def test_help_takes_less_than_200_ms(environment):
+    assert min(seconds_of("--help", environment=environment) for _ in range(5)) < 0.2
+
+
+def test_status_of_a_lake_takes_less_than_half_a_second(environment, lake):
+    assert min(seconds_of("status", environment=environment) for _ in range(5)) < 0.5
+
+
+def test_version(platform):
+    assert platform("--version", check=0).stdout == f"platform {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["stauts"], "did you mean status?"),
+        (["sql", "-c", "SELECT 1", "-f", "x"], "not allowed with"),
+        (["sql", "--param", "nothing"], "'nothing' is not NAME=VALUE"),
+        (["sql", "--param", "a b=1"], "is not NAME=VALUE"),
+        (["sql", "--timeout", "soon"], "is not a duration"),
+        (["sql", "--timeout", "0"], "more than nothing"),
+        (["sql", "--max-rows", "-1"], "is not a whole number"),
+        (["snapshots", "--limit", "0"], "whole number from 1"),
+        (["expire"], "--older-than"),
+        (["merge"], "TABLE"),
+        (["up", "--memory", "lots"], "is not a size"),
+        (["up", "--option", "=x"], "is not KEY=VALUE"),
+        (["down", "--url", "x"], "unrecognized arguments"),
+    ],
+)
+def test_wrong_usage_is_code_2_with_a_hint(platform, arguments, said):
+    done = platform(*arguments, check=2)
+    assert done.stdout == ""
+    assert said in done.stderr
+    assert "hint:" in done.stderr
+
+
+def test_no_command_shows_the_help_as_an_error(platform):
+    done = platform(check=2)
+    assert done.stdout == ""
+    assert "first steps:" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--url", "a", "--json", "status"], ["status", "--url", "a", "--json"], ["--url", "b", "--json", "status", "--url", "a"]]
+)
+def test_common_options_stand_before_or_after_the_command(arguments):
+    parsed = parse(*arguments)
+    assert (parsed.url, parsed.json, parsed.debug) == ("a", True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("n=7", 7),
+        (":n=7", 7),
+        ("n=1.10", Decimal("1.10")),
+        ("n=true", True),
+        ("n=null", None),
+        ('n="7"', "7"),
+        ("n=007", "007"),
+        ("n=NaN", "NaN"),
+        ("n=a=b", "a=b"),
+        ("n=", ""),
+    ],
+)
+def test_parameters_are_read_as_json_where_they_are_json(text, value):
+    assert parse("sql", "--param", text).param == [("n", value)]
+
+
+@given(st.text())
+def test_any_text_can_be_given_as_a_json_string(text):
+    assert parse("sql", "--param", f"n={json.dumps(text)}").param == [("n", text)]

@@ -1,0 +1,54 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from platform_plugin.cli import overview
+from platform_plugin.lake.lake import Lake
+from tests.cli.conftest import ROOT
+
+
+def test_both_ways_to_the_catalogue_say_the_same(lake):
+    with Lake.open(lake) as opened, opened.lease():
+        fast, slow = overview._read_local(lake), overview._read_any(lake)
+    assert fast == slow
+    assert fast.leases == 1
+    assert [(r.name, r.kind, r.rows, r.files) for r in fast.relations] == [
+        ("posts", "stream", 0, 0),
+        ("users", "table", 4, 2),
+        ("rich", "view", None, None),
+    ]
+
+
+def test_it_agrees_with_what_the_lake_says(lake):
+    seen = overview.read_overview(lake)
+    with Lake.open(lake) as opened:
+        newest = opened.snapshot()
+        assert (seen.snapshot, seen.committed_at, seen.snapshots) == (newest.id, newest.time, len(opened.commits()))
+        sizes = {r.name: r.bytes for r in seen.relations}
+        assert sizes["users"] == sum(file.size_bytes for file in opened.scan(opened.table("users"), newest).files)
+
+
+def test_status_loads_no_engine(lake, environment):
+    code = (
+        "import sys, json\nfrom platform_plugin.cli import main\ncode = main(['status', '--json'])\n"
+        "print(json.dumps([code, sorted({name.partition('.')[0] for name in sys.modules})]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=True, timeout=30)
+    code, loaded = json.loads(done.stdout.splitlines()[-1])
+    assert code == 0
+    assert {"pyspark", "sqlalchemy", "pyarrow", "numpy", "pandas", "rich", "prompt_toolkit", "grpc"}.isdisjoint(loaded)
+
+
+@pytest.mark.parametrize("where", ["missing", "moved", "damaged"])
+def test_what_is_no_lake_is_refused_with_the_lake_s_own_words(platform, tmp_path, lake, where):
+    place = tmp_path / where
+    if where == "moved":
+        (tmp_path / "lake").rename(place)
+    elif where == "damaged":
+        (place / "data").mkdir(parents=True)
+        (place / "lake.sqlite").write_text("this is no database" * 100)
+    done = platform("status", "--url", str(place), check=1)
+    wanted = {"missing": "is not a lake", "moved": "--adopt", "damaged": "is not a lake's catalogue"}[where]
+    assert wanted in done.stderr
