@@ -13,12 +13,13 @@ from platform_plugin.language.words import RESERVED
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _ESCAPED = "x_"
+_NO_VALUES = " DEFAULT VALUES"
 
 
 class PlatformCompiler(SQLCompiler):
     """Spark SQL for queries; values are bound, never written into the text."""
 
-    def bindparam_string(self, name: str, escaped_from: str | None = None, **kw: Any) -> str:
+    def bindparam_string(self, name: str, *, escaped_from: str | None = None, **kw: Any) -> str:  # type: ignore[override]
         # Names come from columns, which may be called anything; the escape is one to one, so no two meet.
         if escaped_from is None and (not _PLAIN.fullmatch(name) or name.upper() in RESERVED or name.startswith(_ESCAPED)):
             escaped_from, name = name, _ESCAPED + name.encode("utf-8", "surrogatepass").hex()
@@ -34,7 +35,8 @@ class PlatformCompiler(SQLCompiler):
             text += "\n OFFSET " + self.process(select._offset_clause, **kw)  # noqa: SLF001
         return text
 
-    def fetch_clause(self, select: Any, fetch_clause: Any = None, require_offset: bool = False, **kw: Any) -> str:  # noqa: FBT001, FBT002
+    def fetch_clause(self, select: Any, fetch_clause: Any = None, *_: Any, **kw: Any) -> str:
+        kw = {name: value for name, value in kw.items() if name not in ("require_offset", "use_literal_execute_for_simple_int")}
         options = select._fetch_clause_options  # noqa: SLF001
         if options and (options["with_ties"] or options["percent"]):
             raise exc.CompileError("FETCH … WITH TIES and PERCENT can't be run: use rank() or a window")
@@ -56,7 +58,8 @@ class PlatformCompiler(SQLCompiler):
         return f"CAST(NULL AS {self.dialect.type_compiler_instance.process(kind, in_query=True)})"
 
     def visit_typeclause(self, typeclause: Any, **kw: Any) -> str:
-        return super().visit_typeclause(typeclause, **kw | {"in_query": True})
+        text: str = super().visit_typeclause(typeclause, **kw | {"in_query": True})  # type: ignore[no-untyped-call]
+        return text
 
     def visit_savepoint(self, savepoint_stmt: Any, **kw: Any) -> str:
         raise exc.CompileError("there are no savepoints: every statement commits by itself")
@@ -93,6 +96,13 @@ class PlatformCompiler(SQLCompiler):
         return f"listagg{self.function_argspec(fn, **kw)}"
 
     # Changes
+
+    def visit_insert(self, insert_stmt: Any, *args: Any, **kw: Any) -> str:
+        text: str = super().visit_insert(insert_stmt, *args, **kw)  # type: ignore[no-untyped-call]
+        if text.endswith(_NO_VALUES):
+            first = self.preparer.format_column(next(iter(insert_stmt.table.c)))
+            return f"{text.removesuffix(_NO_VALUES)} ({first}) VALUES (DEFAULT)"
+        return text
 
     def update_from_clause(self, *_: Any, **__: Any) -> str:
         raise exc.CompileError("UPDATE reads other tables in subqueries only: write SET … = (SELECT …)")

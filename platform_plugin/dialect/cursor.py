@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 from platform_plugin.dialect.batch import plan_batch
-from platform_plugin.dialect.faults import Error, InterfaceError, ProgrammingError, told_as_dbapi_errors
+from platform_plugin.dialect.faults import Error, InterfaceError, ProgrammingError, told_as_data_errors, told_as_dbapi_errors
 from platform_plugin.dialect.type_codes import Description, describe
 from platform_plugin.language.script import parse_script
 
@@ -48,7 +48,7 @@ class Cursor:
     def execute(self, operation: str, parameters: Parameters | None = None) -> Self:
         """Run a statement with values for its `:names` (a dict) or `?` (a list). A text of nothing but comments does nothing."""
         self._begin()
-        with told_as_dbapi_errors():
+        with told_as_data_errors(), told_as_dbapi_errors():
             if _is_empty(operation):
                 return self
             self._take(self.connection.platform.execute(operation, _bindable_set(parameters)))
@@ -61,7 +61,7 @@ class Cursor:
         if not sets:
             self.rowcount = 0
             return self
-        with told_as_dbapi_errors():
+        with told_as_data_errors(), told_as_dbapi_errors():
             if (batch := plan_batch(operation, sets)) is not None:
                 from platform_plugin.tables.insert import run_insert
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -24,11 +25,11 @@ class PlatformDDLCompiler(DDLCompiler):
     """A `Table` is a history table, or with `platform_stream=True` a stream."""
 
     def visit_create_table(self, create: Any, **kw: Any) -> str:
-        text = super().visit_create_table(create, **kw)
+        text: str = super().visit_create_table(create, **kw)  # type: ignore[no-untyped-call]
         return text.replace("CREATE TABLE", "CREATE STREAM", 1) if is_stream(create.element) else text
 
     def visit_drop_table(self, drop: Any, **kw: Any) -> str:
-        text = super().visit_drop_table(drop, **kw)
+        text: str = super().visit_drop_table(drop, **kw)  # type: ignore[no-untyped-call]
         return text.replace("DROP TABLE", "DROP STREAM", 1) if is_stream(drop.element) else text
 
     def visit_drop_view(self, drop: Any, **kw: Any) -> str:
@@ -74,7 +75,7 @@ class PlatformDDLCompiler(DDLCompiler):
         raise exc.CompileError(f'the UNIQUE constraint of table "{constraint.table.name}" can\'t be kept: check uniqueness when loading')
 
     def visit_check_constraint(self, constraint: Any, **kw: Any) -> str:
-        raise exc.CompileError(f'the CHECK constraint of table "{constraint.table.name}" can\'t be kept: declare it as an asset check')
+        raise exc.CompileError("a CHECK constraint can't be kept: declare it as an asset check")
 
     visit_column_check_constraint = visit_check_constraint
 
@@ -113,6 +114,6 @@ def is_stream(table: Table) -> bool:
 
 
 def _option_text(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, int):
-        return string_text(duration_text(value) if hasattr(value, "total_seconds") else str(value))
-    return str(value)
+    if isinstance(value, timedelta):
+        return string_text(duration_text(value))
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else string_text(str(value))

@@ -9,10 +9,12 @@ platform once its last connection has been closed.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy import event
+from sqlalchemy.engine import default
+from sqlalchemy.engine.cursor import _NO_CURSOR_DQL
 from sqlalchemy.pool import NullPool
 from sqlalchemy.sql import ddl, schema
 
@@ -30,6 +32,14 @@ if TYPE_CHECKING:
     from sqlalchemy.pool import Pool
 
 
+class PlatformExecutionContext(default.DefaultExecutionContext):
+    """A definition gives no rows, also on a connection that asks for `stream_results`: SQLAlchemy would fetch the first."""
+
+    def post_exec(self) -> None:
+        if self.isddl:
+            self.cursor_fetch_strategy = cast("Any", _NO_CURSOR_DQL)
+
+
 class PlatformDialect(PlatformReflection):
     """SQLAlchemy 2.1 on a lake."""
 
@@ -37,12 +47,13 @@ class PlatformDialect(PlatformReflection):
     driver = "platform"
     default_paramstyle = "named"
 
+    execution_ctx_cls = PlatformExecutionContext
     statement_compiler = PlatformCompiler
     ddl_compiler = PlatformDDLCompiler
     type_compiler_cls = PlatformTypeCompiler
-    preparer = PlatformIdentifierPreparer
+    preparer = PlatformIdentifierPreparer  # type: ignore[assignment]
     colspecs = COLSPECS  # type: ignore[assignment]
-    construct_arguments: ClassVar[Any] = [
+    construct_arguments: Any = [  # noqa: RUF012  SQLAlchemy declares it so
         (schema.Table, {"stream": False} | dict.fromkeys(STREAM_OPTIONS)),
         (ddl.CreateView, {}),
     ]
@@ -51,7 +62,7 @@ class PlatformDialect(PlatformReflection):
     supports_alter = False
     supports_comments = True
     inline_comments = True
-    supports_default_values = False
+    supports_default_values = True
     supports_default_metavalue = True
     supports_empty_insert = False
     supports_multivalues_insert = True

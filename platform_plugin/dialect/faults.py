@@ -20,7 +20,9 @@ class Error(Exception):
     """Anything that went wrong; `message`, `detail` and `hint` are the platform's, `line` and `column` its place where known."""
 
     def __init__(self, text: str, *, message: str | None = None, detail: str | None = None, hint: str | None = None) -> None:
-        super().__init__(text if message is not None or hint is None else f"{text}\n  hint: {hint}")
+        own = message is None
+        said = [text, *([f"  detail: {detail}"] if own and detail else []), *([f"  hint: {hint}"] if own and hint else [])]
+        super().__init__("\n".join(said))
         self.message = message or text
         self.detail = detail
         self.hint = hint
@@ -88,8 +90,8 @@ _STATES = {
     "KD": OperationalError,
     "XX": InternalError,
 }
-_STATE = re.compile(r"SQLSTATE: (\w{2})\w{3}")
 _NULL = re.compile(r'^(?:column|file) "[^\n]*holds NULL')
+_PARAMETERS = ("the statement has ", "named and positional parameters")
 
 
 def to_dbapi_error(error: e.PlatformError) -> DatabaseError:
@@ -107,9 +109,11 @@ def to_dbapi_error(error: e.PlatformError) -> DatabaseError:
 def _kind(error: e.PlatformError) -> type[DatabaseError]:
     if isinstance(error, e.InvalidValue) and _NULL.match(error.message):
         return IntegrityError
+    if isinstance(error, e.InvalidValue) and error.message.startswith(_PARAMETERS):
+        return ProgrammingError
     if isinstance(error, e.QueryFailed):
-        state = _STATE.search(error.detail or "")
-        return _STATES.get(state[1], DatabaseError) if state else DatabaseError
+        state = getattr(error.__cause__, "getSqlState", lambda: None)() or ""
+        return _STATES.get(state[:2], DatabaseError)
     return next((told for kind, told in _KINDS if isinstance(error, kind)), DatabaseError)
 
 
@@ -120,3 +124,15 @@ def told_as_dbapi_errors() -> Iterator[None]:
         yield
     except e.PlatformError as error:
         raise to_dbapi_error(error) from error
+
+
+@contextmanager
+def told_as_data_errors() -> Iterator[None]:
+    """Values that neither Arrow nor Spark can take leave as PEP 249's DataError."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        said = str(error).splitlines()
+        raise DataError(
+            "a parameter can't be bound", detail=said[0] if said else None, hint="give a value of a plain Python type"
+        ) from error

@@ -11,7 +11,7 @@ from sqlalchemy import exc
 from sqlalchemy.engine import default, reflection
 from sqlalchemy.util import warn
 
-from platform_plugin.algebra.types import Field, Map, Struct
+from platform_plugin.algebra.types import DataType, Field, List, Map, Struct
 from platform_plugin.dialect.faults import told_as_dbapi_errors
 from platform_plugin.dialect.types import Document
 from platform_plugin.errors import UnknownObject, UnsupportedType
@@ -143,23 +143,30 @@ class PlatformReflection(default.DefaultDialect):
 
 def reflected_column(field: Field) -> dict[str, Any]:
     """A column as `Inspector.get_columns` has it."""
-    kind: Any
-    if isinstance(field.type, Struct | Map):
-        kind = Document(type_text(field.type))
-    else:
-        try:
-            kind = to_sqlalchemy(field.type, column=field.name)
-        except UnsupportedType as error:
-            warn(error.message)
-            kind = sa.types.NullType()
     return {
         "name": field.name,
-        "type": kind,
+        "type": _reflected_type(field.type, field.name),
         "nullable": field.nullable,
         "default": _default(field),
         "comment": field.comment,
         "autoincrement": False,
     }
+
+
+def _reflected_type(kind: DataType, column: str) -> Any:
+    match kind:
+        case Struct() | Map():
+            return Document(type_text(kind))
+        case List(element=element):
+            inner = _reflected_type(element.type, column)
+            # SQLAlchemy writes an array of arrays as one of two dimensions.
+            nested = isinstance(inner, sa.ARRAY)
+            return sa.ARRAY(inner.item_type if nested else inner, dimensions=(inner.dimensions or 1) + 1 if nested else 1)
+    try:
+        return to_sqlalchemy(kind, column=column)
+    except UnsupportedType as error:
+        warn(error.message)
+        return sa.types.NullType()
 
 
 def _default(field: Field) -> str | None:

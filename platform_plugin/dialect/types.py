@@ -6,7 +6,7 @@ from __future__ import annotations
 import uuid
 from datetime import UTC, datetime, time
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -114,7 +114,7 @@ class PlatformJSON(sa.JSON):
     """JSON columns hold text; structs and maps that a query gives are documents already."""
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:
-        read = super().result_processor(dialect, coltype)
+        read = cast("Any", super().result_processor(dialect, coltype))
         return lambda value: value if value is not None and not isinstance(value, str | bytes) else read(value)
 
 
@@ -204,6 +204,7 @@ class PlatformString(sa.String):
 
 
 COLSPECS: Mapping[type[TypeEngine[Any]], type[TypeEngine[Any]]] = {
+    Document: Document,
     sa.JSON: PlatformJSON,
     sa.Uuid: PlatformUuid,
     sa.DateTime: PlatformDateTime,
