@@ -4,6 +4,6 @@ SELECT
     users.id,
     users.region,
     users.rate / impact.score AS price
-FROM users
-JOIN impact ON impact.uid = users.id
+FROM impact
+JOIN users ON users.id = impact.uid
 WHERE impact.score > 0;

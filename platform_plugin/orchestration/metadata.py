@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from platform_plugin.language.render import type_text
+from platform_plugin.orchestration.preview import source_link
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from platform_plugin.orchestration.inventory import Stored
     from platform_plugin.orchestration.model import Model
     from platform_plugin.spark.metrics import JobMetrics
-
-STORAGE = "ducklake"
 
 
 def column_schema(fields: tuple[Field, ...], primary_key: tuple[str, ...], said: Mapping[str, str]) -> dg.TableSchema:
@@ -48,9 +47,7 @@ def model_metadata(model: Model) -> dict[str, Any]:
     """What is known of a relation from its file alone."""
     found: dict[str, Any] = {
         "dagster/table_name": str(model.name),
-        "dagster/storage_kind": STORAGE,
-        "file": model.file,
-        "definition": dg.MetadataValue.md(f"```sql\n{model.text}\n```"),
+        "dagster/code_references": source_link(model.path),
     }
     if model.columns:
         found["dagster/column_schema"] = column_schema(model.columns, model.primary_key, model.documentation.columns)
@@ -61,7 +58,6 @@ def stored_metadata(stored: Stored, snapshot: int | None, said: Mapping[str, str
     """What is known of a relation from the catalogue; a view has no figures."""
     found: dict[str, Any] = {
         "dagster/table_name": str(stored.name),
-        "dagster/storage_kind": STORAGE,
         "dagster/row_count": stored.rows,
         "snapshot": snapshot,
         "files": stored.files,
@@ -69,8 +65,6 @@ def stored_metadata(stored: Stored, snapshot: int | None, said: Mapping[str, str
     }
     if stored.fields:
         found["dagster/column_schema"] = column_schema(stored.fields, stored.primary_key, said or {})
-    if stored.query:
-        found["definition"] = dg.MetadataValue.md(f"```sql\n{stored.query}\n```")
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError, UnknownObject
@@ -17,8 +18,6 @@ from platform_plugin.orchestration.documentation import Documentation, read_docu
 from platform_plugin.queries.bind import lake_name
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from platform_plugin.algebra.types import Field
     from platform_plugin.lake.relations import Kind
     from platform_plugin.lake.tables import Name
@@ -28,13 +27,13 @@ Definition = CreateTable | CreateStream | CreateView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A relation as a file declares it; `file` is the path inside the folder, with `/`."""
+    """A relation as a file declares it; `file` is the path inside the folder, with `/`, and `path` the whole one."""
 
     name: Name
     kind: Kind
     statement: Definition
     file: str
-    text: str
+    path: Path
     comment: str | None
     reads: tuple[Name, ...]
     code_version: str
@@ -78,14 +77,14 @@ def _read(path: Path, file: str) -> Model:
         raise InvalidStatement(f'file "{file}" can\'t be read', detail=str(error), hint="write it in UTF-8") from error
     documentation = read_documentation(path, shown=file)
     try:
-        model = parse_model(text, file=file, documentation=documentation)
+        model = parse_model(text, file=file, path=path, documentation=documentation)
     except PlatformError as error:
         raise InvalidStatement(f'file "{file}": {error.message}', detail=error.detail, hint=error.hint) from error
     _check_columns(model)
     return model
 
 
-def parse_model(text: str, *, file: str, documentation: Documentation | None = None) -> Model:
+def parse_model(text: str, *, file: str, path: Path | None = None, documentation: Documentation | None = None) -> Model:
     r"""The model that a text declares, or an error at the place in it.
 
     >>> model = parse_model("-- How much a post moves.\nCREATE VIEW impact AS SELECT avg(score) FROM posts", file="impact.sql")
@@ -104,7 +103,7 @@ def parse_model(text: str, *, file: str, documentation: Documentation | None = N
         kind="stream" if isinstance(statement, CreateStream) else "view" if isinstance(statement, CreateView) else "table",
         statement=statement,
         file=file,
-        text=text.strip(),
+        path=path or Path(file),
         comment=_leading_comment(text),
         reads=read_by(query) if query is not None else (),
         code_version=fingerprint(statement.span.text),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dagster import AssetSpec
 
 
@@ -16,3 +18,11 @@ def as_virtual(spec: AssetSpec) -> AssetSpec:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.PreviewWarning)
         return spec.replace_attributes(is_virtual=True)
+
+
+def source_link(path: Path) -> dg.CodeReferencesMetadataValue:
+    """A link that opens a file in the editor of whoever looks at the asset on the same machine."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        file = dg.LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name)
+        return dg.CodeReferencesMetadataValue(code_references=[file])

@@ -40,7 +40,7 @@ class PlatformResource(dg.ConfigurableResource[Any]):
     @contextmanager
     def yield_for_execution(self, context: InitResourceContext) -> Iterator[Self]:
         """Hand the resource to one run."""
-        with self.opened(context.run_id or "no-run"):
+        with self.opened(context.run.run_id if context.run is not None else "no-run"):
             yield self
 
     @contextmanager
@@ -50,7 +50,7 @@ class PlatformResource(dg.ConfigurableResource[Any]):
         try:
             yield self
         finally:
-            platform, self._platform = self._platform, None
+            platform, self._platform, self._tag = self._platform, None, None
             if platform is not None:
                 if platform.work.is_attached:
                     # Cancelling a run in the web interface must not leave its Spark jobs behind.

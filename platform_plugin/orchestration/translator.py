@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,8 +38,9 @@ class Translator:
     """
 
     def asset_key(self, name: Name) -> dg.AssetKey:
-        """The relation's name, after its schema where that is not the default one."""
-        return dg.AssetKey([name.relation] if name.schema == DEFAULT_SCHEMA else [name.schema, name.relation])
+        """The relation's name, after its schema where that is not the default one; Dagster takes only ASCII words for it."""
+        parts = [name.relation] if name.schema == DEFAULT_SCHEMA else [name.schema, name.relation]
+        return dg.AssetKey([re.sub(r"[^A-Za-z0-9_]", "_", part) for part in parts])
 
     def group_name(self, relation: Relation) -> str:
         """The noun in the plural: streams, tables, views."""
@@ -49,9 +51,11 @@ class Translator:
         return {relation.kind, "spark"}
 
     def description(self, relation: Relation) -> str | None:
-        """What the file says, or else the comment in the lake."""
-        said = relation.model.description if relation.model is not None else None
-        return said or (relation.stored.comment if relation.stored is not None else None)
+        """What the file says, or else the comment in the lake; below it the SQL, as Markdown."""
+        model, stored = relation.model, relation.stored
+        said = (model.description if model is not None else None) or (stored.comment if stored is not None else None)
+        sql = model.statement.span.text if model is not None else stored.query if stored is not None else None
+        return "\n\n".join([*([said] if said else []), *([f"```sql\n{sql}\n```"] if sql else [])]) or None
 
     def owners(self, relation: Relation) -> Sequence[str]:
         """The owners that the YAML file beside the model names."""

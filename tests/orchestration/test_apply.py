@@ -1,0 +1,106 @@
+import dagster as dg
+import pytest
+
+from platform_plugin import Platform
+
+
+def test_a_table_and_a_stream_are_created_once_and_left_alone_afterwards(shop):
+    first = shop.materialize("users", "posts")
+    assert {name: event.metadata["action"].value for name, event in first.items()} == {"users": "created", "posts": "created"}
+    with Platform.open(shop.lake) as platform:
+        platform.execute("INSERT INTO users VALUES (1, 'EU', 10), (2, 'US', 20)")
+        platform.execute("INSERT INTO posts VALUES (1, 5)")
+        assert [row[1:3] for row in platform.execute("SHOW STREAMS")] == [("posts", "stream")]
+    second = shop.materialize("users", "posts")
+    assert second["users"].metadata["action"].value == "unchanged"
+    assert second["users"].metadata["dagster/row_count"].value == 2
+    assert second["users"].metadata["dagster/table_name"].value == "main.users"
+    columns = second["users"].metadata["dagster/column_schema"].value.columns
+    assert [(column.name, column.description) for column in columns] == [("id", None), ("region", "where"), ("rate", None)]
+
+
+def test_the_data_version_is_the_snapshot_that_last_changed_the_rows(shop):
+    versions = []
+    for statement in ("SHOW TABLES", "INSERT INTO posts VALUES (1, 5)", "INSERT INTO users VALUES (1, 'EU', 10)", "SHOW TABLES"):
+        versions.append(shop.materialize("users", "posts")["users"].tags["dagster/data_version"])
+        with Platform.open(shop.lake) as platform:
+            platform.execute(statement)
+            newest = platform.lake.snapshot().id
+    assert versions[0] == versions[1] == versions[2]
+    assert versions[3] == str(newest) != versions[2]
+
+
+def test_a_table_that_differs_from_its_file_is_refused_and_left_alone(shop):
+    shop.materialize("users", "posts")
+    shop.write(users="CREATE TABLE users (id BIGINT PRIMARY KEY, region STRING NOT NULL, age INT)")
+    shop.write(posts="CREATE STREAM posts (uid INT, score INT) WITH (retention = '1 hour')")
+    with pytest.raises(dg.Failure) as caught:
+        shop.materialize("users")
+    said = str(caught.value.description)
+    assert 'table "main.users" is not what "users.sql" declares' in said
+    assert 'column "id" is BIGINT NOT NULL in the file, INT NOT NULL in the lake' in said
+    assert 'column "region" is STRING NOT NULL in the file, STRING in the lake' in said
+    assert 'column "age" INT is in the file, not in the lake' in said
+    assert 'column "rate" DECIMAL(9,2) is in the lake, not in the file' in said
+    assert "ALTER TABLE" in caught.value.metadata["hint"].value
+    with pytest.raises(dg.Failure) as caught:
+        shop.materialize("posts")
+    assert "option retention is 1:00:00 in the file, not set in the lake" in str(caught.value.description)
+    assert "option retention_rows is not set in the file, 1000 in the lake" in str(caught.value.description)
+
+
+def test_another_kind_of_relation_is_never_replaced(shop):
+    shop.materialize("users")
+    shop.write(users="CREATE STREAM users (id INT)")
+    with pytest.raises(dg.Failure, match="there is a table of that name"):
+        shop.materialize("users")
+    shop.write(users="CREATE VIEW users AS SELECT 1 AS id")
+    with pytest.raises(dg.Failure, match="there is a table of that name"):
+        shop.materialize("users")
+
+
+def test_the_schema_of_a_model_is_made_with_it(project):
+    project.write(clicks="CREATE STREAM raw.clicks (id INT)")
+    assert project.materialize()["raw/clicks"].metadata["dagster/table_name"].value == "raw.clicks"
+
+
+def test_what_this_version_can_not_do_is_told_with_its_place(shop):
+    shop.write(feed="CREATE STREAM feed (id INT)\nFROM FILES '/in/*.csv'")
+    with pytest.raises(dg.Failure, match="can't pull from FILES yet") as caught:
+        shop.materialize("feed")
+    assert "line 1" in caught.value.metadata["detail"].value
+
+
+@pytest.mark.spark
+def test_views_are_kept_current_with_their_files_and_queries_rebuild_tables(shop, spark_server):
+    first = shop.materialize()
+    assert {name: event.metadata["action"].value for name, event in first.items()} == dict.fromkeys(
+        ("users", "posts", "impact", "prices"), "created"
+    )
+    columns = first["impact"].metadata["dagster/column_schema"].value.columns
+    assert [(column.name, column.type) for column in columns] == [("uid", "int"), ("score", "double")]
+    with Platform.open(shop.lake) as platform:
+        platform.execute("INSERT INTO users VALUES (1, 'EU', 10), (2, 'US', 20)")
+        platform.execute("INSERT INTO posts VALUES (1, 4), (1, 6), (2, 10)")
+    shop.write(impact="CREATE VIEW impact AS SELECT uid, max(score) AS score FROM posts GROUP BY uid")
+    second = shop.materialize("impact", "prices")
+    assert second["impact"].metadata["action"].value == "replaced"
+    assert second["prices"].metadata["action"].value == "rebuilt"
+    assert second["prices"].metadata["dagster/row_count"].value == 2
+    assert second["prices"].metadata["jobs"].value >= 1
+    with Platform.open(shop.lake) as platform:
+        rows = platform.lake.read("prices").sort_by("region").to_pydict()
+    assert rows["region"] == ["EU", "US"]
+    assert [float(price) for price in rows["price"]] == [pytest.approx(10 / 6), 2.0]
+    assert shop.materialize("impact")["impact"].metadata["action"].value == "unchanged"
+
+
+@pytest.mark.spark
+def test_a_query_that_fails_changes_nothing_and_shows_its_place(shop, spark_server):
+    shop.write(prices="CREATE TABLE prices AS\nSELECT nobody FROM users")
+    shop.materialize("users")
+    with pytest.raises(dg.Failure) as caught:
+        shop.materialize("prices")
+    assert "line 2, column 8" in caught.value.metadata["detail"].value
+    with Platform.open(shop.lake) as platform:
+        assert [table.name.relation for table in platform.lake.tables()] == ["users"]

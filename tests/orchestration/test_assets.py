@@ -1,0 +1,136 @@
+import logging
+import sys
+
+import dagster as dg
+
+from platform_plugin import Platform
+from platform_plugin.orchestration.inventory import read_inventory
+from platform_plugin.orchestration.translator import Translator
+
+
+def test_files_are_assets_before_there_is_a_lake(shop, caplog):
+    with caplog.at_level(logging.WARNING):
+        specs = shop.specs()
+    assert set(specs) == {"users", "posts", "impact", "prices"}
+    assert "is not a lake" in caplog.text
+    assert "platform init" in specs["users"].metadata["lake"]
+    assert not shop.lake.exists()
+    assert {name: (spec.group_name, spec.kinds) for name, spec in specs.items()} == {
+        "users": ("tables", {"table", "spark"}),
+        "posts": ("streams", {"stream", "spark"}),
+        "impact": ("views", {"view", "spark"}),
+        "prices": ("tables", {"table", "spark"}),
+    }
+    assert {name: {dep.asset_key.to_user_string() for dep in spec.deps} for name, spec in specs.items()} == {
+        "users": set(),
+        "posts": set(),
+        "impact": {"posts"},
+        "prices": {"impact", "users"},
+    }
+
+
+def test_declared_columns_are_described(shop):
+    shop.write(users_yml="columns: {id: who}")
+    schema = shop.specs()["users"].metadata["dagster/column_schema"]
+    assert [(column.name, column.type, column.description) for column in schema.columns] == [
+        ("id", "int", "who"),
+        ("region", "string", "where"),
+        ("rate", "decimal(9,2)", None),
+    ]
+    assert [column.constraints.nullable for column in schema.columns] == [False, True, True]
+    assert schema.columns[0].constraints.other == ["primary key"]
+
+
+def test_the_description_ends_with_the_statement(shop):
+    description = shop.specs()["users"].description
+    assert description.startswith("Who posts.\n\n```sql\nCREATE TABLE users")
+    assert description.count("Who posts") == 1
+
+
+def test_relations_of_the_lake_are_assets_with_their_figures(shop):
+    with Platform.create(shop.lake) as platform:
+        platform.execute("CREATE SCHEMA raw")
+        platform.execute("CREATE TABLE raw.visits (at TIMESTAMP, `a b` ARRAY<INT>) COMMENT 'by hand'")
+        platform.execute("INSERT INTO raw.visits (at) VALUES (TIMESTAMP '2026-01-01 00:00:00'), (NULL)")
+        platform.execute("CREATE TABLE users (id INT PRIMARY KEY, region STRING, rate DECIMAL(9,2))")
+        newest = platform.lake.snapshot().id
+        with platform.lake.commit("store a view") as commit:
+            commit.create_view(("raw", "days"), "SELECT to_date(at) FROM raw.visits")
+    specs = shop.specs()
+    assert set(specs) == {"users", "posts", "impact", "prices", "raw/visits", "raw/days"}
+    visits = specs["raw/visits"]
+    assert visits.metadata["dagster/row_count"] == 2
+    assert visits.metadata["dagster/table_name"] == "raw.visits"
+    assert visits.metadata["snapshot"] == newest + 1
+    assert visits.metadata["files"] == 1
+    assert visits.metadata["bytes"] > 0
+    assert visits.description == "by hand"
+    assert [column.type for column in visits.metadata["dagster/column_schema"].columns] == ["timestamp", "array<int>"]
+    assert [dep.asset_key.to_user_string() for dep in specs["raw/days"].deps] == ["raw/visits"]
+    # A file and a relation of the same name are one asset: the file says what it is, the catalogue how much there is of it.
+    assert specs["users"].metadata["dagster/row_count"] == 0
+    assert specs["users"].description.startswith("Who posts.")
+
+
+def test_a_stored_query_that_nobody_can_read_keeps_nothing_from_loading(project, caplog):
+    with Platform.create(project.lake) as platform, platform.lake.commit("store a view") as commit:
+        commit.create_view("odd", "FROM nowhere SELECT ;;")
+    with caplog.at_level(logging.WARNING):
+        assert not list(project.specs()["odd"].deps)
+    assert 'view "main.odd"' in caplog.text
+
+
+def test_a_lake_that_was_damaged_leaves_the_files(shop, caplog):
+    shop.lake.mkdir()
+    (shop.lake / "lake.sqlite").write_text("not a database at all" * 100)
+    assert set(shop.specs()) == {"users", "posts", "impact", "prices"}
+    assert "only the SQL files are loaded" in caplog.text
+
+
+def test_views_are_virtual_and_tables_and_streams_are_not(shop):
+    virtual = {name for name, spec in shop.specs().items() if spec.is_virtual}
+    assert virtual == {"impact"}
+
+
+def test_the_code_version_follows_the_meaning(shop):
+    before = shop.specs()
+    shop.write(impact="-- now with words\ncreate view impact AS\nselect uid, avg(score) AS score from posts group by uid;")
+    assert shop.specs()["impact"].code_version == before["impact"].code_version
+    shop.write(impact="CREATE VIEW impact AS SELECT uid, max(score) AS score FROM posts GROUP BY uid")
+    assert shop.specs()["impact"].code_version != before["impact"].code_version
+
+
+def test_a_translator_decides_keys_groups_and_tags(shop):
+    class Prefixed(Translator):
+        def asset_key(self, name):
+            return super().asset_key(name).with_prefix("lake")
+
+        def group_name(self, relation):
+            return "everything"
+
+        def tags(self, relation):
+            return {"noun": relation.kind}
+
+    specs = {spec.key: spec for spec in shop.definitions(Prefixed()).resolve_all_asset_specs()}
+    impact = specs[dg.AssetKey(["lake", "impact"])]
+    assert [dep.asset_key for dep in impact.deps] == [dg.AssetKey(["lake", "posts"])]
+    assert impact.group_name == "everything"
+    assert impact.tags["noun"] == "view"
+
+
+def test_loading_never_starts_spark(shop):
+    with Platform.create(shop.lake) as platform:
+        platform.execute("CREATE TABLE users (id INT)")
+    loaded = "pyspark.sql.connect.session" in sys.modules
+    shop.definitions()
+    read_inventory(str(shop.lake))
+    assert ("pyspark.sql.connect.session" in sys.modules) == loaded
+
+
+def test_names_that_dagster_refuses_become_words_and_keep_their_table_name(project):
+    project.write(a="CREATE STREAM `two words` (i INT)", b="CREATE VIEW `prüfung` AS SELECT i FROM `Two Words`")
+    specs = project.specs()
+    assert set(specs) == {"two_words", "pr_fung"}
+    assert [dep.asset_key.to_user_string() for dep in specs["pr_fung"].deps] == ["two_words"]
+    assert specs["pr_fung"].metadata["dagster/table_name"] == "main.prüfung"
+    assert project.materialize("two_words")["two_words"].metadata["dagster/table_name"].value == 'main."two words"'

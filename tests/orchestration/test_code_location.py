@@ -1,0 +1,39 @@
+"""The reference platform loads, with a lake and without."""
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+
+from platform_plugin.orchestration.model import read_models
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def definitions(tmp_path, monkeypatch):
+    monkeypatch.setenv("PLATFORM_URL", f"platform+local://{tmp_path}/lake")
+    monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(str(ROOT))
+    from deploy.code_location import defs
+
+    return defs(None) if not callable(getattr(defs, "load_fn", None)) else defs.load_fn()
+
+
+def test_every_file_of_the_reference_platform_is_an_asset(definitions):
+    keys = {spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()}
+    assert {model.name.relation for model in read_models(ROOT / "dbt_like_sql")} == keys
+    assert {"users", "posts", "price_per_like"} <= keys
+    dg.Definitions.validate_loadable(definitions)
+
+
+def test_the_url_from_the_environment_is_not_shown(definitions):
+    shown = str(definitions.resources["platform"]._resolved_config_dict)
+    assert "lake" not in shown
+
+
+def test_the_instance_has_neither_telemetry_nor_a_queue():
+    settings = yaml.safe_load((ROOT / "deploy" / "dagster.yaml").read_text())
+    assert settings["telemetry"] == {"enabled": False}
+    assert settings["run_coordinator"]["class"] == "DefaultRunCoordinator"

@@ -1,0 +1,22 @@
+import warnings
+from pathlib import Path
+
+import dagster as dg
+
+from platform_plugin.orchestration.preview import as_virtual, source_link
+
+
+def test_a_virtual_asset_is_made_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        spec = as_virtual(dg.AssetSpec("v", deps=["t"], kinds={"view"}, metadata={"a": 1}))
+    assert spec.is_virtual
+    assert (spec.key, spec.kinds, spec.metadata["a"]) == (dg.AssetKey("v"), {"view"}, 1)
+
+
+def test_a_link_to_a_file_is_made_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        link = source_link(Path("/srv/models/users.sql"))
+    (file,) = link.code_references
+    assert (file.file_path, file.label) == ("/srv/models/users.sql", "users.sql")
