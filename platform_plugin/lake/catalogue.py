@@ -68,12 +68,13 @@ class Identity(TypeDecorator[UUID]):
 
 
 def moment_text(moment: datetime) -> str:
-    """The fixed-width UTC form, so that text order is time order and every DuckLake reader can cast it.
+    """The UTC form that DuckDB writes too, without trailing zeros: then text order is time order, whoever wrote the text.
 
-    >>> moment_text(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
-    '2026-01-02 03:04:05.000000+00'
+    >>> moment_text(datetime(2026, 1, 2, 3, 4, 5, 60000, tzinfo=UTC)), moment_text(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    ('2026-01-02 03:04:05.06+00', '2026-01-02 03:04:05+00')
     """
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f") + "+00"
+    text = moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
+    return (text.rstrip("0") if moment.microsecond else text) + "+00"
 
 
 metadata = sa.MetaData()

@@ -6,6 +6,7 @@ import posixpath
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import time
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 
 from platform_plugin.algebra.types import Field, widens
 from platform_plugin.errors import InvalidValue, StorageError, UnsupportedType
+from platform_plugin.lake.bounds import plan_bounded_columns
 from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.statistics import ColumnStatistics, encode, merge
 from platform_plugin.lake.storage import explained
@@ -86,7 +88,8 @@ def write_data_file(
     schema = arrow_schema(table.fields)
     stored = schema if row_ids is None else schema.append(ROW_ID_FIELD)
     nans = {field.id: False for field in table.fields if field.id is not None and pa.types.is_floating(schema.field(field.name).type)}
-    with new_parquet(storage, path, stored) as writer:
+    whole = fit(rows, table.fields, schema) if isinstance(rows, pa.Table) else None
+    with new_parquet(storage, path, stored, rows=whole) as writer:
         for group in _row_groups(rows):
             shaped = fit(group, table.fields, schema)
             for field in table.fields:
@@ -97,12 +100,18 @@ def write_data_file(
 
 
 @contextmanager
-def new_parquet(storage: Storage, path: str, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-    """A new file that knows its own name and a checksum of every page, so that a swapped or damaged one is found out when read."""
+def new_parquet(storage: Storage, path: str, schema: pa.Schema, *, rows: pa.Table | None = None) -> Iterator[pq.ParquetWriter]:
+    """A new file that knows its own name and a checksum of every page, so that a swapped or damaged one is found out when read.
+
+    Give all its `rows` where they are known: then columns of numbers with a fraction have bounds, unless they hold NaN.
+    """
+    bounded = plan_bounded_columns(schema if rows is None else rows.schema, rows)
     named = schema.with_metadata({OWN_NAME: posixpath.basename(path).encode()})
     with (
         storage.open(path, "wb") as file,
-        pq.ParquetWriter(file, named, compression="zstd", compression_level=1, write_page_checksum=True) as writer,
+        pq.ParquetWriter(
+            file, named, compression="zstd", compression_level=1, write_page_checksum=True, write_statistics=bounded
+        ) as writer,
     ):
         yield writer
 
@@ -162,6 +171,8 @@ def constant(literal: str | None, kind: pa.DataType, length: int) -> pa.ChunkedA
         return pa.chunked_array([pa.nulls(length, kind)])
     if isinstance(kind, pa.UuidType):
         return pa.chunked_array([pa.array([UUID(literal)] * length, kind)])
+    if pa.types.is_time(kind):
+        return pa.chunked_array([pa.array([time.fromisoformat(literal)] * length, kind)])
     text = pa.repeat(pa.scalar(literal), length)
     if pa.types.is_timestamp(kind) and kind.tz is not None and not literal.endswith("Z") and "+" not in literal:
         text = pa.repeat(pa.scalar(literal + "Z"), length)

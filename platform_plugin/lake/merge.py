@@ -250,7 +250,7 @@ def _write(lake: Lake, table: Table, pile: Pile, group: Group, *, total: int, ol
         columns.append(pa.chunked_array([pa.array(added, pa.int64())]))
         schema.append(SNAPSHOT_ID_FIELD)
     merged = pa.Table.from_arrays(columns, schema=pa.schema(schema))
-    with new_parquet(lake.storage, path, merged.schema) as writer:
+    with new_parquet(lake.storage, path, merged.schema, rows=merged) as writer:
         writer.write_table(merged, row_group_size=ROW_GROUP_ROWS)
     described = describe(lake.storage, replace(table, fields=tuple(_known(pile.rows.schema, table))), path, known_only=True)
     gone = np.flatnonzero(pile.deleted != _NEVER)

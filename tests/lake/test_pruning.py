@@ -315,9 +315,6 @@ def test_columns_added_later_do_not_exclude_older_files(lake, reader):
     assert reader.rows("SELECT v FROM t WHERE w = 8 AND x = 'x'") == [(3,)]
 
 
-@pytest.mark.xfail(
-    reason="DuckDB takes Parquet bounds to cover NaN, pyarrow leaves it out of them: such columns must go without", strict=True
-)
 def test_duckdb_finds_nan_in_our_files(lake, reader):
     values = [[math.nan, 1.0], [math.inf, None], [-0.0], [-math.inf]]
     columns = {"f": Primitive("float64"), "g": Primitive("float32")}
@@ -326,6 +323,29 @@ def test_duckdb_finds_nan_in_our_files(lake, reader):
         assert reader.rows(f"SELECT count(*) FROM t WHERE {name} > 5") == [(2,)]
         assert reader.rows(f"SELECT count(*) FROM t WHERE {name} = 'nan'") == [(1,)]
         assert reader.rows(f"SELECT count(*) FROM t WHERE {name} >= 'inf'") == [(2,)]
+    lake.merge("t")
+    assert reader.rows("SELECT count(*) FROM t WHERE f > 5 AND g > 5") == [(2,)]
+
+
+def test_duckdb_finds_nan_inside_structs_and_in_streams(lake, reader):
+    rows = pa.table({"st": [{"f": math.nan}, {"f": 1.0}], "f": [math.nan, 1.0]})
+    table = create(lake, "t", rows)
+    append(lake, table, pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches()))
+    assert reader.rows("SELECT count(*) FROM t WHERE st.f > 5") == [(2,)]
+    assert reader.rows("SELECT count(*) FROM t WHERE f > 5") == [(2,)]
+
+
+def test_columns_without_nan_keep_their_bounds(lake):
+    pairs = pa.array([[("k", 1.5)], None], pa.map_(pa.string(), pa.float64()))
+    rows = pa.table({"f": [1.0, 2.0], "do.t": [1, 2], "l": [[1.5], None], "m": pairs})
+    file = lake.write(create(lake, "t", rows), rows)
+    assert [(stats.min_value, stats.max_value) for stats in file.statistics] == [
+        ("1.0", "2.0"),
+        ("1", "2"),
+        ("1.5", "1.5"),
+        ("k", "k"),
+        ("1.5", "1.5"),
+    ]
 
 
 @pytest.mark.parametrize("first", [[None, None], ["x" * 3000], ["\0"]], ids=["only null", "too long", "zero byte"])
