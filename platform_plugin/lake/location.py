@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -31,7 +32,7 @@ class Location:
     data_path: str
     folder: Path | None
     schema: str | None
-    spark: str | None
+    spark: str | None = field(repr=False)
 
     def __str__(self) -> str:
         return self.text
@@ -74,7 +75,7 @@ class Location:
     @classmethod
     def _local(cls, folder: Path, *, spark: str | None) -> Location:
         catalogue = sa.URL.create("sqlite", database=str(folder / CATALOGUE_FILE))
-        text = f"platform+local://{folder}" + (f"?spark={spark}" if spark else "")
+        text = f"platform+local://{folder}" + (f"?spark={_without_token(spark)}" if spark else "")
         return cls(text=text, catalogue=catalogue, data_path=f"{folder / DATA_FOLDER}/", folder=folder, schema=None, spark=spark)
 
     @classmethod
@@ -90,13 +91,25 @@ class Location:
         schema = options.get("schema", "public")
         catalogue = parsed.set(drivername="postgresql+psycopg", query={"options": f"-csearch_path={_quoted_option(schema)}"})
         return cls(
-            text=parsed.render_as_string(hide_password=True),
+            text=_shown(parsed, options),
             catalogue=catalogue,
             data_path=data.rstrip("/") + "/",
             folder=None,
             schema=schema,
             spark=options.get("spark"),
         )
+
+
+def _shown(parsed: sa.URL, options: dict[str, str]) -> str:
+    """The URL as messages show it: neither the password nor the token of a Spark endpoint."""
+    shown = dict(options)
+    if "spark" in shown:
+        shown["spark"] = _without_token(shown["spark"])
+    return parsed.set(query=shown).render_as_string(hide_password=True)
+
+
+def _without_token(spark: str) -> str:
+    return re.sub(r"(token=)[^;&]*", r"\1***", spark)
 
 
 def _quoted_option(schema: str) -> str:

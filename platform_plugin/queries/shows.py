@@ -67,7 +67,8 @@ def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snaps
         with pointing_at(statement.name.span):
             return column_rows(lake.find_table(connection, lake_name(statement.name), snapshot))
     if subject == "CREATE" and statement.name is not None:
-        return [{"statement": created(lake, connection, statement.name, snapshot)}]
+        with pointing_at(statement.name.span):
+            return [{"statement": created(lake, connection, statement.name, snapshot)}]
     raise at(statement.span).attach(
         InvalidValue(f"SHOW {subject} is not known", hint="SHOW TABLES, STREAMS, VIEWS, SCHEMAS, SNAPSHOTS or COLUMNS FROM name")
     )
@@ -104,11 +105,8 @@ def _counts(connection: Connection, snapshot: Snapshot) -> dict[int, tuple[int, 
         .where(c.live(f, snapshot.id))
         .group_by(f.c.table_id)
     )
-    deleted = dict(
-        connection.execute(sa.select(d.c.table_id, sa.func.sum(d.c.delete_count)).where(c.live(d, snapshot.id)).group_by(d.c.table_id))
-        .tuples()
-        .all()
-    )
+    sums = sa.select(d.c.table_id, sa.func.sum(d.c.delete_count)).where(c.live(d, snapshot.id)).group_by(d.c.table_id)
+    deleted = {row[0]: row[1] for row in connection.execute(sums)}
     return {row[0]: (int(row[1]), int(row[2]) - int(deleted.get(row[0], 0)), int(row[3])) for row in files}
 
 
