@@ -34,7 +34,8 @@ types: ## the type checker alone
 	$(RUN) mypy
 
 ui: ## the Dagster web interface on the reference platform
-	@echo "the reference platform comes with the Dagster issue; there is nothing to show yet"
+	@mkdir -p .platform/dagster && cp deploy/dagster.yaml .platform/dagster/
+	$(RUN) env DAGSTER_HOME="$(CURDIR)/.platform/dagster" dagster dev -w deploy/workspace.yaml $(ARGS)
 
 bench: ## one benchmark, NAME=commits; without NAME, their list
 	$(RUN) python -m tests.benchmarks $(NAME)

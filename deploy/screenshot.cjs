@@ -20,7 +20,9 @@ async function main([origin, page, file, size = "1280x720"]) {
     await tab.goto(origin + page, { waitUntil: "domcontentloaded" });
     // The interface never stops asking the server, so idleness is hoped for, not waited for.
     await tab.waitForLoadState("networkidle", { timeout: 6000 }).catch(() => {});
-    await tab.waitForTimeout(4000);
+    await tab.waitForTimeout(2000);
+    await tab.waitForFunction(() => !document.body.innerText.includes("Loading"), null, { timeout: 20000 });
+    await tab.waitForTimeout(500);
     await tab.screenshot({ path: file });
   } finally {
     await browser.close();
