@@ -13,6 +13,7 @@ from platform_plugin.lake.tables import Name, Table, View
 from platform_plugin.language.places import Place, Span, at
 from platform_plugin.language.query import analyse_expression, analyse_query
 from platform_plugin.language.values import Literal, Parameter
+from platform_plugin.queries.arguments import plan_given
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -211,7 +212,7 @@ def _travelled(reading: _Reading, reference: Reference, snapshot: Snapshot, argu
     lake = reading.work.lake
     if travel.version is not None:
         version = _value(travel.version, arguments)
-        if isinstance(version, bool) or not isinstance(version, int):
+        if isinstance(version, bool) or not isinstance(version, int) or abs(version) >= 1 << 63:
             raise InvalidValue(f"{version!r} is not a snapshot's number", hint="write AT (VERSION => 3)")
         return lake.snapshot(version)
     moment = _value(travel.timestamp, arguments)
@@ -269,7 +270,7 @@ def check_arguments(parameters: Sequence[Parameter], arguments: Arguments) -> No
 
 def plan_arguments(given: Mapping[str, Any] | Sequence[Any] | None, parameters: Sequence[Parameter]) -> Arguments:
     """The caller's arguments, checked against all the parameters of a statement: none missing, none too many."""
-    arguments: Arguments = dict(given) if isinstance(given, Mapping) else tuple(given or ())
+    arguments: Arguments = plan_given(given)
     if not parameters and not arguments:
         return ()
     check_arguments(parameters, arguments)

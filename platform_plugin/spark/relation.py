@@ -22,7 +22,8 @@ from platform_plugin.errors import StorageError
 from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID
 from platform_plugin.lake.inlined import read_inlined
 from platform_plugin.lake.read import read_file, read_positions
-from platform_plugin.spark.schema import to_spark_schema
+from platform_plugin.spark.literals import to_literal
+from platform_plugin.spark.schema import is_held, to_spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.scan import FileScan, Scan
     from platform_plugin.spark.session import Session
 
-# Hidden columns, selected by name where a statement has to find rows again.
-FILE, POSITION, ROWID = "_file", "_position", "_rowid"
+# Hidden columns, selected by name where a statement has to find rows again. No column of a user's can have such a name.
+FILE, POSITION, ROWID = "\x1ffile", "\x1fposition", "\x1frowid"
 _HIDDEN = (FILE, POSITION, ROWID)
 
 # Up to so many deleted positions travel with the query; beyond, Spark reads the delete files itself.
@@ -73,8 +74,8 @@ def query_relations(
 ) -> DataFrame:
     """A query over DataFrames by name, as one plan: no temporary view is made on the server, and nothing is sent yet."""
     views = [SubqueryAlias(cast("ConnectFrame", frame)._plan, name) for name, frame in frames.items()]  # noqa: SLF001  it has no public name
-    named = {name: f.lit(value) for name, value in arguments.items()} if isinstance(arguments, dict) else {}
-    placed = [] if isinstance(arguments, dict) else [f.lit(value) for value in arguments]
+    named = {name: to_literal(value, name) for name, value in arguments.items()} if isinstance(arguments, dict) else {}
+    placed = [] if isinstance(arguments, dict) else [to_literal(value, str(place)) for place, value in enumerate(arguments, start=1)]
     return ConnectFrame(SQL(text, placed or None, named or None, views), session.spark)
 
 
@@ -83,7 +84,8 @@ def _chosen(fields: Sequence[Field], columns: Sequence[str] | None) -> tuple[Fie
         return tuple(fields)
     wanted = {name.lower() for name in columns}
     # A query that needs no column at all, such as count(*), still needs one to count.
-    return tuple(field for field in fields if field.name.lower() in wanted) or tuple(fields[:1])
+    found = tuple(field for field in fields if field.name.lower() in wanted)
+    return found or tuple(sorted(fields, key=lambda field: not is_held(field.type))[:1])
 
 
 def _by_unique_names(files: Sequence[FileScan]) -> list[list[FileScan]]:

@@ -64,6 +64,15 @@ def to_spark_type(kind: DataType, *, column: str = "") -> t.DataType:
     )
 
 
+def is_held(kind: DataType) -> bool:
+    """Whether Spark has a type for these values."""
+    try:
+        to_spark_type(kind)
+    except UnsupportedType:
+        return False
+    return True
+
+
 def to_spark_field(field: Field, *, column: str = "") -> t.StructField:
     """Spark's field, found in files by its id; rows of files without it read as its initial default."""
     metadata: dict[str, object] = {} if field.id is None else {"parquet.field.id": field.id}
@@ -97,6 +106,7 @@ _FROM_SPARK: dict[type[t.DataType], str] = {
     t.FloatType: "float32",
     t.DoubleType: "float64",
     t.DateType: "date",
+    t.TimeType: "time",
     t.TimestampNTZType: "timestamp",
     t.TimestampType: "timestamptz",
     t.BinaryType: "blob",

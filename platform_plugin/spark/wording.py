@@ -48,7 +48,7 @@ def _names(text: str) -> list[str]:
 
 def _column(text: str) -> Wording:
     found = _names(text)
-    rest = [name for name in found[1:] if not name.startswith("_relation_")]
+    rest = [name for name in found[1:] if not name.startswith(("_relation_", "\x1f"))]
     hint = f"did you mean {rest[0].split('.')[-1]}?" if rest else None
     return Wording(message=f'column "{found[0] if found else "?"}" does not exist', hint=hint)
 
@@ -75,5 +75,9 @@ _KNOWN: dict[str, Callable[[str], Wording]] = {
         message="a text can't be read as another type", detail=text, hint="write try_cast to get NULL instead"
     ),
     "INVALID_COLUMN_OR_FIELD_DATA_TYPE": lambda text: Wording(message="a value does not fit its column", detail=text, hint="cast it"),
+    "USER_RAISED_EXCEPTION": lambda text: Wording(message=text, hint="cast or round it in the query"),
+    "INVALID_SQL_ARG": lambda text: Wording(
+        message="a list or dict of different types can't be a parameter", detail=text, hint="make them one"
+    ),
     "PARSE_SYNTAX_ERROR": lambda text: Wording(message="the query can't be parsed", detail=text),
 }
