@@ -68,14 +68,43 @@ def shaped(frame: DataFrame, fields: Sequence[Field], given: Sequence[str], *, r
     columns: list[Any] = []
     for field in fields:
         position = names.get(field.name.lower())
-        missing = f.lit(None) if field.default is None else f.expr(default_sql(field, field.default))
-        columns.append((missing if position is None else f.col(f"_{position}")).alias(field.name))
+        if position is not None:
+            value = _kept(f.col(f"_{position}"), frame.schema.fields[position].dataType, field)
+        else:
+            value = f.lit(None) if field.default is None else f.expr(default_sql(field, field.default))
+        columns.append(value.alias(field.name))
     if row_ids:
         columns.append(f.col(f"_{names[ROWID]}").alias("_ducklake_internal_row_id"))
         schema = schema.add(t.StructField("_ducklake_internal_row_id", t.LongType(), metadata={"parquet.field.id": ROW_ID}))
     # `to` casts as INSERT does and refuses what would lose something, but leaves ids off columns that need no cast.
     cast = placed.select(*columns).to(schema)
     return cast.select(*[_with_ids(part) for part in schema.fields])
+
+
+_WHOLE = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
+_TRUNCATED = {Primitive("timestamp_s"): "second", Primitive("timestamp_ms"): "millisecond"}
+
+
+def _kept(column: Any, given: t.DataType, field: Field) -> Any:
+    """The column, made to fail where a cast to whole numbers or dates would silently leave something out.
+
+    Digits and fractions of a second that a column does not keep are rounded, as in every SQL.
+    """
+    wanted = to_spark_schema([field]).fields[0].dataType
+    is_fractional = isinstance(given, t.FloatType | t.DoubleType) or (isinstance(given, t.DecimalType) and given.scale > 0)
+    is_moment = isinstance(given, t.TimestampType | t.TimestampNTZType)
+    if is_fractional and (isinstance(wanted, _WHOLE) or (isinstance(wanted, t.DecimalType) and isinstance(field.type, Primitive))):
+        return _unless(column == f.floor(column), column, given, f' has a fraction, column "{field.name}" takes whole numbers')
+    if is_moment and isinstance(wanted, t.DateType):
+        return _unless(column == column.cast("date"), column, given, f' has a time of day, column "{field.name}" takes dates')
+    if is_moment and field.type in _TRUNCATED:
+        return f.date_trunc(_TRUNCATED[field.type], column)
+    return column
+
+
+def _unless(holds: Any, column: Any, given: t.DataType, complaint: str) -> Any:
+    message = f.concat(column.cast("string"), f.lit(complaint))
+    return f.when(column.isNull() | holds, column).otherwise(f.raise_error(message).cast(given))
 
 
 def _with_ids(part: t.StructField) -> Any:
@@ -141,14 +170,20 @@ def run_update_write(
 ) -> list[DataFile]:
     """Write changed rows, whose last column is their row id, as files that keep those ids."""
     names = [field.name for field in table.fields]
-    with session.arrow(shaped(frame, table.fields, [*names, ROWID], row_ids=True), timeout=timeout, progress=progress) as stream:
-        files = []
-        for part in _parts(stream):
-            columns = {name: part.column(name) for name in names}
-            for field in table.fields:
-                if field.type == Primitive("uuid"):
-                    columns[field.name] = pa.chunked_array([_parsed(chunk) for chunk in columns[field.name].chunks], pa.uuid())
-            files.append(lake.write(table, pa.table(columns), row_ids=part.column("_ducklake_internal_row_id")))
+    with session.job(timeout=timeout):
+        columns = shaped(frame, table.fields, [*names, ROWID], row_ids=True)
+    files: list[DataFile] = []
+    try:
+        with session.arrow(columns, timeout=timeout, progress=progress) as stream:
+            for part in _parts(stream):
+                rows = {name: part.column(name) for name in names}
+                for field in table.fields:
+                    if field.type == Primitive("uuid"):
+                        rows[field.name] = pa.chunked_array([_parsed(chunk) for chunk in rows[field.name].chunks], pa.uuid())
+                files.append(lake.write(table, pa.table(rows), row_ids=part.column("_ducklake_internal_row_id")))
+    except BaseException:
+        lake.discard(files)
+        raise
     return files
 
 

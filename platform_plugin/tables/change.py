@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,13 @@ from platform_plugin.algebra.types import quoted
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.files import write_delete_file
 from platform_plugin.lake.read import read_positions
+from platform_plugin.language.places import at
 from platform_plugin.queries.bind import TARGET, Arguments, bind_rows, pointing_at
 from platform_plugin.queries.select import placed
 from platform_plugin.tables.target import find_changeable, named_fields, outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from datetime import timedelta
 
     from platform_plugin.lake.commit import Commit
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.scan import FileScan, Scan
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.language.places import Span
-    from platform_plugin.language.statements import Delete, Update
+    from platform_plugin.language.statements import Assignment, Delete, Update
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
@@ -76,14 +78,15 @@ def run_update(
     lake = work.lake
     with lake.lease(holder="update") as lease:
         table = find_changeable(lake, statement.name, lease.snapshot)
-        with pointing_at(statement.name.span):
-            named_fields(table, [assignment.column for assignment in statement.assignments])
+        for assignment in statement.assignments:
+            with _pointing_before(assignment):
+                named_fields(table, [assignment.column])
         scan = lake.scan(table, lease.snapshot)
         found = _find(work, statement, lease.snapshot, arguments, timeout=timeout, progress=progress)
         if not len(found.row_ids):
             return outcome(lease.snapshot, f"no rows updated in {table.name}", rows=0)
         chosen = arrow_frame(work.session, pa.table({"_chosen": pa.array(found.row_ids, pa.int64())}))
-        pieces = _plan_update(statement, [field.name for field in table.fields], ROWID)
+        pieces = _plan_update(statement, [field.name for field in table.fields], quoted(ROWID))
         composed = bind_rows(
             work,
             statement.name,
@@ -101,11 +104,22 @@ def run_update(
             raise InvalidValue(
                 f'the update of table "{table.name}" gave another number of rows than it chose', hint="a subquery in SET must give one row"
             )
-        written, gone = _write_deletes(work, scan, found)
+        with _discarding(work, files):
+            written, gone = _write_deletes(work, scan, found)
         with _discarding(work, [*written.values(), *files]), lake.commit(f"update {table.name}", base=lease.snapshot) as commit:
             _commit_deletes(commit, scan, written, gone, found)
             commit.append(table, files)
     return outcome(commit.made, f"{len(found.row_ids)} rows updated in {table.name}", rows=len(found.row_ids))
+
+
+@contextmanager
+def _pointing_before(assignment: Assignment) -> Iterator[None]:
+    """Errors are about the column that is written before an expression."""
+    try:
+        yield
+    except PlatformError as error:
+        source, end = assignment.expression.source, assignment.expression.start
+        raise at(source, max(source.rfind(assignment.column, 0, end), 0)).attach(error) from error
 
 
 def _find(
@@ -120,7 +134,7 @@ def _find(
     """Where the rows are that meet the condition. Eight bytes a row are held, whatever the rows are."""
     from platform_plugin.spark.relation import FILE, POSITION, ROWID
 
-    pieces: list[str | Span] = [f"SELECT {FILE}, {POSITION}, {ROWID} FROM {TARGET} AS {_called(statement)}"]
+    pieces: list[str | Span] = [f"SELECT {quoted(FILE)}, {quoted(POSITION)}, {quoted(ROWID)} FROM {TARGET} AS {_called(statement)}"]
     if statement.where is not None:
         pieces += [" WHERE (\n", statement.where, "\n)"]
     composed = bind_rows(
