@@ -12,6 +12,17 @@ if TYPE_CHECKING:
     from platform_plugin.spark.settings import ServerSettings
 
 
+# What answers depend on, on whatever server: exact arithmetic, one time zone, columns by field id, and all of our types.
+_OPTIONS: dict[str, str | int | bool] = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.timeType.enabled": "true",
+}
+
+
 class Workspace:
     """What statements run on. Spark is attached to by the first statement that needs it, and anew after it was lost."""
 
@@ -39,7 +50,14 @@ class Workspace:
         from platform_plugin.spark.attach import attach, connect
 
         endpoint = self.lake.location.spark
-        return connect(endpoint) if endpoint else attach(self._settings, watcher=self._watcher)
+        session = connect(endpoint) if endpoint else attach(self._settings, watcher=self._watcher)
+        try:
+            with session.job():
+                session.spark.conf._set_all(_OPTIONS, silent=False)  # noqa: SLF001  one call, not one an option
+        except BaseException:
+            session.close()
+            raise
+        return session
 
     def forget_session(self) -> None:
         """Attach anew at the next use: the server that this session was on is gone."""
