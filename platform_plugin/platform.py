@@ -81,10 +81,15 @@ class Platform:
         takes longer than `timeout` is interrupted; `progress` is called while Spark works.
         """
         last: Result | None = None
-        for result in self.execute_script(sql, parameters, timeout=timeout, progress=progress):
+        try:
+            for result in self.execute_script(sql, parameters, timeout=timeout, progress=progress):
+                if last is not None:
+                    last.close()
+                last = result
+        except BaseException:
             if last is not None:
                 last.close()
-            last = result
+            raise
         if last is None:
             raise InvalidValue("there is no statement to run", hint="write one, such as SHOW TABLES")
         return last
@@ -98,6 +103,8 @@ class Platform:
         progress: ProgressHandler | None = None,
     ) -> Iterator[Result]:
         """Run the statements of a script one by one, each a commit of its own; all are parsed before the first runs."""
+        if not isinstance(sql, str):
+            raise InvalidValue(f"a statement of type {type(sql).__name__}", hint="give SQL as text")
         statements = parse_script(sql)
         everything = [parameter for statement in statements for parameter in statement.parameters]
         arguments = plan_arguments(parameters, everything)
