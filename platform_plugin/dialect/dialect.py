@@ -74,6 +74,7 @@ class PlatformDialect(PlatformReflection):
     supports_sane_rowcount = True
     supports_sane_multi_rowcount = True
     supports_is_distinct_from = True
+    div_is_floordiv = False
     postfetch_lastrowid = False
     cte_follows_insert = True
     requires_name_normalize = False

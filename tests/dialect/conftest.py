@@ -6,6 +6,9 @@ from sqlalchemy.dialects import registry
 
 from platform_plugin import Platform
 
+# SQLAlchemy's own suite brings a plugin of its own: see suite/run.py.
+collect_ignore = ["suite"]
+
 registry.register("platform", "platform_plugin.dialect", "PlatformDialect")
 registry.register("platform.local", "platform_plugin.dialect", "PlatformDialect")
 
