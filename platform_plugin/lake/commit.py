@@ -8,7 +8,7 @@ import random
 import re
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 import sqlalchemy as sa
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
 
 ATTEMPTS = 20
+_TICK = timedelta(microseconds=1)
 _PAUSE_SECONDS = 0.01
 _RECONNECT_SECONDS = 30.0
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -288,8 +289,8 @@ class Commit:
         head = read_snapshot(connection)
         if head is None:
             raise CatalogueError("the catalogue holds no snapshot", hint="it was damaged or never finished; restore it from a copy")
-        # Clocks may go back; time travel needs that later snapshots are never earlier.
-        now = max(datetime.now(UTC), head.time)
+        # Clocks may go back or stand still; time travel needs that each snapshot has a later time than the one before.
+        now = max(datetime.now(UTC), head.time + _TICK)
         w = Writer(connection, head=head, base=self.base, label=f'"{self.message}" by {self._author}', storage=self._lake.storage)
         # The row of the new snapshot comes first: from here on nobody else can take its id, so what is read below holds.
         try:
