@@ -10,7 +10,7 @@ from sqlalchemy.testing.provision import post_configure_engine, temp_table_keywo
 SCHEMAS = ("test_schema", "test_schema_2")
 
 
-@post_configure_engine.for_db("platform")
+@post_configure_engine.for_db("platform")  # type: ignore[untyped-decorator]
 def make_schemas(url: Any, engine: Any, follower_ident: str | None) -> None:  # noqa: ARG001  the suite passes them
     """Make the schemas that the suite expects."""
     with engine.connect() as connection:
@@ -18,7 +18,7 @@ def make_schemas(url: Any, engine: Any, follower_ident: str | None) -> None:  # 
             connection.execute(CreateSchema(schema, if_not_exists=True))
 
 
-@temp_table_keyword_args.for_db("platform")
+@temp_table_keyword_args.for_db("platform")  # type: ignore[untyped-decorator]
 def keep_none(config: Any, engine: Any) -> dict[str, Any]:  # noqa: ARG001  as above
     """Say that there are no temporary tables to make."""
     return {}

@@ -166,7 +166,7 @@ def test_errors_of_spark_are_told_by_their_kind_with_a_caret(connection, things,
 
 
 def test_a_value_that_can_not_be_bound_is_a_data_error(connection):
-    with pytest.raises(exc.DataError, match="has a value of type object|can't be bound"):
+    with pytest.raises(exc.DataError, match=r"has a value of type object"):
         connection.exec_driver_sql("SELECT :v", {"v": object()})
 
 
