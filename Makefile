@@ -44,4 +44,4 @@ lock: ## resolve the newest versions that pyproject.toml allows
 	$(RUN) sh deploy/lock.sh
 
 clean: ## remove what git ignores, the environment included
-	git clean -fdXq
+	git clean -fdXq -e '!/.platform/'

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -16,7 +17,7 @@ from platform_plugin.language.values import Literal, Parameter
 from platform_plugin.queries.arguments import plan_given
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
 
@@ -53,6 +54,8 @@ class _Reading:
     tables: list[Table] = field(default_factory=list)
     bytes_planned: int = 0
     files_planned: int = 0
+    # Spark finds the relations of nested queries by name alone, so no two of them may share one.
+    numbers: Iterator[int] = field(default_factory=itertools.count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +117,7 @@ def bind_rows(
         placed += values if isinstance(arguments, tuple) else ()
         if piece is where:
             predicates = expression.target.filter(own)
-        names = {reference: f"_relation_{len(frames) + place}" for place, reference in enumerate(expression.relations)}
+        names = {reference: f"_relation_{next(reading.numbers)}" for reference in expression.relations}
         frames |= {names[reference]: _read(reading, reference, snapshot, own, ()) for reference in expression.relations}
         rendered = expression.render(names)
         parts.append((len(text), rendered))
@@ -148,7 +151,7 @@ def _bind(
 
     query = analyse_query(text)
     check_arguments(query.parameters, arguments)
-    names = {reference: f"_relation_{reference.index}" for reference in query.relations}
+    names = {reference: f"_relation_{next(reading.numbers)}" for reference in query.relations}
     frames = {name: _read(reading, reference, snapshot, arguments, within) for reference, name in names.items()}
     rendered = query.render(names)
     return query_relations(reading.work.session, rendered.text, frames, _used(query.parameters, arguments)), rendered
