@@ -141,6 +141,7 @@ def _forget_unreachable(connection: Connection) -> None:
     left = set(connection.execute(sa.select(c.TABLE.c.table_id)).scalars())
     for table_id in sorted(gone - left):
         for unversioned in (
+            c.COLUMN,
             c.TABLE_STATS,
             c.TABLE_COLUMN_STATS,
             c.PARTITION_COLUMN,

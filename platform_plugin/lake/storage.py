@@ -141,8 +141,8 @@ class Storage:
         full = self.absolute(below) if below else self._base.rstrip("/")
         with explained(below or self.root):
             for name, info in self.files.find(full, detail=True).items():
-                path = name if name.startswith("/") or not self.scheme else f"{self.scheme}://{name}"
-                yield (path if path.startswith(self._base) else "/" + path)[len(self._base) :], info
+                path = f"{self.scheme}://{name.lstrip('/')}" if self.scheme else name
+                yield path[len(self._base) :], info
 
 
 def _outside(path: str) -> PathOutsideLake:

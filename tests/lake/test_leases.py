@@ -1,0 +1,73 @@
+"""A lease keeps its snapshot, until it is released or runs out."""
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+import sqlalchemy as sa
+
+from platform_plugin.errors import SnapshotExpired
+from platform_plugin.lake import catalogue as c
+from tests.lake.agreement import append, create, rows_of
+
+ROWS = pa.table({"i": [1]})
+
+
+def later():
+    return dt.datetime.now(dt.UTC) + dt.timedelta(seconds=1)
+
+
+@pytest.fixture
+def old(lake):
+    table = create(lake, "t", ROWS)
+    snapshot = lake.snapshot()
+    append(lake, table, ROWS)
+    return snapshot
+
+
+def test_leased_snapshots_outlive_expiry(lake, old):
+    with lake.lease(old, holder="a test") as lease:
+        assert lake.expire(later()).leased == 1
+        assert rows_of(lake.read("t", snapshot=lease.snapshot)) == [(1,)]
+    lake.expire(later())
+    with pytest.raises(SnapshotExpired):
+        lake.read("t", snapshot=old)
+
+
+def test_two_leases_on_one_snapshot_both_count(lake, old):
+    first, second = lake.lease(old), lake.lease(old)
+    first.release()
+    first.release()
+    lake.expire(later())
+    assert lake.read("t", snapshot=old).num_rows == 1
+    second.release()
+    lake.expire(later())
+    with pytest.raises(SnapshotExpired):
+        lake.read("t", snapshot=old)
+
+
+def test_a_lease_that_ran_out_no_longer_counts(lake, old):
+    lease = lake.lease(old, duration=dt.timedelta(seconds=-1))
+    lake.expire(later())
+    with pytest.raises(SnapshotExpired):
+        lake.read("t", snapshot=old)
+    with pytest.raises(SnapshotExpired):
+        lease.renew()
+    with pytest.raises(SnapshotExpired):
+        lake.lease(old)
+
+
+def test_a_renewed_lease_counts_on(lake, old):
+    lease = lake.lease(old, duration=dt.timedelta(seconds=-1))
+    lease.renew()
+    lake.expire(later())
+    assert lake.read("t", snapshot=old).num_rows == 1
+
+
+def test_a_lease_without_a_snapshot_takes_the_newest(lake, old):
+    with lake.lease() as lease:
+        assert lease.snapshot.id == old.id + 1
+        with lake.reading() as connection:
+            assert connection.execute(sa.select(sa.func.count()).select_from(c.PLATFORM_LEASE)).scalar() == 1
+    with lake.reading() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(c.PLATFORM_LEASE)).scalar() == 0

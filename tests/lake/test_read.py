@@ -1,0 +1,63 @@
+"""Rows as Arrow: the columns and rows that were asked for, in the order of their ids."""
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf
+from platform_plugin.errors import InvalidValue, UnknownObject
+from tests.lake.agreement import append, create, delete_positions, rows_of
+
+ROWS = pa.table({"i": [1, 2, None, 4], "S": ["a", None, "c", "d"], "f": [1.5, float("nan"), None, -0.0]})
+
+
+@pytest.fixture
+def table(lake):
+    return create(lake, "t", ROWS, ROWS)
+
+
+def test_columns_in_the_order_asked_for(lake, table):
+    assert lake.read("t", columns=["S", "i"]).column_names == ["S", "i"]
+    assert lake.read("t", columns=["s"]).column_names == ["S"]
+    found = lake.read("t", columns=[])
+    assert (found.num_rows, found.num_columns) in ((8, 0), (0, 0))
+    with pytest.raises(UnknownObject, match='"x"') as unknown:
+        lake.read("t", columns=["x"])
+    assert unknown.value.hint == "its columns are i, S, f"
+
+
+def test_filters_that_use_columns_not_asked_for(lake, table):
+    assert rows_of(lake.read("t", columns=["S"], where=[Comparison("i", ">=", 2), IsNotNull("s")])) == [("d",), ("d",)]
+    assert rows_of(lake.read("t", columns=["i"], where=[IsNull("S")])) == [(2,), (2,)]
+    assert rows_of(lake.read("t", columns=["i"], where=[OneOf("S", ("a", "d", None))])) == [(1,), (4,), (1,), (4,)]
+    assert rows_of(lake.read("t", columns=["i"], where=[Comparison("f", "=", 0.0)])) == [(4,), (4,)]
+    assert lake.read("t", where=[Comparison("f", "!=", 1.5)]).num_rows == 4
+
+
+def test_constants_of_another_type(lake, table):
+    assert lake.read("t", where=[Comparison("i", "<", 2.5)]).num_rows == 4
+    assert lake.read("t", where=[Comparison("i", "<", 10**30)]).num_rows == 6
+    assert lake.read("t", where=[Comparison("i", ">", -(10**30))]).num_rows == 6
+    assert lake.read("t", where=[Comparison("i", "=", 10**30)]).num_rows == 0
+    assert lake.read("t", where=[OneOf("i", (1, 10**30))]).num_rows == 2
+    assert lake.read("t", where=[Comparison("i", "=", Decimal(4))]).num_rows == 2
+    for value in ("one", dt.date(2020, 1, 1), [1]):
+        with pytest.raises(InvalidValue, match="compared"):
+            lake.read("t", where=[Comparison("i", "=", value)])
+
+
+def test_rows_come_in_the_order_of_their_ids(lake, table):
+    append(lake, table, pa.table({"i": [9]}))
+    delete_positions(lake, table, {lake.scan(table, lake.snapshot()).files[0].id: [1]})
+    before = rows_of(lake.read("t", columns=["i"]))
+    assert before == [(1,), (None,), (4,), (1,), (2,), (None,), (4,), (9,)]
+    lake.merge("t")
+    assert rows_of(lake.read("t", columns=["i"])) == before
+
+
+def test_an_empty_table_has_its_columns(lake):
+    create(lake, "e", fields=lake.columns_of(ROWS))
+    assert lake.read("e").schema.names == ["i", "S", "f"]
+    assert lake.read("e", where=[Comparison("i", "=", 1)]).num_rows == 0
