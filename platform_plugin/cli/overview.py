@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -143,12 +144,14 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
     kinds = {str(uuid): kind for uuid, kind in catalogue.rows(_KINDS)} if catalogue.has("platform_relation") else {}
     leases = catalogue.rows(_LEASES) if catalogue.has("platform_lease") else []
     files = {table: (int(count), int(rows or 0), int(size or 0)) for table, count, rows, size in catalogue.rows(_FILES)}
-    deleted = {table: int(count or 0) for table, count in catalogue.rows(_DELETES)}
+    changed = _inlined(catalogue)
+    for table, count in catalogue.rows(_DELETES):
+        changed[table] -= int(count or 0)
     relations = []
     for schema, name, uuid, table in catalogue.rows(_RELATIONS):
         count, rows, size = files.get(table, (0, 0, 0))
         kind = kinds.get(str(uuid), "table")
-        relations.append(RelationSize(schema=schema, name=name, kind=kind, rows=rows - deleted.get(table, 0), files=count, bytes=size))
+        relations.append(RelationSize(schema=schema, name=name, kind=kind, rows=rows + changed[table], files=count, bytes=size))
     for schema, name in catalogue.rows(_VIEWS):
         relations.append(RelationSize(schema=schema, name=name, kind="view", rows=None, files=None, bytes=None))
     return Overview(
@@ -159,6 +162,21 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
         leases=sum(_moment(expires_at) > now for _, _, expires_at in leases),
         relations=tuple(relations),
     )
+
+
+def _inlined(catalogue: Catalogue) -> Counter[int]:
+    """Rows that other clients keep in the catalogue, less the deletes that they keep there, by table."""
+    changed: Counter[int] = Counter()
+    tables = catalogue.rows("SELECT table_id, table_name FROM ducklake_inlined_data_tables")
+    for table, name in tables:
+        if catalogue.has(name):
+            changed[table] += int(catalogue.rows(f'SELECT count(*) FROM "{name}" WHERE end_snapshot IS NULL')[0][0])
+    for table, *_ in catalogue.rows("SELECT DISTINCT table_id FROM ducklake_data_file WHERE end_snapshot IS NULL"):
+        name = f"ducklake_inlined_delete_{int(table)}"
+        if catalogue.has(name):
+            live = "SELECT data_file_id FROM ducklake_data_file WHERE end_snapshot IS NULL"
+            changed[table] -= int(catalogue.rows(f"SELECT count(*) FROM {name} WHERE file_id IN ({live})")[0][0])
+    return changed
 
 
 def _moment(value: datetime | str) -> datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -99,15 +100,29 @@ def relation_rows(lake: Lake, connection: Connection, snapshot: Snapshot, *, sch
 
 
 def _counts(connection: Connection, snapshot: Snapshot) -> dict[int, tuple[int, int, int]]:
+    """Files, rows and bytes of tables; rows that other clients keep in the catalogue are counted too."""
     f, d = c.DATA_FILE, c.DELETE_FILE
-    files = connection.execute(
-        sa.select(f.c.table_id, sa.func.count(), sa.func.sum(f.c.record_count), sa.func.sum(f.c.file_size_bytes))
-        .where(c.live(f, snapshot.id))
-        .group_by(f.c.table_id)
-    )
-    sums = sa.select(d.c.table_id, sa.func.sum(d.c.delete_count)).where(c.live(d, snapshot.id)).group_by(d.c.table_id)
-    deleted = {row[0]: row[1] for row in connection.execute(sums)}
-    return {row[0]: (int(row[1]), int(row[2]) - int(deleted.get(row[0], 0)), int(row[3])) for row in files}
+    totals: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+    files = sa.select(f.c.table_id, sa.func.count(), sa.func.sum(f.c.record_count), sa.func.sum(f.c.file_size_bytes))
+    for table_id, count, rows, size in connection.execute(files.where(c.live(f, snapshot.id)).group_by(f.c.table_id)):
+        totals[table_id] = [int(count), int(rows), int(size)]
+    deletes = sa.select(d.c.table_id, sa.func.sum(d.c.delete_count)).where(c.live(d, snapshot.id)).group_by(d.c.table_id)
+    for table_id, count in connection.execute(deletes):
+        totals[table_id][1] -= int(count)
+    found = set(sa.inspect(connection).get_table_names())
+    for table_id in list(totals):
+        if f"ducklake_inlined_delete_{table_id}" in found:
+            gone = c.inlined_deletes(table_id)
+            live_files = sa.select(f.c.data_file_id).where(c.live(f, snapshot.id), f.c.table_id == table_id)
+            query = sa.select(sa.func.count()).select_from(gone).where(gone.c.begin_snapshot <= snapshot.id, gone.c.file_id.in_(live_files))
+            totals[table_id][1] -= int(connection.execute(query).scalar_one())
+    inlined = c.INLINED_DATA_TABLES.c
+    for table_id, name in connection.execute(sa.select(inlined.table_id, inlined.table_name)).all():
+        if name in found:
+            kept = sa.table(name, sa.column("begin_snapshot"), sa.column("end_snapshot"))
+            query = sa.select(sa.func.count()).select_from(kept).where(c.live(kept, snapshot.id))
+            totals[table_id][1] += int(connection.execute(query).scalar_one())
+    return {table_id: (count, rows, size) for table_id, (count, rows, size) in totals.items()}
 
 
 def column_rows(table: Table) -> list[dict[str, Any]]:

@@ -1,0 +1,34 @@
+"""SHOW counts every row that a query would, whoever wrote it and wherever it is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from platform_plugin.cli.overview import read_overview
+from platform_plugin.errors import PlatformError
+from platform_plugin.platform import Platform
+
+
+def test_rows_kept_in_the_catalogue_are_counted(lake_url: str, duck: Any) -> None:
+    with Platform.create(lake_url) as platform:
+        platform.execute("CREATE TABLE t (i INT)")
+        platform.execute("INSERT INTO t VALUES (1), (2), (3), (4)")
+        client = duck(lake_url)
+        client.execute("INSERT INTO t VALUES (5), (6)")  # so few that DuckDB keeps them in the catalogue
+        client.execute("DELETE FROM t WHERE i IN (2, 6)")
+        (found,) = platform.execute("SHOW TABLES")
+        rows = dict(zip(platform.execute("SHOW TABLES").columns, found, strict=True))["rows"]
+        assert rows == client.execute("SELECT count(*) FROM t").fetchall()[0][0] == 4
+        assert [relation.rows for relation in read_overview(lake_url).relations] == [4]
+
+
+def test_an_unknown_name_is_pointed_at(lake_url: str) -> None:
+    with Platform.create(lake_url) as platform:
+        platform.execute("CREATE TABLE users (id INT)")
+        for statement in ("SHOW CREATE TABLE usres", "SHOW COLUMNS FROM usres", "DESCRIBE usres"):
+            with pytest.raises(PlatformError, match=r"did you mean main\.users") as caught:
+                platform.execute(statement)
+            assert caught.value.detail is not None
+            assert "^^^^^" in caught.value.detail
