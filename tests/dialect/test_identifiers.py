@@ -83,7 +83,7 @@ def test_any_name_and_value_come_back(opened, name, columns, value, comment):
 
 
 @settings(max_examples=60)
-@given(default=KEPT)
+@given(default=KEPT.filter(lambda text: text.upper() != "NULL"))  # the catalogue keeps a default of NULL as this word
 def test_any_default_comes_back(opened, default):
     table = sa.Table("defaults", sa.MetaData(), sa.Column("a", sa.String, server_default=default), sa.Column("b", sa.Integer))
     table.create(opened)
