@@ -44,7 +44,7 @@ class AddColumn:
         (column,) = numbered([replace(self.field, initial_default=self.field.default)], first=(highest[0] or 0) + 1)
         for part, parent in with_parents((column,)):
             insert_column(w, table_id, part, parent=parent if parent is not None else parent_id)
-        if column.comment:
+        if column.comment is not None:
             comment_column(w, table_id, column.id, column.comment)
         altered(w, table_id)
 
@@ -147,6 +147,9 @@ def with_parents(fields: Iterable[Field], parent: int | None = None) -> Iterable
 
 def insert_column(w: Writer, table_id: int, field: Field, *, parent: int | None) -> None:
     """Queue the catalogue row of one column; its order is that of the ids."""
+    if field.default == "NULL":
+        # The catalogue says "no default" with this word, and every reader would take it so.
+        raise InvalidValue(f'column "{field.name}" can\'t have the text NULL as its default', hint="choose another word, or no default")
     w.insert(
         c.COLUMN,
         column_id=field.id,

@@ -94,9 +94,9 @@ class CreateTable:
         )
         for column, parent in with_parents(self.table.fields):
             insert_column(w, table_id, column, parent=parent)
-            if column.comment:
+            if column.comment is not None:
                 comment_column(w, table_id, column.id, column.comment)
-        if self.table.comment:
+        if self.table.comment is not None:
             _comment(w, table_id, self.table.comment)
         if self.table.partition_keys:
             w.partition_ids[table_id] = set_partitioning(w, table_id, self.table)
@@ -222,7 +222,7 @@ class CreateView:
             sql=self.sql,
             column_aliases=",".join(quoted_word(column) for column in self.columns),
         )
-        if self.comment:
+        if self.comment is not None:
             _comment(w, view_id, self.comment)
         w.note(f"created_view:{quoted_word(self.name.schema)}.{quoted_word(self.name.relation)}")
         w.changed_schema()

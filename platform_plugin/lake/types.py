@@ -209,7 +209,10 @@ def to_sqlalchemy(kind: DataType, *, column: str = "") -> TypeEngine[Any]:
         case Decimal(precision=precision, scale=scale):
             return sa.Numeric(precision, scale)
         case List(element=element):
-            return sa.ARRAY(to_sqlalchemy(element.type, column=column))
+            inner, dimensions = element.type, 1
+            while isinstance(inner, List):
+                inner, dimensions = inner.element.type, dimensions + 1
+            return sa.ARRAY(to_sqlalchemy(inner, column=column), dimensions=dimensions)
         case Struct() | Map():
             return sa.JSON()
 
