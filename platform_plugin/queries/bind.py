@@ -54,8 +54,6 @@ class _Reading:
     tables: list[Table] = field(default_factory=list)
     bytes_planned: int = 0
     files_planned: int = 0
-    # Spark finds the relations of nested queries by name alone, so no two of them may share one.
-    numbers: Iterator[int] = field(default_factory=itertools.count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +73,14 @@ class Composed:
         return self._parts[0][1].at(0) if self._parts else at(self.text)
 
 
-TARGET = "_target"
+# Spark finds a query's relations by name alone, in its session, while it looks at the query: threads that share a session
+# would read each other's tables if two relations ever had the same name.
+_NUMBERS = itertools.count()
+
+
+def new_name() -> str:
+    """A name for a relation in a query's text that no other has."""
+    return f"_relation_{next(_NUMBERS)}"
 
 
 def bind_rows(
@@ -84,6 +89,7 @@ def bind_rows(
     alias: str | None,
     pieces: Sequence[str | Span],
     *,
+    target: str,
     snapshot: Snapshot,
     arguments: Arguments,
     parameters: Sequence[Parameter] = (),
@@ -93,7 +99,7 @@ def bind_rows(
     """A query over the rows of one table, with the columns by which rows are found again.
 
     `pieces` are texts, and parts of a statement that are expressions over the table's rows; `where`, if it is one of
-    them, is a condition, by which files are pruned. The table is called `_target`, as its name or alias in expressions.
+    them, is a condition, by which files are pruned. The table is called `target` in the texts, and has its name or alias in expressions.
     """
     from platform_plugin.spark.relation import query_relations, read_relation
 
@@ -117,13 +123,13 @@ def bind_rows(
         placed += values if isinstance(arguments, tuple) else ()
         if piece is where:
             predicates = expression.target.filter(own)
-        names = {reference: f"_relation_{next(reading.numbers)}" for reference in expression.relations}
+        names = {reference: new_name() for reference in expression.relations}
         frames |= {names[reference]: _read(reading, reference, snapshot, own, ()) for reference in expression.relations}
         rendered = expression.render(names)
         parts.append((len(text), rendered))
         text += rendered.text
     scan = work.lake.scan(table, snapshot, where=predicates)
-    frames[TARGET] = read_relation(work.session, work.lake, scan, hidden=True)
+    frames[target] = read_relation(work.session, work.lake, scan, hidden=True)
     frame = query_relations(work.session, text, frames, bound or tuple(placed))
     return Composed(frame=frame, text=text, scan=scan, _parts=tuple(parts))
 
@@ -151,7 +157,7 @@ def _bind(
 
     query = analyse_query(text)
     check_arguments(query.parameters, arguments)
-    names = {reference: f"_relation_{next(reading.numbers)}" for reference in query.relations}
+    names = {reference: new_name() for reference in query.relations}
     frames = {name: _read(reading, reference, snapshot, arguments, within) for reference, name in names.items()}
     rendered = query.render(names)
     return query_relations(reading.work.session, rendered.text, frames, _used(query.parameters, arguments)), rendered

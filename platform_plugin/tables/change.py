@@ -15,7 +15,7 @@ from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.files import write_delete_file
 from platform_plugin.lake.read import read_positions
 from platform_plugin.language.places import at
-from platform_plugin.queries.bind import TARGET, Arguments, bind_rows, pointing_at
+from platform_plugin.queries.bind import Arguments, bind_rows, new_name, pointing_at
 from platform_plugin.queries.select import placed
 from platform_plugin.tables.target import find_changeable, named_fields, outcome
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from platform_plugin.spark.workspace import Workspace
 
 _WRITERS = 8
-_CHOSEN = "_chosen_rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +84,9 @@ def run_update(
         found = _find(work, statement, lease.snapshot, arguments, timeout=timeout, progress=progress)
         if not len(found.row_ids):
             return outcome(lease.snapshot, f"no rows updated in {table.name}", rows=0)
-        chosen = arrow_frame(work.session, pa.table({"_chosen": pa.array(found.row_ids, pa.int64())}))
-        pieces = _plan_update(statement, [field.name for field in table.fields], quoted(ROWID))
+        chosen = arrow_frame(work.session, pa.table({"\x1fchosen": pa.array(found.row_ids, pa.int64())}))
+        target, among = new_name(), new_name()
+        pieces = _plan_update(statement, [field.name for field in table.fields], quoted(ROWID), target=target, among=among)
         composed = bind_rows(
             work,
             statement.name,
@@ -95,7 +95,8 @@ def run_update(
             snapshot=lease.snapshot,
             arguments=arguments,
             parameters=statement.parameters,
-            also={_CHOSEN: chosen},
+            also={among: chosen},
+            target=target,
         )
         with placed(composed), pointing_at(statement.assignments[0].expression):
             files = run_update_write(work.session, lake, table, composed.frame, timeout=timeout, progress=progress)
@@ -134,7 +135,8 @@ def _find(
     """Where the rows are that meet the condition. Eight bytes a row are held, whatever the rows are."""
     from platform_plugin.spark.relation import FILE, POSITION, ROWID
 
-    pieces: list[str | Span] = [f"SELECT {quoted(FILE)}, {quoted(POSITION)}, {quoted(ROWID)} FROM {TARGET} AS {_called(statement)}"]
+    target = new_name()
+    pieces: list[str | Span] = [f"SELECT {quoted(FILE)}, {quoted(POSITION)}, {quoted(ROWID)} FROM {target} AS {_called(statement)}"]
     if statement.where is not None:
         pieces += [" WHERE (\n", statement.where, "\n)"]
     composed = bind_rows(
@@ -145,6 +147,7 @@ def _find(
         snapshot=snapshot,
         arguments=arguments,
         parameters=statement.parameters,
+        target=target,
         where=statement.where,
     )
     parts: dict[str, list[Any]] = {}
@@ -172,14 +175,15 @@ def _called(statement: Delete | Update) -> str:
     return quoted(statement.alias or statement.name.relation)
 
 
-def _plan_update(statement: Update, columns: list[str], row_id: str) -> list[str | Span]:
+def _plan_update(statement: Update, columns: list[str], row_id: str, *, target: str, among: str) -> list[str | Span]:
     """The rows as they will be: new values in the statement's order, so that positional parameters keep theirs."""
     pieces: list[str | Span] = ["SELECT "]
     for place, assignment in enumerate(statement.assignments):
-        pieces += ["(\n", assignment.expression, f"\n) AS _new_{place}, "]
-    pieces.append(f"{_called(statement)}.* FROM {TARGET} AS {_called(statement)} LEFT SEMI JOIN {_CHOSEN} ON {row_id} = {_CHOSEN}._chosen")
+        pieces += ["(\n", assignment.expression, f"\n) AS `\x1fnew_{place}`, "]
+    pieces.append(f"{_called(statement)}.* FROM {target} AS {_called(statement)} LEFT SEMI JOIN {among} ON {row_id} = {among}.`\x1fchosen`")
     new = {assignment.column.lower(): place for place, assignment in enumerate(statement.assignments)}
-    outer = ", ".join(f"_new_{new[name.lower()]} AS {quoted(name)}" if name.lower() in new else quoted(name) for name in columns)
+    value = {name: quoted(f"\x1fnew_{new[name.lower()]}" if name.lower() in new else name) for name in columns}
+    outer = ", ".join(f"{value[name]} AS {quoted(name)}" for name in columns)
     return [f"SELECT {outer}, {row_id} FROM (", *pieces, ")"]
 
 
