@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ _OPTIONS: dict[str, str | int | bool] = {
     "spark.sql.parquet.fieldId.write.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.timeType.enabled": "true",
+    # Otherwise ${x} in a text is replaced by what a setting x holds.
+    "spark.sql.variable.substitute": "false",
 }
 
 
@@ -32,10 +35,12 @@ class Workspace:
         self._watcher = watcher
         self._session: Session | None = None
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     @property
     def session(self) -> Session:
         """The open session; the machine's platform server is started if it does not run."""
+        self._heed_fork()
         with self._lock:
             if self._session is None or self._session.closed:
                 self._session = self._attach()
@@ -61,10 +66,16 @@ class Workspace:
 
     def forget_session(self) -> None:
         """Attach anew at the next use: the server that this session was on is gone."""
+        self._heed_fork()
         with self._lock:
             session, self._session = self._session, None
         if session is not None:
             session.close()
+
+    def _heed_fork(self) -> None:
+        """A forked child must not speak over its parent's connection, nor close it, nor wait for its threads."""
+        if self._process != os.getpid():
+            self._process, self._session, self._lock = os.getpid(), None, threading.Lock()
 
     def close(self) -> None:
         """Close the session, if there is one, and the lake."""
