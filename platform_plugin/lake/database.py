@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -18,12 +15,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection, Engine
 
-if sys.platform != "win32":
-    import fcntl
-
 BUSY_TIMEOUT_SECONDS = 30.0
 CONNECT_TIMEOUT_SECONDS = 5
-_POLL_SECONDS = 0.001
 
 
 class LostRace(CommitConflict):
@@ -57,7 +50,7 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
     # The driver's own transaction handling commits before DDL; ours must hold DDL and rows in one transaction.
     connection.isolation_level = None
     cursor = connection.cursor()
-    # FULL: a commit that was acknowledged outlives a power cut, not only a killed process.
+    # FULL: the catalogue's own commit outlives a power cut. Data files do not wait for the disk, as with any Parquet writer.
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.close()
 
@@ -89,42 +82,6 @@ def writing(engine: Engine, *, shared: bool = False) -> Iterator[Connection]:
             key = "hashtextextended('platform lake ' || coalesce(current_schema(), ''), 0)"
             connection.execute(sa.text(f"SELECT pg_advisory_xact_lock{suffix}({key})"))
         yield connection
-
-
-@contextmanager
-def _turn(engine: Engine) -> Iterator[None]:
-    """Wait for this process' turn to write to an SQLite catalogue.
-
-    SQLite's own waiting sleeps longer the longer it has waited, so that under eight writers some starve for seconds. Here
-    whoever is next holds a second lock while it waits for the first: a writer that comes back at once can't overtake it.
-    The locks are on files beside the catalogue and go with the process that held them.
-    """
-    if engine.dialect.name != "sqlite" or not engine.url.database or sys.platform == "win32":
-        yield
-        return
-    deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
-    with ExitStack() as held, ExitStack() as next_in_line:
-        try:
-            next_in_line.enter_context(_locked(f"{engine.url.database}-next", deadline, _POLL_SECONDS))
-            held.enter_context(_locked(f"{engine.url.database}-writer", deadline, _POLL_SECONDS / 10))
-        except OSError:
-            pass  # a folder that can't be written, or a holder that hangs: SQLite itself decides, and says so best
-        next_in_line.close()
-        yield
-
-
-@contextmanager
-def _locked(path: str, deadline: float, pause_seconds: float) -> Iterator[None]:
-    with Path(path).open("ab") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(pause_seconds)
-        yield
 
 
 @contextmanager
