@@ -74,6 +74,12 @@ class Duck:
             handle, self._handle = self._handle, None
             self._process.ask("close", handle)
 
+    def end(self) -> None:
+        """Close and forget all that DuckDB keeps in memory of the lake, which outlives a mere detaching."""
+        if self._handle is not None:
+            handle, self._handle = self._handle, None
+            self._process.ask("end", handle)
+
 
 class DuckProcess:
     """A child process with DuckDB in it, alive until `stop`."""
@@ -150,6 +156,8 @@ class _Served:
                 return self.arrow(handle, sql)
             case "close", (handle,):
                 self.close(handle)
+            case "end", (handle,):
+                self.connections[handle].close()
         return None
 
     def attach(self, sql: str) -> int:

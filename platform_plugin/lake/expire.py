@@ -55,7 +55,7 @@ def expire(lake: Lake, older_than: datetime) -> Expired:
     return Expired(snapshots=len(going), files=files, leased=len(old) - len(going))
 
 
-def unreachable(table: sa.Table | sa.TableClause) -> sa.ColumnElement[bool]:
+def unreachable(table: sa.FromClause) -> sa.ColumnElement[bool]:
     """Rows whose lifetime holds no snapshot that is still kept."""
     kept = sa.select(sa.literal(1)).where(
         c.SNAPSHOT.c.snapshot_id >= table.c.begin_snapshot, c.SNAPSHOT.c.snapshot_id < table.c.end_snapshot
@@ -131,16 +131,15 @@ def _forget_unreachable(connection: Connection) -> None:
         for name in inlined_data_tables(connection, table_id):
             rows = sa.table(name, sa.column("begin_snapshot"), sa.column("end_snapshot"))
             connection.execute(sa.delete(rows).where(unreachable(rows)))
-    gone = set(connection.execute(sa.select(c.TABLE.c.table_id).where(unreachable(c.TABLE))).scalars())
-    for versioned in (c.TABLE, c.COLUMN, c.COLUMN_TAG, c.TAG, c.VIEW, c.SCHEMA, c.PARTITION_INFO, c.SORT_INFO):
-        condition = unreachable(versioned)
-        if versioned is c.COLUMN:
-            # Inlined rows are found by the names that their columns had when they were written.
-            condition = sa.and_(condition, c.COLUMN.c.table_id.not_in(sa.select(c.INLINED_DATA_TABLES.c.table_id)))
-        connection.execute(sa.delete(versioned).where(condition))
-    left = set(connection.execute(sa.select(c.TABLE.c.table_id)).scalars())
-    for table_id in sorted(gone - left):
+    # All shapes of a table stay as long as one of them: inlined rows are found by the names that they were written with.
+    shape = c.TABLE.alias()
+    kept = sa.select(shape.c.table_id).where(~unreachable(shape))
+    gone = set(connection.execute(sa.select(c.TABLE.c.table_id).where(c.TABLE.c.table_id.not_in(kept))).scalars())
+    for versioned in (c.COLUMN_TAG, c.TAG, c.VIEW, c.SCHEMA, c.PARTITION_INFO, c.SORT_INFO):
+        connection.execute(sa.delete(versioned).where(unreachable(versioned)))
+    for table_id in sorted(gone):
         for unversioned in (
+            c.TABLE,
             c.COLUMN,
             c.TABLE_STATS,
             c.TABLE_COLUMN_STATS,

@@ -104,3 +104,18 @@ def test_inlined_rows_that_were_deleted_go_with_their_snapshots(lake, reader):
         (name,) = connection.execute(sa.text("SELECT table_name FROM ducklake_inlined_data_tables")).scalars()
         assert connection.execute(sa.text(f"SELECT count(*) FROM {name}")).scalar() == 1
     assert_agree(lake, reader)
+
+
+def test_inlined_rows_outlive_the_name_that_their_table_had(lake, reader, duck, lake_url):
+    """DuckDB looks for the table under the shape in which the rows were written, and knows no row without it."""
+    reader.execute("CREATE TABLE t (i INT)")
+    reader.execute("ALTER TABLE t RENAME TO u")
+    with lake.commit("alter") as commit:
+        commit.add_column(lake.table("u"), Field(name="j", type=Primitive("int32"), default="5"))
+    reader.execute("INSERT INTO u VALUES (1, 2)")
+    with lake.commit("alter") as commit:
+        commit.rename_table(lake.table("u"), "v")
+        commit.rename_column(lake.table("u"), "j", to="k")
+    lake.expire(later())
+    assert rows_of(lake.read("v")) == [(1, 2)]
+    assert_agree(lake, duck(lake_url))

@@ -371,7 +371,7 @@ class History(RuleBasedStateMachine):
         before = self.last_id
         self.reader.execute(f"CALL {call}('lake')")
         # DuckDB 1.5.5 keeps older shapes of tables in mind after a flush, and reads by them from then on; a fresh one does not.
-        self.reader.close()
+        self.reader.end()
         self.reader = self.duck_process.attach(self.url)
         # DuckDB may take one snapshot per table.
         for snapshot_id in range(before + 1, self.lake.snapshot().id + 1):
