@@ -90,6 +90,10 @@ class ServerError(PlatformError):
     """The platform server can't be started, reached or trusted."""
 
 
+class ServerLost(ServerError):
+    """The server went away while it was needed; attaching again brings up another."""
+
+
 class QueryFailed(PlatformError):
     """Spark refused or failed a query."""
 

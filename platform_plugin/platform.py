@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, Self
 
-from platform_plugin.errors import InvalidValue, PlatformError
+from platform_plugin.errors import InvalidValue, PlatformError, ServerLost
 from platform_plugin.lake.lake import Lake
 from platform_plugin.language import statements as s
 from platform_plugin.language.places import at
@@ -47,6 +48,7 @@ class Platform:
 
     def __init__(self, lake: Lake, *, settings: ServerSettings | None = None, watcher: Watcher | None = None) -> None:
         self.work = Workspace(lake, settings=settings, watcher=watcher)
+        self._unread: weakref.WeakSet[Result] = weakref.WeakSet()
 
     @classmethod
     def open(cls, url: str | Path, *, settings: ServerSettings | None = None, watcher: Watcher | None = None) -> Platform:
@@ -117,16 +119,16 @@ class Platform:
             yield self._run(statement, own, timeout, progress)
 
     def _run(self, statement: s.Statement, arguments: Arguments, timeout: timedelta | None, progress: ProgressHandler | None) -> Result:
-        # The rooms of statements load what they need, so that SHOW TABLES does not wait for PySpark.
-        from platform_plugin.spark.faults import ServerLost
-
         try:
-            return self._dispatch(statement, arguments, {"timeout": timeout, "progress": progress})
+            result = self._dispatch(statement, arguments, {"timeout": timeout, "progress": progress})
         except ServerLost:
             self.work.forget_session()
             raise
+        self._unread.add(result)
+        return result
 
     def _dispatch(self, statement: s.Statement, arguments: Arguments, limits: dict[str, Any]) -> Result:
+        # The rooms of statements load what they need, so that SHOW TABLES does not wait for PySpark.
         from platform_plugin.queries import select, shows
         from platform_plugin.tables import change, define, insert
 
@@ -168,6 +170,8 @@ class Platform:
 
     def close(self) -> None:
         """Close the session and the lake; the machine's platform server stays for others."""
+        for result in list(self._unread):
+            result.close()
         self.work.close()
 
     def __enter__(self) -> Self:

@@ -152,8 +152,8 @@ def _bring_up(settings: ServerSettings, runtime: RuntimeFolder, watcher: Watcher
 
 def _open(runtime: RuntimeFolder, state: dict[str, Any]) -> Session | None:
     """Return a session that has answered, or None when the server takes connections but answers nothing."""
+    from platform_plugin.errors import ServerLost
     from platform_plugin.spark.channel import LoopbackChannel
-    from platform_plugin.spark.faults import ServerLost
     from platform_plugin.spark.session import Session
 
     try:

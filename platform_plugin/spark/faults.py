@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING
 import grpc
 from pyspark.errors import PySparkException
 
-from platform_plugin.errors import PlatformError, QueryFailed, QueryInterrupted, ServerError
+from platform_plugin.errors import PlatformError, QueryFailed, QueryInterrupted, ServerError, ServerLost
 from platform_plugin.spark.wording import reword
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-
-class ServerLost(ServerError):
-    """The server went away while it was needed; attaching again brings up another."""
 
 
 _LOST = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}

@@ -17,11 +17,11 @@ from pyspark.sql.connect.functions import lit
 from pyspark.sql.connect.plan import SQL
 from pyspark.sql.types import StructType
 
-from platform_plugin.errors import InvalidValue, PlatformError, QueryInterrupted, ServerError
+from platform_plugin.errors import InvalidValue, PlatformError, QueryInterrupted, ServerError, ServerLost
 from platform_plugin.spark.arrow import ArrowStream
 from platform_plugin.spark.channel import ConnectSession, EndpointChannel, LoopbackChannel
 from platform_plugin.spark.control import ControlCall, ask
-from platform_plugin.spark.faults import ServerLost, told_as_platform_errors
+from platform_plugin.spark.faults import told_as_platform_errors
 from platform_plugin.spark.job import Job, ProgressHandler
 
 if TYPE_CHECKING:
