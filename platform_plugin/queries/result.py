@@ -38,14 +38,8 @@ class Result:
         self._rows = rows
         self._row_count = row_count
         self._metrics = metrics
-        self._on_close = on_close
-        self._batches: Iterator[pa.RecordBatch] = iter(rows.to_batches()) if isinstance(rows, pa.Table) else self._streamed(rows)
-
-    def _streamed(self, stream: ArrowStream) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from stream
-        finally:
-            self.close()
+        self._release = _Once(on_close)
+        self._batches: Iterator[pa.RecordBatch] = iter(rows.to_batches()) if isinstance(rows, pa.Table) else _streamed(rows, self._release)
 
     @property
     def columns(self) -> list[str]:
@@ -91,9 +85,7 @@ class Result:
         """Let go of the lease and the job; doing it twice is harmless."""
         if not isinstance(self._rows, pa.Table):
             self._rows.close()
-        if self._on_close is not None:
-            done, self._on_close = self._on_close, None
-            done()
+        self._release()
 
     def __enter__(self) -> Self:
         return self
@@ -104,3 +96,25 @@ class Result:
     def __repr__(self) -> str:
         said = self.message or ", ".join(self.columns)
         return f"Result({said!r} at snapshot {self.snapshot.id})"
+
+
+class _Once:
+    """Something to be done at the first call only."""
+
+    def __init__(self, act: Callable[[], None] | None) -> None:
+        self._act = act
+
+    def __call__(self) -> None:
+        act, self._act = self._act, None
+        if act is not None:
+            act()
+
+
+def _streamed(stream: ArrowStream, release: _Once) -> Iterator[pa.RecordBatch]:
+    # It knows nothing of the result, so that a result which is dropped half read lets go at once. The garbage collector would do so
+    # whenever it likes, also inside a transaction of this very thread, which the release would then wait for.
+    try:
+        yield from stream
+    finally:
+        stream.close()
+        release()
