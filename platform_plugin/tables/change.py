@@ -17,7 +17,7 @@ from platform_plugin.lake.read import read_positions
 from platform_plugin.language.places import at
 from platform_plugin.queries.bind import Arguments, bind_rows, new_name, pointing_at
 from platform_plugin.queries.select import placed
-from platform_plugin.tables.target import find_changeable, named_fields, outcome
+from platform_plugin.tables.target import find_changeable, named_fields, outcome, refuse_partitioned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,6 +77,7 @@ def run_update(
     lake = work.lake
     with lake.lease(holder="update") as lease:
         table = find_changeable(lake, statement.name, lease.snapshot)
+        refuse_partitioned(table, statement.name)
         for assignment in statement.assignments:
             with _pointing_before(assignment):
                 named_fields(table, [assignment.column])

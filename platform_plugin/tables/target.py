@@ -30,6 +30,16 @@ def find_target(lake: Lake, name: Name, snapshot: Snapshot | None = None) -> Tab
         return lake.table(lake_name(name), snapshot)
 
 
+def refuse_partitioned(table: Table, name: Name) -> None:
+    """Rows of a partitioned table go into a file each partition, which this version does not write."""
+    if table.partition_keys:
+        with pointing_at(name.span):
+            raise InvalidValue(
+                f'table "{table.name}" is partitioned, which this version can read and delete from but not write',
+                hint="write to it with the client that partitioned it, or take the partitioning off there",
+            )
+
+
 def find_changeable(lake: Lake, name: Name, snapshot: Snapshot) -> Table:
     """The history table of a written name: rows of a stream only ever leave with their segment."""
     table = find_target(lake, name, snapshot)
