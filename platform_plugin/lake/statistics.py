@@ -41,7 +41,7 @@ class ColumnStatistics:
 def encode(value: Any, kind: DataType) -> str | None:
     r"""A bound in the catalogue's text form, or None where no reader could rely on it.
 
-    >>> encode(True, Primitive("boolean")), encode(b"\\xaa", Primitive("blob")), encode(date(2020, 1, 2), Primitive("date"))
+    >>> encode(True, Primitive("boolean")), encode(b"\xaa", Primitive("blob")), encode(date(2020, 1, 2), Primitive("date"))
     ('1', 'AA', '2020-01-02')
     """
     if value is None:

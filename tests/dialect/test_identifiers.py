@@ -77,7 +77,7 @@ def test_any_name_and_value_come_back(opened, name, columns, value, comment):
         inspector = sa.inspect(opened)
         assert set(inspector.get_table_names()) == {"keep", table.name}
         assert [column["name"] for column in inspector.get_columns(table.name)] == columns
-        assert inspector.get_table_comment(table.name) == {"text": comment or None}
+        assert inspector.get_table_comment(table.name) == {"text": comment}
     finally:
         table.drop(opened)
 
