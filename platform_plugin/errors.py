@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 class PlatformError(Exception):
-    r"""A failure that names its object, says what was found, and says what to do next.
+    """A failure that names its object, says what was found, and says what to do next.
 
-    >>> error = PlatformError("stream \"posts\" does not exist", hint="run SHOW STREAMS")
+    >>> error = PlatformError('stream "posts" does not exist', hint="run SHOW STREAMS")
     >>> print(error)
     stream "posts" does not exist
       hint: run SHOW STREAMS
