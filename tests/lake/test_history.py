@@ -372,7 +372,9 @@ class History(RuleBasedStateMachine):
         self.maybe_committed()
 
     @precondition(lambda self: self.model)
-    @rule(call=st.sampled_from(["ducklake_merge_adjacent_files", "ducklake_flush_inlined_data", "ducklake_rewrite_data_files"]))
+    # Not ducklake_rewrite_data_files: DuckDB 1.5.5 fails where inlined rows are older than a column, and leaves inlined deletes to files
+    # that it has ended, which its next flush writes without those that were there before. Both happen in lakes of its own.
+    @rule(call=st.sampled_from(["ducklake_merge_adjacent_files", "ducklake_flush_inlined_data"]))
     def tidy_by_duckdb(self, call: str) -> None:
         before = self.last_id
         self.reader.execute(f"CALL {call}('lake')")

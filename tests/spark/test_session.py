@@ -110,7 +110,7 @@ def test_skew_shows(session: Session) -> None:
     with session.job() as job:
         slow_last = "SELECT sum(n) FROM (SELECT explode(sequence(1, IF(id = 7, 6000000, 10))) AS n FROM range(0, 8, 1, 8))"
         session.spark.sql(slow_last).collect()
-    assert job.metrics().task_skew > 3
+    assert job.metrics().task_skew > 1.5, "one task of nine does nearly all the work"
 
 
 def test_time_out_interrupts_the_query(session: Session, spark_server: RuntimeFolder) -> None:
