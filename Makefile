@@ -37,7 +37,7 @@ ui: ## the Dagster web interface on the reference platform
 	@mkdir -p .platform/dagster && cp deploy/dagster.yaml .platform/dagster/
 	$(RUN) env DAGSTER_HOME="$(CURDIR)/.platform/dagster" dagster dev -w deploy/workspace.yaml $(ARGS)
 
-bench: ## one benchmark, NAME=commits; without NAME, their list
+bench: ## one benchmark, NAME=lake; without NAME, their list
 	$(RUN) python -m tests.benchmarks $(NAME)
 
 lock: ## resolve the newest versions that pyproject.toml allows

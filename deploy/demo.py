@@ -61,7 +61,7 @@ def main() -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"\nAll of it held, in {time.perf_counter() - begin:.0f} s. Next:")
-    print("  platform init platform+local:///tmp/lake    a lake of your own; then: platform sql --url platform+local:///tmp/lake")
+    print("  .venv/bin/platform init /tmp/lake && .venv/bin/platform sql --url /tmp/lake    a shell on a lake of your own")
     print("  make ui        the reference platform in the Dagster UI")
     print("  make test      every claim of the documentation, tested")
     return 0

@@ -47,13 +47,21 @@ _ON_SQLITE: dict[str, TypeEngine[Any]] = {
 }
 
 
-def follow_alterations(w: Writer, table_ids: Iterable[int]) -> None:
-    """Give every altered table that has such tables another one of its new shape."""
+# PostgreSQL ends at 1600 columns, SQLite at 2000; a wider table has no such tables, by DuckDB's hand or ours.
+_WIDEST = 1500
+
+
+def follow_shapes(w: Writer, table_ids: Iterable[int]) -> None:
+    """Give every new or altered table one for its shape, as DuckDB does.
+
+    Left to itself, DuckDB makes a missing one at its first insert, under a number that no shape of the table has, and may then
+    read its rows by an older shape.
+    """
     for table_id in table_ids:
         fields = read_fields(w.connection, w.id, [table_id]).get(table_id, ())
         known = inlined_data_tables(w.connection, table_id)
         name = f"ducklake_inlined_data_{table_id}_{w.schema_version}"
-        if not fields or not known or name in known:
+        if not fields or len(fields) > _WIDEST or name in known:
             continue
         columns = [sa.Column(field.name, _stored_as(field.type, sqlite=w.connection.dialect.name == "sqlite")) for field in fields]
         own = [sa.Column(column, sa.BigInteger) for column in ("row_id", "begin_snapshot", "end_snapshot")]
