@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from platform_plugin.algebra.types import DataType, Decimal, Primitive
+from platform_plugin.errors import InvalidValue
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.data_operations import inlined_data_tables
 from platform_plugin.lake.tables import read_fields
@@ -47,23 +48,26 @@ _ON_SQLITE: dict[str, TypeEngine[Any]] = {
 }
 
 
-# PostgreSQL ends at 1600 columns, SQLite at 2000; a wider table has no such tables, by DuckDB's hand or ours.
-_WIDEST = 1500
+_LONGEST_NAME = 63
 
 
-def follow_shapes(w: Writer, table_ids: Iterable[int]) -> None:
-    """Give every new or altered table one for its shape, as DuckDB does.
-
-    Left to itself, DuckDB makes a missing one at its first insert, under a number that no shape of the table has, and may then
-    read its rows by an older shape.
-    """
+def follow_alterations(w: Writer, table_ids: Iterable[int]) -> None:
+    """Give every altered table that has such tables another one of its new shape."""
     for table_id in table_ids:
         fields = read_fields(w.connection, w.id, [table_id]).get(table_id, ())
         known = inlined_data_tables(w.connection, table_id)
         name = f"ducklake_inlined_data_{table_id}_{w.schema_version}"
-        if not fields or len(fields) > _WIDEST or name in known:
+        if not fields or not known or name in known:
             continue
-        columns = [sa.Column(field.name, _stored_as(field.type, sqlite=w.connection.dialect.name == "sqlite")) for field in fields]
+        sqlite = w.connection.dialect.name == "sqlite"
+        long = next((field.name for field in fields if len(field.name.encode()) > _LONGEST_NAME), None)
+        if long is not None and not sqlite:
+            raise InvalidValue(
+                f'column "{long[:40]}…" can\'t be part of a table of which another client keeps rows in PostgreSQL',
+                hint=f"names there have at most {_LONGEST_NAME} bytes",
+            )
+        # Quoted whatever they are: databases reserve more words than their drivers know.
+        columns = [sa.Column(sa.sql.quoted_name(field.name, quote=True), _stored_as(field.type, sqlite=sqlite)) for field in fields]
         own = [sa.Column(column, sa.BigInteger) for column in ("row_id", "begin_snapshot", "end_snapshot")]
         sa.Table(name, sa.MetaData(), *own, *columns).create(w.connection)
         w.connection.execute(sa.insert(c.INLINED_DATA_TABLES).values(table_id=table_id, table_name=name, schema_version=w.schema_version))

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.algebra.types import Decimal, Field, Primitive, list_of, map_of, struct_of
+from platform_plugin.lake.lake import Lake
 from tests.lake.agreement import append, assert_agree, assert_changes_agree, create, delete_positions, kept, ours, theirs
 
 COLUMNS = (
@@ -142,3 +143,14 @@ def test_writers_in_random_order(lake, reader, seed):
                 reader.execute("CALL ducklake_flush_inlined_data('lake')")
         assert set(ours(lake, "t")) == set(theirs(reader, "t")) == expected, turn
     agree_at_every_snapshot(lake, reader)
+
+
+def test_columns_named_like_keywords_can_be_altered_beside_inlined_rows(lake_url, duck):
+    with Lake.create(lake_url) as lake:
+        with lake.commit("create") as commit:
+            commit.create_table("t", lake.columns_of(pa.table({"nothing": [1], "select": ["a"]})))
+        duck(lake_url).execute("INSERT INTO t VALUES (1, 'a')")
+        with lake.commit("alter") as commit:
+            commit.rename_column(lake.table("t"), "select", to="order")
+        duck(lake_url).execute("INSERT INTO t VALUES (2, 'b')")
+        assert lake.read("t").sort_by("nothing").to_pylist() == [{"nothing": 1, "order": "a"}, {"nothing": 2, "order": "b"}]
