@@ -105,7 +105,7 @@ class Changes:
         return snapshots
 
     def _of_inlined(self, connection: Connection, name: str, fields: tuple[Any, ...], counts: tuple[int, int]) -> list[pa.Table]:
-        columns: list[sa.ColumnClause[Any]] = [sa.column(field.name) for field in fields]
+        columns: list[sa.ColumnClause[Any]] = [c.named_column(field.name) for field in fields]
         source = sa.table(name, sa.column("row_id"), sa.column("begin_snapshot"), sa.column("end_snapshot"), *columns)
         parts = []
         for kind, moment, count in ((INSERT, source.c.begin_snapshot, counts[0]), (DELETE, source.c.end_snapshot, counts[1])):

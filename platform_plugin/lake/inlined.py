@@ -44,7 +44,7 @@ def read_inlined(
     wanted = table.fields if fields is None else tuple(fields)
     ids = {field.id for field in wanted}
     found = tuple(field for field in inlined.fields if field.id in ids)
-    columns: list[sa.ColumnClause[Any]] = [sa.column(field.name) for field in found]
+    columns: list[sa.ColumnClause[Any]] = [c.named_column(field.name) for field in found]
     source = sa.table(inlined.name, sa.column("row_id"), sa.column("begin_snapshot"), sa.column("end_snapshot"), *columns)
     query = sa.select(source.c.row_id, source.c.begin_snapshot, *columns).where(c.live(source, snapshot.id)).order_by(source.c.row_id)
     if after is not None:

@@ -292,7 +292,7 @@ def _write_deletes(lake: Lake, table: Table, data_path: str, positions: Any, sna
 
 def _rewrite_inlined(lake: Lake, table: Table, inlined: tuple[str, tuple[Field, ...]], base: Snapshot, oldest: int) -> list[Rewritten]:
     name, fields = inlined
-    columns: list[sa.ColumnClause[Any]] = [sa.column(field.name) for field in fields]
+    columns: list[sa.ColumnClause[Any]] = [c.named_column(field.name) for field in fields]
     source = sa.table(name, sa.column("row_id"), sa.column("begin_snapshot"), sa.column("end_snapshot"), *columns)
     query = sa.select(source.c.row_id, source.c.begin_snapshot, *columns, source.c.end_snapshot).where(source.c.begin_snapshot <= base.id)
     with lake.reading() as connection:

