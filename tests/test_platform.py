@@ -53,7 +53,7 @@ def data_files(platform):
 def wait_until(holds, seconds=15.0):
     deadline = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < deadline, "it did not come about in time"
+        assert time.monotonic() < deadline, f"not so in time, among the threads {sorted(t.name for t in threading.enumerate())}"
         time.sleep(0.1)
 
 
@@ -238,15 +238,26 @@ def test_three_hundred_statements_leave_nothing_open(platform, spark_server):
                 case 5:
                     list(platform.execute("SELECT count(*) FROM range(3)"))
 
+    def descriptors():
+        return len(list(Path("/proc/self/fd").iterdir()))
+
     some(30)
-    opened, threads = len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+    opened, threads = descriptors(), threading.active_count()
     sessions = status(runtime=spark_server).details["sessions"]
     some(270)
     assert leases(platform) == 0
-    assert len(list(Path("/proc/self/fd").iterdir())) <= opened + 4
-    assert threading.active_count() <= threads + 4
-    assert status(runtime=spark_server).details["sessions"] <= sessions
-    assert running(spark_server) == 0
+    # Each kind of statement ran 45 times. gRPC's threads and their descriptors come and go late, a few at a time.
+    wait_until(lambda: threading.active_count() <= threads + 8 and descriptors() <= opened + 16)
+    wait_until(lambda: status(runtime=spark_server).details["sessions"] <= sessions and running(spark_server) == 0)
+
+
+def test_many_results_that_are_let_go_of_at_once_share_one_thread_that_ends(platform):
+    platform.execute("SELECT 1").close()
+    for _ in range(5):
+        platform.execute("SELECT id FROM range(0, 200000000, 1, 200)").close()
+    interrupting = [thread for thread in threading.enumerate() if thread.name == "platform-interrupts"]
+    assert len(interrupting) == 1
+    wait_until(lambda: not interrupting[0].is_alive())
 
 
 @pytest.mark.slow

@@ -25,6 +25,8 @@ class Runner(Protocol):
 
     def interrupt(self, tag: str) -> int: ...
 
+    def insist(self, tag: str) -> None: ...
+
     def read_metrics(self, tag: str) -> dict[str, Any] | None: ...
 
 
@@ -40,7 +42,44 @@ class Progress:
     seconds: float
 
 
+_TIMES = 10
+_TIMES_APART_SECONDS = 0.3
+
 ProgressHandler = Callable[[Progress], None]
+
+
+class Insistence:
+    """Tells interrupts again for some seconds, because Spark forgets one that comes while a query is being planned.
+
+    One thread does so for a whole session, however many of its queries are let go of at once, and ends when nothing is left to tell.
+    """
+
+    def __init__(self, session: Runner) -> None:
+        self._session = session
+        self._left: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._at_work = False
+
+    def add(self, tag: str) -> None:
+        with self._lock:
+            self._left[tag] = _TIMES
+            if not self._at_work:
+                self._at_work = True
+                threading.Thread(target=self._tell, name="platform-interrupts", daemon=True).start()
+
+    def _tell(self) -> None:
+        while True:
+            time.sleep(_TIMES_APART_SECONDS)
+            with self._lock:
+                self._left = {} if self._session.closed else {tag: left for tag, left in self._left.items() if left}
+                self._at_work = bool(self._left)
+                if not self._at_work:
+                    return
+                tags = list(self._left)
+                self._left = {tag: left - 1 for tag, left in self._left.items()}
+            with suppress(PlatformError):
+                for tag in tags:
+                    self._session.interrupt(tag)
 
 
 class Job:
@@ -60,16 +99,7 @@ class Job:
         """Stop what this job runs; a job that runs nothing is left as it is."""
         self.interrupted_by = self.interrupted_by or reason
         self._session.interrupt(self.tag)
-        threading.Thread(target=self._insist, name=f"interrupt-{self.tag}", daemon=True).start()
-
-    def _insist(self) -> None:
-        """Spark forgets an interrupt that comes while a query is being planned, so it is told again for some seconds."""
-        with suppress(PlatformError):
-            for _ in range(10):
-                time.sleep(0.3)
-                if self._session.closed:
-                    return
-                self._session.interrupt(self.tag)
+        self._session.insist(self.tag)
 
     def end(self) -> None:
         self.seconds = time.monotonic() - self._began

@@ -22,7 +22,7 @@ from platform_plugin.spark.arrow import ArrowStream
 from platform_plugin.spark.channel import ConnectSession, EndpointChannel, LoopbackChannel
 from platform_plugin.spark.control import ControlCall, ask
 from platform_plugin.spark.faults import told_as_platform_errors
-from platform_plugin.spark.job import Job, ProgressHandler
+from platform_plugin.spark.job import Insistence, Job, ProgressHandler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,6 +50,7 @@ class Session:
         self.endpoint = channel.target
         self._jobs: dict[str, Job] = {}
         self._operations: dict[str, Job] = {}
+        self._insistence = Insistence(self)
         self._watch: ControlCall | None = None
         self._process = os.getpid()
         # Weak, because PySpark keeps its hooks and handlers for as long as its client lives.
@@ -176,6 +177,10 @@ class Session:
             return int(self._ask("interrupt", session=identity, tag=tag)["interrupted"])
         with told_as_platform_errors(self.explain_loss):
             return len(self._connect.client.interrupt_tag(tag) or [])
+
+    def insist(self, tag: str) -> None:
+        """Interrupt what runs or will still be run under `tag` for the next seconds, from another thread."""
+        self._insistence.add(tag)
 
     def read_metrics(self, tag: str) -> dict[str, Any] | None:
         if self.control is None:
