@@ -38,12 +38,13 @@ def literal_rows(rows: Sequence[Sequence[Cell]], fields: Sequence[Field], argume
     columns = []
     for index, field in enumerate(fields):
         values = [_value(row[index], field, arguments, source) for row in rows]
-        columns.append(_array(values, field))
+        columns.append(arrow_array(values, field))
     shape = [arrow_field(field).with_nullable(nullable=True).with_type(column.type) for field, column in zip(fields, columns, strict=True)]
     return pa.Table.from_arrays(columns, schema=pa.schema(shape))
 
 
-def _array(values: list[Any], field: Field) -> pa.Array:
+def arrow_array(values: list[Any], field: Field) -> pa.Array:
+    """Values that are fitted to a column, as Arrow."""
     kind = to_arrow(field.type, column=field.name)
     try:
         return pa.array(values, kind)
@@ -52,6 +53,11 @@ def _array(values: list[Any], field: Field) -> pa.Array:
         return pa.array(values, _without_uuids(kind))
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise InvalidValue(f'a value does not fit column "{field.name}"', detail=str(error), hint=f"it takes {field.type}") from error
+
+
+def default_value(field: Field) -> Any:
+    """What a row holds that leaves the column out."""
+    return constant(field.default, to_arrow(field.type), 1)[0].as_py()
 
 
 def _without_uuids(kind: pa.DataType) -> pa.DataType:
@@ -70,7 +76,7 @@ def _value(cell: Cell, field: Field, arguments: Arguments, source: Span) -> Any:
     try:
         match cell:
             case Literal(kind="default"):
-                return constant(field.default, to_arrow(field.type), 1)[0].as_py()
+                return default_value(field)
             case Literal(kind="timestamp", value=datetime() as moment):
                 return fitted(moment if moment.tzinfo else moment.replace(tzinfo=UTC), field)
             case Literal(value=value):
