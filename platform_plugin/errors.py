@@ -54,6 +54,10 @@ class InvalidValue(PlatformError):
     """A value, an option or a row does not fit what was declared."""
 
 
+class BufferFull(PlatformError):
+    """Rows were not taken, because as many as may are waiting for their commit already."""
+
+
 class UnsupportedType(PlatformError):
     """A type that has no counterpart on the other side."""
 
@@ -64,6 +68,10 @@ class CommitConflict(PlatformError):
 
 class SnapshotExpired(PlatformError):
     """The snapshot's files are gone, so no answer is better than a wrong one."""
+
+
+class StreamOverrun(SnapshotExpired):
+    """Rows of a stream left before a reader had them, or could not leave because readers held them for too long."""
 
 
 class CatalogueError(PlatformError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from platform_plugin.errors import InvalidValue, PlatformError, ServerLost
@@ -15,13 +16,16 @@ from platform_plugin.spark.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from datetime import timedelta
     from pathlib import Path
 
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.liveness import Watcher
     from platform_plugin.spark.settings import ServerSettings
+    from platform_plugin.streams.append import Grouping, WhenFull
+    from platform_plugin.streams.stream import Stream, Streams
+
+BLOCK_TIMEOUT = timedelta(seconds=60)
 
 _COMES_LATER: dict[type[s.Statement], str] = {
     s.CreateHistory: "histories of streams",
@@ -49,6 +53,7 @@ class Platform:
     def __init__(self, lake: Lake, *, settings: ServerSettings | None = None, watcher: Watcher | None = None) -> None:
         self.work = Workspace(lake, settings=settings, watcher=watcher)
         self._unread: weakref.WeakSet[Result] = weakref.WeakSet()
+        self._streams: Streams | None = None
 
     @classmethod
     def open(cls, url: str | Path, *, settings: ServerSettings | None = None, watcher: Watcher | None = None) -> Platform:
@@ -68,6 +73,25 @@ class Platform:
     def lake(self) -> Lake:
         """The lake underneath, for work that needs no SQL."""
         return self.work.lake
+
+    def stream(
+        self,
+        name: str | tuple[str, str],
+        *,
+        when_full: WhenFull = "block",
+        timeout: timedelta | None = BLOCK_TIMEOUT,
+        grouping: Grouping | None = None,
+    ) -> Stream:
+        """Open a stream for appending from Python; no Spark is needed. Handles of one stream share their commits.
+
+        When the buffer is full, `append` waits for up to `timeout` ("block") or refuses the rows at once ("fail").
+        `grouping` says how appends are gathered into commits.
+        """
+        if self._streams is None:
+            from platform_plugin.streams.stream import Streams
+
+            self._streams = Streams(self.lake)
+        return self._streams.open(name, grouping=grouping, when_full=when_full, timeout=timeout)
 
     def execute(
         self,
@@ -169,10 +193,14 @@ class Platform:
         raise _not_yet(statement)
 
     def close(self) -> None:
-        """Close the session and the lake; the machine's platform server stays for others."""
-        for result in list(self._unread):
-            result.close()
-        self.work.close()
+        """Close the session and the lake; the machine's platform server stays for others. What was appended is committed first."""
+        try:
+            if self._streams is not None:
+                self._streams.close()
+        finally:
+            for result in list(self._unread):
+                result.close()
+            self.work.close()
 
     def __enter__(self) -> Self:
         return self

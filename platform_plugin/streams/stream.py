@@ -1,0 +1,256 @@
+"""A stream that is open for appending: rows go in from Python, without a Spark job, and become visible in groups."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from contextlib import suppress
+from datetime import timedelta
+from multiprocessing.util import Finalize
+from typing import TYPE_CHECKING, Any, Self
+
+from platform_plugin.errors import InvalidValue, PlatformError
+from platform_plugin.lake.relations import read_declaration
+from platform_plugin.lake.types import arrow_schema
+from platform_plugin.streams.append import Committer, Grouping, WhenFull
+from platform_plugin.streams.batches import check_batch_id
+from platform_plugin.streams.group import Appended, Entry, Receipt, find_by_identity
+from platform_plugin.streams.rows import shaped_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Future
+    from types import TracebackType
+
+    import pyarrow as pa
+
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.tables import Name, Table
+
+_EXIT_SECONDS = 30.0
+
+
+class Stream:
+    """A stream to which this process appends. Use it in a `with` block: leaving it commits what still waits.
+
+    >>> import tempfile
+    >>> from platform_plugin import Platform
+    >>> platform = Platform.create(tempfile.mkdtemp() + "/lake")
+    >>> _ = platform.execute("CREATE STREAM posts (uid INT, content STRING)")
+    >>> with platform.stream("posts") as posts:
+    ...     receipt = posts.append([{"uid": 12, "content": "It's great to process streams"}])
+    ...     repeated = posts.append([{"uid": 13, "content": "once"}], batch_id="b1"), posts.append([{"uid": 13}], batch_id="b1")
+    >>> receipt.result().row_count, [done.result().is_repeat for done in repeated]
+    (1, [False, True])
+    >>> platform.lake.read("posts").num_rows
+    2
+    >>> platform.close()
+    """
+
+    def __init__(self, lake: Lake, committer: Committer, *, when_full: WhenFull, timeout: timedelta | None) -> None:
+        self._lake = lake
+        self._committer = committer
+        self._when_full = when_full
+        self._timeout_seconds = None if timeout is None else timeout.total_seconds()
+        self._closed = False
+        self._known: tuple[Table, pa.Schema] | None = None
+        self._renew()
+        _OPEN.add(self)
+
+    def _renew(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._open: set[Future[Appended]] = set()
+        self._failure: PlatformError | None = None
+        _flush_when_this_process_ends()
+
+    @property
+    def name(self) -> Name:
+        """The stream's name in the lake, as it was last seen."""
+        return self._committer.table.name
+
+    def append(self, rows: Any, *, batch_id: str | None = None, wait: bool = False) -> Receipt:
+        """Hand rows over: an Arrow table or record batch, a pandas frame, or a list of dicts.
+
+        Rows that don't fit are refused here, at once; the rest comes with the receipt. They become visible together, or
+        not at all. With `batch_id` they are added once however often they are appended, by whatever process. With `wait`
+        the call returns when they are committed. Arrow rows are not copied: don't change the memory below them.
+        """
+        if self._closed:
+            raise InvalidValue(f'stream "{self.name}" is closed', hint="open it again with platform.stream(...)")
+        if self._process != os.getpid():
+            self._renew()
+        if batch_id is not None:
+            check_batch_id(batch_id)
+        table, shaped = self._shape(rows)
+        receipt = Receipt(shaped.num_rows, batch_id)
+        if shaped.num_rows == 0 and batch_id is None:
+            newest = self._lake.snapshot()
+            receipt.set_result(Appended(snapshot_id=newest.id, row_count=0, committed_at=newest.time))
+            return receipt
+        entry = Entry(rows=shaped, table=table, receipt=receipt, size_bytes=shaped.nbytes)
+        with self._lock:
+            self._open.add(receipt)
+        try:
+            self._committer.put(entry, when_full=self._when_full, timeout_seconds=self._timeout_seconds)
+        except BaseException:
+            with self._lock:
+                self._open.discard(receipt)
+            raise
+        receipt.add_done_callback(self._forget if wait else self._note)
+        if wait:
+            self._await([receipt], None)
+            receipt.result()
+        return receipt
+
+    def _shape(self, rows: Any) -> tuple[Table, pa.Table]:
+        table = self._committer.table
+        if self._known is None or self._known[0] is not table:
+            self._known = (table, arrow_schema(table.fields))
+        try:
+            return table, shaped_rows(rows, *self._known)
+        except InvalidValue:
+            # The stream may have got a column since it was last looked at.
+            newest = find_by_identity(self._lake, table, self._lake.snapshot())
+            if newest.fields == table.fields:
+                raise
+        self._committer.table = newest
+        return newest, shaped_rows(rows, newest)
+
+    def _forget(self, done: Future[Appended]) -> None:
+        with self._lock:
+            self._open.discard(done)
+
+    def _note(self, done: Future[Appended]) -> None:
+        error = None if done.cancelled() else done.exception()
+        with self._lock:
+            self._open.discard(done)
+            if isinstance(error, PlatformError) and self._failure is None:
+                self._failure = error
+
+    def _await(self, receipts: Sequence[Future[Appended]], timeout: timedelta | None) -> None:
+        from concurrent.futures import wait
+
+        self._committer.hurry()
+        _, late = wait(receipts, None if timeout is None else timeout.total_seconds())
+        if late:
+            raise PlatformError(
+                f'{len(late)} appends to stream "{self.name}" are not committed yet', hint="wait longer; they are still under way"
+            )
+
+    def flush(self, timeout: timedelta | None = None) -> None:
+        """Return when everything appended here is committed; the first failure since the last flush is raised."""
+        if self._process != os.getpid():
+            self._renew()
+        with self._lock:
+            receipts = list(self._open)
+        self._await(receipts, timeout)
+        # Callbacks run after those who wait have been woken.
+        until = time.monotonic() + 1.0
+        while not self._open.isdisjoint(receipts) and time.monotonic() < until:
+            time.sleep(0.0005)
+        with self._lock:
+            failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def close(self) -> None:
+        """Flush, and take no more rows; a second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        _OPEN.discard(self)
+        self.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            with suppress(PlatformError):  # the error of the block matters more
+                self.close()
+
+    def __repr__(self) -> str:
+        return f'Stream("{self.name}"{", closed" if self._closed else ""})'
+
+
+class Streams:
+    """The streams that one platform appends to: handles of one stream share its committer."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._lock = threading.Lock()
+        self._committers: dict[tuple[object, Grouping], Committer] = {}
+        self._handles: weakref.WeakSet[Stream] = weakref.WeakSet()
+        self._process = os.getpid()
+
+    def open(
+        self,
+        name: str | tuple[str, str],
+        *,
+        grouping: Grouping | None = None,
+        when_full: WhenFull = "block",
+        timeout: timedelta | None = None,
+    ) -> Stream:
+        """A handle on a stream; what is no stream is refused."""
+        if when_full not in ("block", "fail"):
+            raise InvalidValue(f"when_full can't be {when_full!r}", hint='give "block" or "fail"')
+        table = self._lake.table(name)
+        with self._lake.reading() as connection:
+            declaration = read_declaration(connection, table.uuid)
+        if declaration.kind != "stream":
+            raise InvalidValue(f'"{table.name}" is a table, not a stream', hint="rows of a table come by INSERT or COPY")
+        if self._process != os.getpid():
+            self._process, self._lock = os.getpid(), threading.Lock()
+        with self._lock:
+            key = (table.uuid, grouping or Grouping())
+            committer = self._committers.get(key)
+            if committer is None:
+                committer = self._committers[key] = Committer(self._lake, table, key[1])
+            committer.table = table
+            handle = Stream(self._lake, committer, when_full=when_full, timeout=timeout)
+            self._handles.add(handle)
+        return handle
+
+    def close(self) -> None:
+        """Close every handle; the first failure is raised when all are closed."""
+        failures = []
+        for handle in list(self._handles):
+            try:
+                handle.close()
+            except PlatformError as error:
+                failures.append(error)
+        self._committers.clear()
+        if failures:
+            raise failures[0]
+
+
+_OPEN: weakref.WeakSet[Stream] = weakref.WeakSet()
+_ARRANGED: set[int] = set()
+
+
+def _flush_when_this_process_ends() -> None:
+    # Not atexit: processes of multiprocessing leave without it, but they do run finalizers.
+    if os.getpid() not in _ARRANGED:
+        _ARRANGED.clear()
+        _ARRANGED.add(os.getpid())
+        Finalize(None, _flush_all, exitpriority=10)
+
+
+def _flush_all() -> None:
+    """What was appended is committed before the process ends; what can't be is told."""
+    for handle in list(_OPEN):
+        if handle._process == os.getpid():  # noqa: SLF001  of this module
+            handle.flush(timedelta(seconds=_EXIT_SECONDS))
+
+
+def _after_fork() -> None:
+    for handle in list(_OPEN):
+        handle._lock = threading.Lock()  # noqa: SLF001  of this module; the parent's may be held for ever
+
+
+os.register_at_fork(after_in_child=_after_fork)
