@@ -7,6 +7,7 @@ import json
 import random
 import re
 import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
@@ -14,13 +15,16 @@ from typing import TYPE_CHECKING, Any, Self
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from platform_plugin.errors import CatalogueError, CommitConflict, InvalidValue, OutcomeUnknown, PlatformError
+from platform_plugin.errors import CatalogueError, CommitConflict, InvalidValue, OutcomeUnknown, PlatformError, StorageError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake import column_operations as columns
 from platform_plugin.lake import data_operations as data
 from platform_plugin.lake import schema_operations as ddl
 from platform_plugin.lake.database import LostRace, writing
 from platform_plugin.lake.identifiers import new_uuid
+from platform_plugin.lake.relations import RELATION
+from platform_plugin.lake.ring import KeepRings, RingFull
+from platform_plugin.lake.segments import RING_TABLES
 from platform_plugin.lake.tables import Name, PartitionKey, Snapshot, Table, View, numbered, read_schemas, read_snapshot
 from platform_plugin.lake.writer import Writer
 
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 20
 _TICK = timedelta(microseconds=1)
 _PAUSE_SECONDS = 0.01
+_FULL_PAUSE_SECONDS = 0.05
 _RECONNECT_SECONDS = 30.0
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -60,6 +65,7 @@ class Commit:
         self._notes = dict(notes or {})
         self._operations: list[data.Operation] = []
         self._appended: dict[UUID, tuple[Table, list[DataFile]]] = {}
+        self._released: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -211,6 +217,10 @@ class Commit:
         """Let whole files leave a table, whatever is deleted from them meanwhile."""
         self._do(data.RemoveFiles(table, tuple(file_ids)))
 
+    def retain(self, *streams: Table) -> None:
+        """Let go of what streams no longer keep, also where nothing was appended."""
+        self._do(KeepRings(streams))
+
     def replace(self, table: Table, file_ids: Iterable[int], files: Iterable[DataFile]) -> None:
         """Let new files take the place of old ones; a conflict if rows were deleted from those meanwhile."""
         self._do(data.RemoveFiles(table, tuple(file_ids), unchanged_since_base=True))
@@ -253,11 +263,30 @@ class Commit:
     def _planned(self) -> list[data.Operation]:
         """The operations in their order, appends last so that tables of this commit exist and row ids follow removals."""
         appended = tuple((table, tuple(files)) for table, files in self._appended.values() if files)
-        return [*self._operations, *([data.AppendFiles(appended)] if appended else [])]
+        if not appended:
+            return self._operations
+        return [*self._operations, data.AppendFiles(appended), KeepRings(tuple(table for table, _ in appended))]
 
     def _run(self) -> Snapshot:
         operations = self._planned()
-        self._lake.prepare_tables(operation.table for operation in operations if isinstance(operation, data.PutRow | data.ForgetRow))
+        rings = [RELATION, *RING_TABLES] if any(isinstance(operation, KeepRings) for operation in operations) else []
+        noted = [operation.table for operation in operations if isinstance(operation, data.PutRow | data.ForgetRow)]
+        self._lake.prepare_tables([*rings, *noted])
+        since = time.monotonic()
+        while True:
+            try:
+                made = self._race(operations)
+            except RingFull as full:
+                if time.monotonic() - since > full.wait.total_seconds():
+                    raise
+                time.sleep(_FULL_PAUSE_SECONDS)
+                continue
+            # The commit is made whatever becomes of these; what can't be deleted now is vacuumed later.
+            with suppress(StorageError):
+                self._lake.storage.delete(self._released)
+            return made
+
+    def _race(self, operations: Sequence[data.Operation]) -> Snapshot:
         for attempt in range(ATTEMPTS):
             try:
                 return self._attempt(operations)
@@ -291,7 +320,7 @@ class Commit:
             raise CatalogueError("the catalogue holds no snapshot", hint="it was damaged or never finished; restore it from a copy")
         # Clocks may go back or stand still; time travel needs that each snapshot has a later time than the one before.
         now = max(datetime.now(UTC), head.time + _TICK)
-        w = Writer(connection, head=head, base=self.base, label=f'"{self.message}" by {self._author}', storage=self._lake.storage)
+        w = Writer(connection, head=head, base=self.base, label=f'"{self.message}" by {self._author}', storage=self._lake.storage, time=now)
         # The row of the new snapshot comes first: from here on nobody else can take its id, so what is read below holds.
         try:
             connection.execute(
@@ -317,6 +346,7 @@ class Commit:
         for operation in operations:
             operation.apply(w)
         w.finish()
+        self._released = w.released
         return Snapshot(id=w.id, time=now, schema_version=w.schema_version, next_catalog_id=w.next_catalog_id, next_file_id=w.next_file_id)
 
     def _find_outcome(self, error: PlatformError) -> Snapshot:
@@ -360,6 +390,8 @@ def _check_name(kind: str, name: str) -> None:
     _check_text(f"the name of a {kind}", name)
     if not name or len(name.encode()) > 255:
         raise InvalidValue(f'"{name[:40]}" can\'t be the name of a {kind}', hint="names have 1 to 255 bytes")
+    if kind == "column" and name.lower().startswith("_ducklake_internal_"):
+        raise InvalidValue(f'column "{name}" has a name that DuckLake keeps for itself', hint="choose another name")
 
 
 def _check_text(what: str, *texts: str | None) -> None:

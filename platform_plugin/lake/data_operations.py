@@ -342,6 +342,22 @@ def insert_file(
     return file_id
 
 
+def append_described(w: Writer, table: Table, files: Sequence[DataFile], starts: Sequence[int], *, next_row_id: int) -> list[int]:
+    """Let files join a table with row ids that they have already; their new file ids, in their order."""
+    table_id = w.table_id(table)
+    w.flush()
+    known = table_totals(w, [table_id]).get(table_id)
+    rows, known_next, size = known or (0, 0, 0)
+    ids = [insert_file(w, table_id, table, file, row_id_start=start) for file, start in zip(files, starts, strict=True)]
+    rows += sum(file.record_count for file in files)
+    size += sum(file.size_bytes for file in files)
+    write_totals(w, table_id, (rows, max(known_next, next_row_id), size), known=known is not None)
+    columns = _table_columns(w, [table_id]).get(table_id, {})
+    _write_table_statistics(w, table_id, table, files, columns, is_new=known_next == 0)
+    w.note(f"inserted_into_table:{table_id}")
+    return ids
+
+
 def _write_table_statistics(
     w: Writer, table_id: int, table: Table, files: Sequence[DataFile], known: Mapping[int, c.AnyRow], *, is_new: bool
 ) -> None:

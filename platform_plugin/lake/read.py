@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
-from platform_plugin.errors import InvalidValue, SnapshotExpired, StorageError, UnknownObject
+from platform_plugin.errors import InvalidValue, SnapshotExpired, StorageError, StreamOverrun, UnknownObject
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.evolution import adapt
 from platform_plugin.lake.files import OWN_NAME, SNAPSHOT_ID, constant
 from platform_plugin.lake.inlined import read_inlined
-from platform_plugin.lake.tables import read_snapshot
+from platform_plugin.lake.segments import refuse_overrun
+from platform_plugin.lake.tables import read_snapshot, read_tables
 from platform_plugin.lake.types import FIELD_ID, arrow_field, arrow_schema, to_arrow
 
 if TYPE_CHECKING:
@@ -210,6 +211,7 @@ class _opened:  # noqa: N801  used as a statement's verb
     def _say_why_it_is_gone(self, error: StorageError) -> None:
         """A file that the catalogue no longer needs was vacuumed, which a reader without a lease has to expect."""
         with self.lake.reading() as connection:
+            self._blame_ring(connection, error)
             expired = read_snapshot(connection, id=self.snapshot.id) is None
             ends = posixpath.basename(self.path)
             named = any(
@@ -220,6 +222,15 @@ class _opened:  # noqa: N801  used as a statement's verb
             what = "expired" if expired else "had its files merged"
             hint = "read the newest one, or take a lease before a long read" if expired else "read it again, or take a lease first"
             raise SnapshotExpired(f"snapshot {self.snapshot.id} {what} while it was read", hint=hint) from error
+
+    def _blame_ring(self, connection: sa.Connection, error: StorageError) -> None:
+        f = c.DATA_FILE.c
+        ended = sa.select(f.table_id).where(f.path.endswith(posixpath.basename(self.path), autoescape=True), f.end_snapshot.is_not(None))
+        for table in read_tables(connection, self.snapshot.id, ids=list(connection.execute(ended).scalars())):
+            try:
+                refuse_overrun(connection, table, self.snapshot)
+            except StreamOverrun as overrun:
+                raise overrun from error
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stack.__exit__(None, None, None)

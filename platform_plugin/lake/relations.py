@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from platform_plugin.lake import catalogue as c
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from uuid import UUID
 
     from sqlalchemy.engine import Connection
@@ -48,14 +48,17 @@ def declare(commit: Commit, table: Table, declaration: Declaration) -> None:
     commit.put(RELATION, relation_uuid=str(table.uuid), kind=declaration.kind, options=json.dumps(declaration.options))
 
 
-def read_declarations(connection: Connection) -> dict[str, Declaration]:
-    """All declarations, by the relation's identity as text."""
+def read_declarations(connection: Connection, *, only: Collection[str] | None = None) -> dict[str, Declaration]:
+    """All declarations, or those of some relations, by the relation's identity as text."""
     if not sa.inspect(connection).has_table(RELATION.name):
         return {}
-    rows = connection.execute(sa.select(RELATION)).all()
+    query = sa.select(RELATION)
+    if only is not None:
+        query = query.where(RELATION.c.relation_uuid.in_(only))
+    rows = connection.execute(query).all()
     return {row.relation_uuid: Declaration(kind=row.kind, options=json.loads(row.options)) for row in rows}
 
 
 def read_declaration(connection: Connection, uuid: UUID) -> Declaration:
     """One relation's declaration."""
-    return read_declarations(connection).get(str(uuid), Declaration())
+    return read_declarations(connection, only=[str(uuid)]).get(str(uuid), Declaration())

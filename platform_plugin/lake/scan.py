@@ -13,6 +13,7 @@ from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.pruning import plan_exclusions
+from platform_plugin.lake.segments import refuse_overrun
 from platform_plugin.lake.tables import Snapshot, Table, read_fields, read_snapshot
 
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ def plan_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where
     t = c.TABLE
     if connection.execute(sa.select(t.c.table_id).where(t.c.table_id == table_id, c.live(t, snapshot.id)).limit(1)).first() is None:
         raise UnknownObject(f'table "{table.name}" does not exist at snapshot {snapshot.id}', hint="it was dropped; read an older snapshot")
+    newest = connection.execute(sa.select(sa.func.max(c.SNAPSHOT.c.snapshot_id))).scalar_one()
+    if snapshot.id < newest:
+        refuse_overrun(connection, table, snapshot)
     f = c.DATA_FILE.c
     query = (
         sa.select(

@@ -15,6 +15,7 @@ from platform_plugin.lake.tables import CommitRecord, Snapshot, read_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
     from uuid import UUID
 
     from sqlalchemy.engine import Connection
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 class Writer:
     """What operations write through. Everything they do lands in the snapshot `id`, or nothing does."""
 
-    def __init__(self, connection: Connection, *, head: Snapshot, base: Snapshot, label: str, storage: Storage) -> None:
+    def __init__(self, connection: Connection, *, head: Snapshot, base: Snapshot, label: str, storage: Storage, time: datetime) -> None:
         self.connection = connection
         self.storage = storage
+        self.time = time
         self.id = head.id + 1
         self.base = base
         self.head = head
@@ -38,6 +40,7 @@ class Writer:
         self.next_file_id = head.next_file_id
         self.table_ids: dict[UUID, int] = {}
         self.partition_ids: dict[int, int] = {}  # of tables that this commit creates
+        self.released: list[str] = []  # files to delete once the commit is made
         self._label = label
         self._words: dict[str, None] = {}
         self._altered: dict[int, None] = {}

@@ -1,0 +1,89 @@
+"""The history of a stream: a table that takes up the files that leave the ring, in the same commit and without copying them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.data_operations import append_described, chunks
+from platform_plugin.lake.files import DataFile
+from platform_plugin.lake.scan import resolved
+from platform_plugin.lake.segments import SEGMENT
+from platform_plugin.lake.statistics import ColumnStatistics
+from platform_plugin.lake.tables import read_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from platform_plugin.lake.tables import Table
+    from platform_plugin.lake.writer import Writer
+
+
+def find_history(w: Writer, uuid: str) -> Table | None:
+    """The history table of that identity, or None if it was dropped."""
+    t = c.TABLE.c
+    ids = w.connection.execute(sa.select(t.table_id).where(t.table_uuid == uuid, t.end_snapshot.is_(None))).scalars().all()
+    found = read_tables(w.connection, w.id, ids=ids) if ids else []
+    return found[0] if found else None
+
+
+def take_up(w: Writer, uuid: str, stream: Table, files: Sequence[c.AnyRow], *, before: int) -> Table | None:
+    """Let files that leave a stream, and the arrival of their rows, join its history; None if that was dropped."""
+    history = find_history(w, uuid)
+    if history is None:
+        return None
+    statistics = _read_statistics(w, [row.data_file_id for row in files])
+    described = [
+        DataFile(
+            path=resolved(stream.path, row.path, relative=row.path_is_relative),
+            record_count=row.record_count,
+            size_bytes=row.file_size_bytes,
+            footer_bytes=row.footer_size,
+            statistics=statistics.get(row.data_file_id, ()),
+            partial_max=row.partial_max,
+        )
+        for row in files
+    ]
+    ids = append_described(w, history, described, [row.row_id_start for row in files], next_row_id=before)
+    _take_up_deletes(w, history, {row.data_file_id: new for row, new in zip(files, ids, strict=True)})
+    s = SEGMENT.c
+    columns = ("first_row_id", "next_row_id", "size_bytes", "arrived_at", "snapshot_id", "writer")
+    moved = sa.select(sa.literal(uuid), *(s[name] for name in columns)).where(s.relation_uuid == str(stream.uuid), s.first_row_id < before)
+    w.connection.execute(sa.insert(SEGMENT).from_select(["relation_uuid", *columns], moved))
+    return history
+
+
+def _read_statistics(w: Writer, file_ids: Sequence[int]) -> dict[int, tuple[ColumnStatistics, ...]]:
+    found: dict[int, list[ColumnStatistics]] = {}
+    f = c.FILE_COLUMN_STATS.c
+    for part in chunks(file_ids):
+        for row in w.connection.execute(sa.select(c.FILE_COLUMN_STATS).where(f.data_file_id.in_(part))):
+            found.setdefault(row.data_file_id, []).append(
+                ColumnStatistics(
+                    column_id=row.column_id,
+                    size_bytes=row.column_size_bytes,
+                    value_count=row.value_count,
+                    null_count=row.null_count,
+                    min_value=row.min_value,
+                    max_value=row.max_value,
+                    contains_nan=row.contains_nan,
+                )
+            )
+    return {file_id: tuple(statistics) for file_id, statistics in found.items()}
+
+
+def _take_up_deletes(w: Writer, history: Table, new_ids: dict[int, int]) -> None:
+    """Rows that another client deleted from the stream stay deleted."""
+    d = c.DELETE_FILE
+    for part in chunks(list(new_ids)):
+        for row in w.connection.execute(sa.select(d).where(d.c.data_file_id.in_(part), d.c.end_snapshot.is_(None))):
+            values = dict(row._mapping)  # noqa: SLF001  its public name
+            values |= {
+                "delete_file_id": w.new_file_id(),
+                "table_id": w.table_id(history),
+                "data_file_id": new_ids[row.data_file_id],
+                "begin_snapshot": w.id,
+            }
+            w.insert(d, **values)
