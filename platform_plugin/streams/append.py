@@ -73,6 +73,7 @@ class Committer:
         self._held_rows = 0
         self._held_bytes = 0
         self._hurry = False
+        self._ending = False
         self._thread: threading.Thread | None = None
         self._forgot_at = time.monotonic() - _FORGET_EVERY_SECONDS
 
@@ -112,6 +113,16 @@ class Committer:
                 self._hurry = True
                 self._arrived.notify()
 
+    def end(self) -> None:
+        """Commit what waits and end the thread; the next append starts another."""
+        with self._lock:
+            thread = self._thread
+            self._ending = self._hurry = thread is not None
+            self._arrived.notify()
+        if thread is not None:
+            thread.join()
+            self._ending = False
+
     def _work(self) -> None:
         while (entries := self._next_group()) is not None:
             taken = [entry for entry in entries if entry.receipt.set_running_or_notify_cancel()]
@@ -134,7 +145,7 @@ class Committer:
         with self._lock:
             while not self._is_ripe():
                 if not self._waiting:
-                    if not self._arrived.wait(_IDLE_SECONDS) and not self._waiting:
+                    if self._ending or (not self._arrived.wait(_IDLE_SECONDS) and not self._waiting):
                         self._thread = None
                         return None
                     continue

@@ -107,6 +107,7 @@ class TakeBatches:
             self._forget(w, now)
 
     def _forget(self, w: Writer, now: datetime) -> None:
+        w.flush()
         b = BATCH.c
         own = b.relation_uuid == str(self.table.uuid)
         newest = sa.select(b.snapshot_id).where(own).order_by(b.snapshot_id.desc()).offset(KEPT_PER_RELATION).limit(1)

@@ -224,6 +224,8 @@ class Streams:
                 handle.close()
             except PlatformError as error:
                 failures.append(error)
+        for committer in self._committers.values():
+            committer.end()
         self._committers.clear()
         if failures:
             raise failures[0]
