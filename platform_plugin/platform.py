@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 BLOCK_TIMEOUT = timedelta(seconds=60)
 
 _COMES_LATER: dict[type[s.Statement], str] = {
-    s.CreateHistory: "histories of streams",
     s.CreateSample: "samples",
     s.Refresh: "maintained views and samples",
     s.SuspendQuery: "suspended queries",
@@ -172,6 +171,10 @@ class Platform:
                 return run_copy(work, statement, arguments, **limits)
             case s.CreateTable():
                 return define.run_create_table(work, statement, arguments, **limits)
+            case s.CreateHistory():
+                from platform_plugin.streams.history import run_create_history
+
+                return run_create_history(work, statement)
             case s.CreateStream():
                 return define.run_create_stream(work, statement)
             case s.CreateView():

@@ -12,12 +12,13 @@ from sqlalchemy.sql import schema
 from sqlalchemy.sql.compiler import DDLCompiler
 from sqlalchemy.util import warn
 
+from platform_plugin.language.options import STREAM
 from platform_plugin.language.render import duration_text, string_text
 
 if TYPE_CHECKING:
     from sqlalchemy import Column, Table
 
-STREAM_OPTIONS = ("retention_rows", "retention", "retention_bytes", "on_overrun")
+STREAM_OPTIONS = tuple(STREAM)
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 
 

@@ -20,6 +20,7 @@ from platform_plugin.lake.tables import Name, Table, View
 from platform_plugin.lake.types import to_sqlalchemy
 from platform_plugin.language.datatypes import parse_type
 from platform_plugin.language.render import column_text, duration_text, identifier, type_text
+from platform_plugin.streams.declaration import read_limits
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -115,10 +116,7 @@ class PlatformReflection(default.DefaultDialect):
         declared = _declaration(connection, _find(connection, table_name, schema, kw))
         if declared.kind != "stream":
             return {}
-        options = dict(declared.options)
-        seconds = options.pop("retention_seconds", None)
-        if seconds is not None:
-            options["retention"] = duration_text(timedelta(seconds=seconds))
+        options = {name: duration_text(value) if isinstance(value, timedelta) else value for name, value in read_limits(declared).items()}
         return {"platform_stream": True} | {f"platform_{name}": value for name, value in options.items()}
 
     @reflection.cache

@@ -21,6 +21,8 @@ def CreateStream(  # noqa: N802  a construct, spelt like SQLAlchemy's own
     retention: timedelta | str | None = None,
     retention_bytes: int | None = None,
     on_overrun: str | None = None,
+    overrun_grace: timedelta | str | None = None,
+    on_unconsumed: str | None = None,
     comment: str | None = None,
     if_not_exists: bool = False,
 ) -> CreateTable:
@@ -31,7 +33,14 @@ def CreateStream(  # noqa: N802  a construct, spelt like SQLAlchemy's own
     >>> " ".join(str(made.compile(dialect=PlatformDialect())).split())
     "CREATE STREAM posts ( uid INT ) WITH (retention_rows = 1000, retention = '1 hour')"
     """
-    limits = {"retention_rows": retention_rows, "retention": retention, "retention_bytes": retention_bytes, "on_overrun": on_overrun}
+    limits = {
+        "retention_rows": retention_rows,
+        "retention": retention,
+        "retention_bytes": retention_bytes,
+        "on_overrun": on_overrun,
+        "overrun_grace": overrun_grace,
+        "on_unconsumed": on_unconsumed,
+    }
     table = (
         sa.Table(stream, sa.MetaData(), *columns, schema=schema, comment=comment)
         if isinstance(stream, str)

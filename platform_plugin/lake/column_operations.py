@@ -28,25 +28,33 @@ class AddColumn:
     table: Table
     field: Field
     parent: tuple[str, ...] = ()
+    twin: Table | None = None  # another table of the same files, which must know the column by the same id
 
     def apply(self, w: Writer) -> None:
-        table_id = w.table_id(self.table)
-        siblings, parent_id = _siblings(w, table_id, self.table, self.parent)
+        highest = max(_highest_id(w, w.table_id(table)) for table in (self.table, self.twin) if table is not None)
+        self._add(w, self.table, highest)
+        if self.twin is not None:
+            self._add(w, self.twin, highest)
+
+    def _add(self, w: Writer, table: Table, highest: int) -> None:
+        table_id = w.table_id(table)
+        siblings, parent_id = _siblings(w, table_id, table, self.parent)
         if any(row.column_name.lower() == self.field.name.lower() for row in siblings):
-            raise ObjectExists(f'column "{self.field.name}" exists already in table "{self.table.name}"', hint="choose another name")
+            raise ObjectExists(f'column "{self.field.name}" exists already in table "{table.name}"', hint="choose another name")
         if not self.field.nullable and self.field.default is None:
             raise InvalidValue(
                 f'column "{self.field.name}" must not be NULL, but older rows have no value for it', hint="give it a DEFAULT"
             )
-        highest = w.connection.execute(
-            sa.select(sa.func.max(c.COLUMN.c.column_id), sa.func.max(c.COLUMN.c.column_order)).where(c.COLUMN.c.table_id == table_id)
-        ).one()
-        (column,) = numbered([replace(self.field, initial_default=self.field.default)], first=(highest[0] or 0) + 1)
+        (column,) = numbered([replace(self.field, initial_default=self.field.default)], first=highest + 1)
         for part, parent in with_parents((column,)):
             insert_column(w, table_id, part, parent=parent if parent is not None else parent_id)
         if column.comment is not None:
             comment_column(w, table_id, column.id, column.comment)
         altered(w, table_id)
+
+
+def _highest_id(w: Writer, table_id: int) -> int:
+    return w.connection.execute(sa.select(sa.func.max(c.COLUMN.c.column_id)).where(c.COLUMN.c.table_id == table_id)).scalar() or 0
 
 
 @dataclass(frozen=True, slots=True)

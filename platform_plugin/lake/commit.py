@@ -151,10 +151,10 @@ class Commit:
         _check_name("table", name)
         self._do(ddl.RenameTable(table, name))
 
-    def add_column(self, table: Table, field: Field, *, parent: tuple[str, ...] = ()) -> None:
-        """Add a column at the end of a table, or a part to one of its structs."""
+    def add_column(self, table: Table, field: Field, *, parent: tuple[str, ...] = (), twin: Table | None = None) -> None:
+        """Add a column at the end of a table, or a part to one of its structs; a `twin` of the same files gets it too."""
         _check_field(field)
-        self._do(columns.AddColumn(table, field, parent))
+        self._do(columns.AddColumn(table, field, parent, twin))
 
     def drop_column(self, table: Table, *path: str) -> None:
         """End a column, or a part of a struct named by the path to it."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import sqlalchemy as sa
 
@@ -10,28 +12,57 @@ from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.data_operations import append_described, chunks
 from platform_plugin.lake.files import DataFile
 from platform_plugin.lake.scan import resolved
-from platform_plugin.lake.segments import SEGMENT
+from platform_plugin.lake.segments import SEGMENT, STREAM, read_ring, write_ring
 from platform_plugin.lake.statistics import ColumnStatistics
-from platform_plugin.lake.tables import read_tables
+from platform_plugin.lake.tables import read_fields, read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from sqlalchemy.engine import Connection
 
     from platform_plugin.lake.tables import Table
     from platform_plugin.lake.writer import Writer
 
 
-def find_history(w: Writer, uuid: str) -> Table | None:
+@dataclass(frozen=True, slots=True)
+class FollowStream:
+    """A table of this same commit becomes the history of a stream that looks as it did when the table was planned."""
+
+    stream: Table
+    history: Table
+
+    def apply(self, w: Writer) -> None:
+        table_id = w.table_id(self.stream)
+        w.flush()
+        if read_fields(w.connection, w.id, [table_id]).get(table_id) != self.stream.fields:
+            raise w.conflict(f'the columns of stream "{self.stream.name}" were altered')
+        ring = read_ring(w.connection, self.stream.uuid)
+        known = _find(w.connection, ring.history_uuid, w.id) if ring.history_uuid else None
+        if known is not None:
+            raise w.conflict(f'stream "{self.stream.name}" was given the history "{known.name}"')
+        write_ring(w, self.stream, replace(ring, history_uuid=str(self.history.uuid)))
+
+
+def read_history(connection: Connection, stream: Table, snapshot_id: int) -> Table | None:
+    """The table that takes up what leaves a stream, or None."""
+    if not sa.inspect(connection).has_table(STREAM.name):
+        return None
+    uuid = read_ring(connection, stream.uuid).history_uuid
+    return _find(connection, uuid, snapshot_id) if uuid else None
+
+
+def _find(connection: Connection, uuid: str, snapshot_id: int) -> Table | None:
     """The history table of that identity, or None if it was dropped."""
     t = c.TABLE.c
-    ids = w.connection.execute(sa.select(t.table_id).where(t.table_uuid == uuid, t.end_snapshot.is_(None))).scalars().all()
-    found = read_tables(w.connection, w.id, ids=ids) if ids else []
+    ids = connection.execute(sa.select(t.table_id).where(t.table_uuid == UUID(uuid), t.end_snapshot.is_(None))).scalars().all()
+    found = read_tables(connection, snapshot_id, ids=ids) if ids else []
     return found[0] if found else None
 
 
 def take_up(w: Writer, uuid: str, stream: Table, files: Sequence[c.AnyRow], *, before: int) -> Table | None:
     """Let files that leave a stream, and the arrival of their rows, join its history; None if that was dropped."""
-    history = find_history(w, uuid)
+    history = _find(w.connection, uuid, w.id)
     if history is None:
         return None
     statistics = _read_statistics(w, [row.data_file_id for row in files])

@@ -19,13 +19,13 @@ from platform_plugin.lake.segments import (
     CONSUMER,
     LEFT_FILE,
     SEGMENT,
-    STREAM,
     Limits,
     Ring,
     Segment,
     plan_leaving,
     read_ring,
     read_segments,
+    write_ring,
 )
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def keep_ring(w: Writer, table: Table, declaration: Declaration) -> None:
     released = _release(w, table, limits)
     kept = replace(kept, released_snapshot=max(kept.released_snapshot, released))
     if kept != known or not known.next_row_id:
-        _write_ring(w, table, kept)
+        write_ring(w, table, kept)
 
 
 def _count_in(w: Writer, table: Table, table_id: int, known: Ring) -> Ring:
@@ -255,10 +255,3 @@ def _release(w: Writer, table: Table, limits: Limits) -> int:
         w.connection.execute(sa.delete(c.FILE_COLUMN_STATS).where(c.FILE_COLUMN_STATS.c.data_file_id.in_(part)))
     w.released.extend(row.path for row in free)
     return max((row.end_snapshot for row in free), default=0)
-
-
-def _write_ring(w: Writer, table: Table, ring: Ring) -> None:
-    row = {name: getattr(ring, name) for name in Ring.__slots__}
-    changed = w.connection.execute(sa.update(STREAM).where(STREAM.c.relation_uuid == str(table.uuid)).values(row)).rowcount
-    if not changed:
-        w.insert(STREAM, relation_uuid=str(table.uuid), **row)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.writer import Writer
 
 # One row a stream: what it holds now. `released_snapshot` is the newest snapshot whose files may be deleted already.
 STREAM = sa.Table(
@@ -171,6 +172,14 @@ def read_ring(connection: Connection, uuid: UUID) -> Ring:
     if row is None:
         return Ring()
     return Ring(**{name: value for name, value in row._mapping.items() if name != "relation_uuid"})  # noqa: SLF001  its public name
+
+
+def write_ring(w: Writer, stream: Table, ring: Ring) -> None:
+    """Note what a stream holds from this commit on."""
+    row = {name: getattr(ring, name) for name in Ring.__slots__}
+    changed = w.connection.execute(sa.update(STREAM).where(STREAM.c.relation_uuid == str(stream.uuid)).values(row)).rowcount
+    if not changed:
+        w.insert(STREAM, relation_uuid=str(stream.uuid), **row)
 
 
 def refuse_overrun(connection: Connection, table: Table, snapshot: Snapshot) -> None:

@@ -23,6 +23,8 @@ STREAM: dict[str, str | tuple[str, ...]] = {
     "retention": "duration",
     "retention_bytes": "size",
     "on_overrun": ("abort", "block"),
+    "overrun_grace": "duration",
+    "on_unconsumed": ("keep", "drop"),
 }
 TABLE: dict[str, str | tuple[str, ...]] = {
     "target_file_size": "size",

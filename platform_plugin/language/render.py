@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.types import DataType, Decimal, Field, List, Map, Primitive, Struct, quoted
+from platform_plugin.language.options import STREAM
 from platform_plugin.language.statements import (
     AddColumn,
     Alter,
@@ -201,9 +202,9 @@ def _stream_text(statement: CreateStream) -> str:
     if statement.feed is not None:
         body += f" FROM {statement.feed.kind} {string_text(statement.feed.location)}"
         body += f" {options_text(statement.feed.options)}" if statement.feed.options else ""
-    limits = {name: getattr(statement, name) for name in ("retention_rows", "retention", "retention_bytes")}
-    limits |= {"on_overrun": statement.on_overrun} if statement.on_overrun != "abort" else {}
-    options = tuple(Option(name=name, value=value) for name, value in limits.items() if value is not None)
+    unsaid = {"on_overrun": "abort", "on_unconsumed": "keep"}
+    limits = {name: getattr(statement, name) for name in STREAM}
+    options = tuple(Option(name=name, value=value) for name, value in limits.items() if value is not None and value != unsaid.get(name))
     return _create(statement, "STREAM", body) + _trailer(statement.comment, options)
 
 

@@ -99,6 +99,8 @@ class CreateStream(Statement):
     on_overrun: Choice["abort", "block"] = "abort"
     feed: Feed | None = None
     comment: str | None = None
+    overrun_grace: timedelta | None = None
+    on_unconsumed: Choice["keep", "drop"] = "keep"
     if_not_exists: bool = False
     or_replace: bool = False
 

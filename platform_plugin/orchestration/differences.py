@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from platform_plugin.language.options import STREAM
 from platform_plugin.language.render import type_text
 from platform_plugin.language.statements import CreateStream, CreateTable
 
@@ -25,8 +26,7 @@ def plan_differences(declared: Statement, stored: Statement) -> Iterator[str]:
             ours, theirs = ({option.name: option.value for option in each.options} for each in (declared, stored))
         case CreateStream(), CreateStream():
             yield from _column_differences(declared.columns, stored.columns)
-            names = ("retention_rows", "retention", "retention_bytes", "on_overrun")
-            ours, theirs = ({name: getattr(each, name) for name in names} for each in (declared, stored))
+            ours, theirs = ({name: getattr(each, name) for name in STREAM} for each in (declared, stored))
         case _:
             return
     for name in sorted({*ours, *theirs}):

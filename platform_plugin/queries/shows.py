@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from platform_plugin.language.places import at
 from platform_plugin.language.render import identifier, name_text, statement_text, type_text
 from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
 from platform_plugin.queries.result import Result
+from platform_plugin.streams.declaration import stream_statement
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -195,18 +195,7 @@ def created(lake: Lake, connection: Connection, name: s.Name, snapshot: Snapshot
     declared = read_declarations(connection).get(str(relation.uuid), Declaration())
     options = declared.options
     if declared.kind == "stream":
-        seconds = options.get("retention_seconds")
-        return statement_text(
-            s.CreateStream(
-                name=written,
-                columns=relation.fields,
-                retention_rows=options.get("retention_rows"),
-                retention=timedelta(seconds=seconds) if seconds is not None else None,
-                retention_bytes=options.get("retention_bytes"),
-                on_overrun=options.get("on_overrun", "abort"),
-                comment=relation.comment,
-            )
-        )
+        return statement_text(stream_statement(written, relation, declared))
     others = tuple(s.Option(name=key, value=value) for key, value in options.items() if key != "primary_key")
     return statement_text(
         s.CreateTable(name=written, columns=relation.fields, primary_key=declared.primary_key, comment=relation.comment, options=others)

@@ -13,7 +13,7 @@ from platform_plugin.language.values import Parameter
 from platform_plugin.queries.bind import Arguments, argument, pointing_at
 from platform_plugin.spark.schema import to_spark_type
 from platform_plugin.spark.write import run_write, shaped
-from platform_plugin.tables.target import append_files, find_target, named_fields, refuse_partitioned
+from platform_plugin.tables.target import append_files, find_target, named_fields, refuse_history, refuse_partitioned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +55,7 @@ def run_copy(
 ) -> Result:
     """Append the rows of files. A row that can't be read fails the statement, unless `ignore_errors` was asked for."""
     table = find_target(work.lake, statement.name)
+    refuse_history(work.lake, table, statement.name)
     refuse_partitioned(table, statement.name)
     with pointing_at(statement.name.span):
         fields = named_fields(table, statement.columns)

@@ -13,6 +13,8 @@ from platform_plugin.language import statements as s
 from platform_plugin.language.places import at
 from platform_plugin.queries.bind import Arguments, bind_query, lake_name, pointing_at
 from platform_plugin.queries.select import placed
+from platform_plugin.streams.declaration import stored_limits, stored_option
+from platform_plugin.streams.history import find_twin
 from platform_plugin.tables.target import find_target, outcome
 
 if TYPE_CHECKING:
@@ -59,20 +61,9 @@ def _columns(statement: s.CreateTable) -> tuple[Field, ...]:
     return tuple(replace(column, nullable=False) if column.name.lower() in keys else column for column in statement.columns)
 
 
-def _options(statement: s.CreateTable | s.CreateStream) -> dict[str, Any]:
-    if isinstance(statement, s.CreateTable):
-        options: dict[str, Any] = {option.name: option.value for option in statement.options}
-        return options | ({"primary_key": list(statement.primary_key)} if statement.primary_key else {})
-    return {
-        name: value
-        for name, value in (
-            ("retention_rows", statement.retention_rows),
-            ("retention_seconds", statement.retention.total_seconds() if statement.retention is not None else None),
-            ("retention_bytes", statement.retention_bytes),
-            ("on_overrun", statement.on_overrun),
-        )
-        if value is not None
-    }
+def _options(statement: s.CreateTable) -> dict[str, Any]:
+    options: dict[str, Any] = {option.name: option.value for option in statement.options}
+    return options | ({"primary_key": list(statement.primary_key)} if statement.primary_key else {})
 
 
 def _create_from_query(
@@ -136,7 +127,7 @@ def run_create_stream(work: Workspace, statement: s.CreateStream) -> Result:
     with pointing_at(statement.name.span), work.lake.commit(f"create stream {name}", base=base) as commit:
         _make_room(commit, old if statement.or_replace else None)
         table = commit.create_table(name, statement.columns, comment=statement.comment)
-        declare(commit, table, Declaration(kind="stream", options=_options(statement)))
+        declare(commit, table, Declaration(kind="stream", options=stored_limits(statement)))
     return outcome(commit.made, f"stream {name} created")
 
 
@@ -222,16 +213,19 @@ def run_alter(work: Workspace, statement: s.Alter) -> Result:
         raise at(statement.name.span).attach(
             InvalidValue(f'"{name}" is a {actual}, not a {statement.kind.lower()}', hint=f"write ALTER {actual.upper()}")
         )
+    twin = find_twin(work, table, base, statement)
     with pointing_at(statement.span), lake.commit(f"alter {actual} {name}", base=base) as commit:
-        _alter(work, commit, table, statement.change)
+        _alter(work, commit, table, statement.change, twin)
+        if twin is not None and not isinstance(statement.change, s.AddColumn | s.RenameRelation | s.SetOptions):
+            _alter(work, commit, twin, statement.change, None)
     return outcome(commit.made, f"{actual} {name} altered")
 
 
-def _alter(work: Workspace, commit: Commit, table: Table, change: s.Change) -> None:
+def _alter(work: Workspace, commit: Commit, table: Table, change: s.Change, twin: Table | None) -> None:
     match change:
         case s.AddColumn(column=column, if_not_exists=if_not_exists):
             if not (if_not_exists and table.field(column.name)):
-                commit.add_column(table, column)
+                commit.add_column(table, column, twin=twin)
         case s.DropColumn(column=column, if_exists=if_exists):
             if not (if_exists and table.field(column) is None):
                 commit.drop_column(table, column)
@@ -253,17 +247,10 @@ def _alter(work: Workspace, commit: Commit, table: Table, change: s.Change) -> N
         case s.SetOptions(options=options):
             with work.lake.reading() as connection:
                 known = read_declaration(connection, table.uuid)
-            changed = {_stored_name(option): _stored_value(option) for option in options}
+            changed = dict(stored_option(option) for option in options)
             declare(commit, table, Declaration(kind=known.kind, options={**known.options, **changed}))
-
-
-def _stored_name(option: s.Option) -> str:
-    return "retention_seconds" if option.name == "retention" else option.name
-
-
-def _stored_value(option: s.Option) -> Any:
-    seconds = getattr(option.value, "total_seconds", None)
-    return seconds() if seconds is not None else option.value
+            if known.kind == "stream":
+                commit.retain(table)
 
 
 def run_comment(work: Workspace, statement: s.Comment) -> Result:

@@ -9,7 +9,7 @@ from platform_plugin.language.places import at
 from platform_plugin.queries.bind import Arguments, bind_query, pointing_at
 from platform_plugin.queries.select import placed
 from platform_plugin.tables.rows import literal_rows
-from platform_plugin.tables.target import append_files, find_target, named_fields, refuse_partitioned
+from platform_plugin.tables.target import append_files, find_target, named_fields, refuse_history, refuse_partitioned
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -26,6 +26,7 @@ def run_insert(
 ) -> Result:
     """Append rows to a history table or stream."""
     table = find_target(work.lake, statement.name)
+    refuse_history(work.lake, table, statement.name)
     refuse_partitioned(table, statement.name)
     if statement.rows is not None and not statement.by_name:
         return _insert_literals(work, table, statement, arguments)

@@ -30,6 +30,17 @@ def find_target(lake: Lake, name: Name, snapshot: Snapshot | None = None) -> Tab
         return lake.table(lake_name(name), snapshot)
 
 
+def refuse_history(lake: Lake, table: Table, name: Name) -> None:
+    """Refuse to append to a history, which takes its rows from its stream."""
+    with lake.reading() as connection:
+        is_history = "history_of" in read_declaration(connection, table.uuid).options
+    if is_history:
+        with pointing_at(name.span):
+            raise InvalidValue(
+                f'table "{table.name}" takes its rows from its stream', hint="write to the stream; its rows come here when they leave it"
+            )
+
+
 def refuse_partitioned(table: Table, name: Name) -> None:
     """Rows of a partitioned table go into a file each partition, which this version does not write."""
     if table.partition_keys:

@@ -1,0 +1,45 @@
+"""A stream's declared options, as its statement has them and as the lake keeps them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.language.options import STREAM
+from platform_plugin.language.statements import CreateStream, Option
+
+if TYPE_CHECKING:
+    from platform_plugin.lake.relations import Declaration
+    from platform_plugin.lake.tables import Table
+    from platform_plugin.language.statements import Name
+
+_SECONDS = "_seconds"  # what the name of a stored duration ends in
+
+
+def stored_limits(statement: CreateStream) -> dict[str, Any]:
+    """The options that a CREATE STREAM gives, for the lake.
+
+    >>> from platform_plugin.language.statements import Name
+    >>> stored_limits(CreateStream(name=Name(parts=("posts",)), retention=timedelta(hours=1)))
+    {'retention_seconds': 3600.0, 'on_overrun': 'abort', 'on_unconsumed': 'keep'}
+    """
+    return dict(stored_option(Option(name=name, value=value)) for name in STREAM if (value := getattr(statement, name)) is not None)
+
+
+def stored_option(option: Option) -> tuple[str, Any]:
+    """The name and value under which the lake keeps an option."""
+    if isinstance(option.value, timedelta):
+        return option.name + _SECONDS, option.value.total_seconds()
+    return option.name, option.value
+
+
+def read_limits(declaration: Declaration) -> dict[str, Any]:
+    """The options of a stream by the names and in the types of its statement; what was not declared is left out."""
+    kept = declaration.options
+    durations = {name: timedelta(seconds=kept[name + _SECONDS]) for name in STREAM if kept.get(name + _SECONDS) is not None}
+    return {name: durations.get(name, kept.get(name)) for name in STREAM if name in durations or kept.get(name) is not None}
+
+
+def stream_statement(name: Name, stream: Table, declaration: Declaration) -> CreateStream:
+    """The statement that makes a stream like this one."""
+    return CreateStream(name=name, columns=stream.fields, comment=stream.comment, **read_limits(declaration))
