@@ -9,18 +9,22 @@ import fcntl
 import os
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
 from platform_plugin.spark.attach import attach, start, stop
-from platform_plugin.spark.runtime import RUNTIME_VARIABLE, RuntimeFolder, open_runtime
+from platform_plugin.spark.runtime import RUNTIME_VARIABLE, RuntimeFolder, locate_runtime, open_runtime
 from platform_plugin.spark.settings import ServerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_RUN_VARIABLE = "PLATFORM_TEST_RUN"
+"""Handed down to every process of a test run, so that what it leaves can be told from what others run on this machine."""
 
 SETTINGS = ServerSettings(cores=2, driver_memory_mib=2048, idle_seconds=300)
 
@@ -37,12 +41,33 @@ def spark_server() -> Iterator[RuntimeFolder]:
         start(SETTINGS, runtime=runtime)
         yield runtime
     finally:
-        os.environ.pop(RUNTIME_VARIABLE)
+        os.environ.pop(RUNTIME_VARIABLE, None)
         if before is not None:
             os.environ[RUNTIME_VARIABLE] = before
         if _count(runtime, -1) == 0:
             stop(runtime=runtime)
             shutil.rmtree(runtime.path, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def no_unasked_server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that is not marked `spark` can't start a server, least of all in the user's own runtime folder: its folder is a file."""
+    if request.node.get_closest_marker("spark"):
+        request.getfixturevalue("spark_server")
+    else:
+        monkeypatch.setenv(RUNTIME_VARIABLE, str(Path(__file__)))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_server_left_behind() -> Iterator[None]:
+    """Fails the run if a process that a test started has forgotten the variable and left a server in the user's own folder."""
+    run = os.environ.setdefault(_RUN_VARIABLE, uuid4().hex)
+    yield
+    default = locate_runtime({name: value for name, value in os.environ.items() if name != RUNTIME_VARIABLE})
+    with suppress(OSError, ValueError):
+        pid = int((default / "server.lock").read_text())
+        started = f"{_RUN_VARIABLE}={run}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        assert not started, f"a test of this run has started the platform server {pid} in {default}, the user's own runtime folder"
 
 
 @pytest.fixture(scope="session")
