@@ -15,6 +15,7 @@ from platform_plugin.language.places import Place, Span, at
 from platform_plugin.language.query import analyse_expression, analyse_query
 from platform_plugin.language.values import Literal, Parameter
 from platform_plugin.queries.arguments import plan_given
+from platform_plugin.streams.arrivals import read_with_arrivals, wants_arrivals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -178,6 +179,7 @@ def _read(reading: _Reading, reference: Reference, snapshot: Snapshot, arguments
         moment = _travelled(reading, reference, snapshot, arguments)
         with lake.reading() as connection:
             relation = lake.find_relation(connection, lake_name(reference.name), moment)
+            hidden = isinstance(relation, Table) and wants_arrivals(connection, relation, reference.columns)
         if isinstance(relation, View):
             return _read_view(reading, relation, moment, within)
         scan = lake.scan(relation, moment, where=reference.filter(arguments))
@@ -185,6 +187,8 @@ def _read(reading: _Reading, reference: Reference, snapshot: Snapshot, arguments
     reading.bytes_planned += scan.size_bytes
     reading.files_planned += len(scan.files)
     columns = None if reference.columns is None else sorted(reference.columns)
+    if hidden and columns is not None:
+        return read_with_arrivals(reading.work.session, lake, scan, columns)
     return read_relation(reading.work.session, lake, scan, columns=columns)
 
 

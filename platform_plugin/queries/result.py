@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import pyarrow as pa
 
+from platform_plugin.errors import PlatformError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -31,6 +33,7 @@ class Result:
         row_count: int | None = None,
         metrics: JobMetrics | None = None,
         on_close: Callable[[], None] | None = None,
+        on_error: Callable[[PlatformError], None] | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.message = message
@@ -39,7 +42,9 @@ class Result:
         self._row_count = row_count
         self._metrics = metrics
         self._release = _Once(on_close)
-        self._batches: Iterator[pa.RecordBatch] = iter(rows.to_batches()) if isinstance(rows, pa.Table) else _streamed(rows, self._release)
+        self._batches: Iterator[pa.RecordBatch] = (
+            iter(rows.to_batches()) if isinstance(rows, pa.Table) else _streamed(rows, self._release, on_error)
+        )
 
     @property
     def columns(self) -> list[str]:
@@ -110,11 +115,15 @@ class _Once:
             act()
 
 
-def _streamed(stream: ArrowStream, release: _Once) -> Iterator[pa.RecordBatch]:
+def _streamed(stream: ArrowStream, release: _Once, on_error: Callable[[PlatformError], None] | None) -> Iterator[pa.RecordBatch]:
     # It knows nothing of the result, so that a result which is dropped half read lets go at once. The garbage collector would do so
     # whenever it likes, also inside a transaction of this very thread, which the release would then wait for.
     try:
         yield from stream
+    except PlatformError as error:
+        if on_error is not None:
+            on_error(error)
+        raise
     finally:
         stream.close()
         release()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow as pa
 from platform_plugin.errors import CatalogueError, PlatformError, QueryFailed
 from platform_plugin.queries.bind import Arguments, bind_query
 from platform_plugin.queries.result import Result
+from platform_plugin.streams.overrun import blame_overrun, blaming_overruns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,9 +39,10 @@ def run_select(
     snapshot, release = _held(work)
     try:
         bound = bind_query(work, query, snapshot, arguments)
-        with placed(bound.rendered):
+        with blaming_overruns(work.lake, bound.tables, snapshot), placed(bound.rendered):
             stream = work.session.arrow(bound.frame, *tags, timeout=timeout, progress=progress)
-        return Result(stream, snapshot=snapshot, on_close=release)
+        on_error = partial(blame_overrun, work.lake, bound.tables, snapshot)
+        return Result(stream, snapshot=snapshot, on_close=release, on_error=on_error)
     except BaseException:
         release()
         raise

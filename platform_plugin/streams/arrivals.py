@@ -1,0 +1,83 @@
+"""The hidden columns of streams and their histories: a row's number, and the time of the commit that made it visible."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.relations import read_declaration
+from platform_plugin.lake.segments import read_arrivals
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from pyspark.sql import DataFrame
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.scan import Scan
+    from platform_plugin.lake.tables import Table
+    from platform_plugin.spark.session import Session
+
+ROW_ID, ARRIVED_AT = "_row_id", "_arrived_at"
+
+
+def wants_arrivals(connection: Connection, table: Table, columns: Collection[str] | None) -> bool:
+    """Whether a query that names these columns, in lower case, means the hidden ones; a column of the user's own comes first."""
+    if columns is None or not {ROW_ID, ARRIVED_AT}.intersection(columns):
+        return False
+    if any(table.field(name) is not None for name in (ROW_ID, ARRIVED_AT)):
+        return False
+    declaration = read_declaration(connection, table.uuid)
+    return declaration.kind == "stream" or "history_of" in declaration.options
+
+
+def read_with_arrivals(session: Session, lake: Lake, scan: Scan, columns: Sequence[str]) -> DataFrame:
+    """A stream's rows with the hidden columns after their own."""
+    from pyspark.sql.connect import functions as f
+
+    from platform_plugin.spark.relation import FILE, POSITION, ROWID, arrow_frame, read_relation
+
+    rows = read_relation(session, lake, scan, columns=columns, hidden=True)
+    known = f.broadcast(arrow_frame(session, _arrivals(lake, scan)))
+    inside = (f.coalesce(rows[FILE], f.lit("")) == known["_of"]) & (rows[ROWID] >= known["_from"]) & (rows[ROWID] < known["_until"])
+    joined = rows.join(known, inside, "left")
+    return joined.withColumn(ROW_ID, f.col(ROWID)).drop(FILE, POSITION, ROWID, "_of", "_from", "_until")
+
+
+def _arrivals(lake: Lake, scan: Scan) -> pa.Table:
+    """When the rows of each file came: one span of row ids a file where it holds one segment, more where segments were merged."""
+    with lake.reading() as connection:
+        segments = read_arrivals(connection, scan.table.uuid)
+        begun = {file.begin_snapshot for file in scan.files}
+        t = c.SNAPSHOT.c
+        times = {row[0]: row[1] for row in connection.execute(sa.select(t.snapshot_id, t.snapshot_time).where(t.snapshot_id.in_(begun)))}
+    firsts = [segment.first_row_id for segment in segments]
+    spans: list[tuple[str, int, int, object]] = []
+    for file in scan.files:
+        name, start = file.path.rsplit("/", 1)[-1], file.row_id_start or 0
+        end = start + file.record_count
+        place = max(bisect_right(firsts, start) - 1, 0)
+        inside = []
+        while place < len(segments) and segments[place].first_row_id < end:
+            if segments[place].next_row_id > start:
+                inside.append(segments[place])
+            place += 1
+        # A segment that has left since is not known any more, but the snapshot that added its file may be.
+        found = [(name, segment.first_row_id, segment.next_row_id, segment.arrived_at) for segment in inside]
+        spans += found or [(name, start, end, times.get(file.begin_snapshot))]
+    if scan.inlined:
+        spans += [("", segment.first_row_id, segment.next_row_id, segment.arrived_at) for segment in segments]
+    names, since, until, arrived = zip(*spans, strict=True) if spans else ((), (), (), ())
+    return pa.table(
+        {
+            "_of": pa.array(names, pa.string()),
+            "_from": pa.array(since, pa.int64()),
+            "_until": pa.array(until, pa.int64()),
+            ARRIVED_AT: pa.array(arrived, pa.timestamp("us", "UTC")),
+        }
+    )
