@@ -391,22 +391,28 @@ def test_appending_goes_on_after_postgres_was_restarted(private_postgres, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ids", ["ids", "none"])
-def test_killed_writers_leave_what_was_acknowledged(platform, lake_url, ids):
+def test_killed_writers_leave_what_was_acknowledged(platform, lake_url, tmp_path, ids):
     """Afterwards there is every acknowledged batch, perhaps whole others, and with ids and retries every batch exactly once."""
     seed = random.Random(7)
     acknowledged: dict[int, set[int]] = {writer: set() for writer in range(3)}
-    for _ in range(4):
+    for turn in range(4):
         started = []
         for writer, known in acknowledged.items():
             # The first number that nobody acknowledged: with ids it is safe to send again what may have been taken.
             first = next(number for number in range(100_000) if number not in known) if ids == "ids" else max(known, default=-1) + 1000
+            out = tmp_path / f"{writer}-{turn}"
             command = [sys.executable, "-m", "tests.streams.appending", lake_url, str(writer), str(first), ids]
-            started.append((writer, subprocess.Popen(command, stdout=subprocess.PIPE, text=True)))
-        time.sleep(2.5 + seed.random())
-        for writer, process in started:
+            with out.open("w") as file:
+                started.append((writer, out, subprocess.Popen(command, stdout=file)))
+        until = time.monotonic() + 60
+        while not all(out.stat().st_size > 50 for _, out, _ in started) and time.monotonic() < until:
+            time.sleep(0.05)
+        for writer, out, process in started:
+            time.sleep(seed.random() / 5)
             os.kill(process.pid, signal.SIGKILL)
-            out, _ = process.communicate(timeout=30)
-            acknowledged[writer] |= {int(line) for line in out.splitlines() if line.strip()}
+            process.wait()
+            lines = out.read_text().splitlines(keepends=True)
+            acknowledged[writer] |= {int(line) for line in lines if line.endswith("\n")}
     assert all(len(known) > 20 for known in acknowledged.values()), "the writers were killed before they wrote"
     found = counted(platform)
     for (writer, number), count in found.items():
