@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from platform_plugin.language import options as known
 from platform_plugin.language.columns import read_columns
@@ -107,7 +107,7 @@ def _read_stream(cursor: Cursor, *, foreign: bool, replaced: bool) -> Statement:
             cursor.advance(-1)
             raise cursor.fail("stream", message=f'server "{server}" does not exist', hint="the only server is stream")
     elif cursor.accept("FROM"):
-        feed = _read_feed(cursor)
+        feed = _read_feed(cursor, has_columns=bool(columns))
     elif not columns:
         raise cursor.fail()
     while True:
@@ -129,11 +129,27 @@ def _read_stream(cursor: Cursor, *, foreign: bool, replaced: bool) -> Statement:
     )
 
 
-def _read_feed(cursor: Cursor) -> Feed:
-    kind: Literal["FILES", "KAFKA"] = "FILES" if cursor.expect_one("FILES", "KAFKA") == "FILES" else "KAFKA"
-    location = cursor.string("a glob" if kind == "FILES" else "'brokers/topic'")
-    options = read_options(cursor, known.FEED, "a feed") if cursor.at_words("(") else ()
-    return Feed(kind=kind, location=location, options=options)
+def _read_feed(cursor: Cursor, *, has_columns: bool) -> Feed:
+    kind = cast("Literal['FILES', 'KAFKA', 'TABLE']", cursor.expect_one("FILES", "KAFKA", "TABLE"))
+    first = cursor.index
+    relation = cursor.name("a table name") if kind == "TABLE" else None
+    location = str(relation) if relation else cursor.string("a glob" if kind == "FILES" else "'brokers/topic'")
+    span = cursor.span(first)
+    options = read_options(cursor, known.FEEDS[kind], f"a feed from {kind.lower()}") if cursor.at_words("(") else ()
+    if relation is not None and has_columns:
+        raise fault(span, "a stream over a table has the table's columns", hint="leave out the column list")
+    chosen = next((option for option in options if option.name == "format"), None)
+    inferred = kind == "TABLE" or (kind == "FILES" and (chosen.value == "parquet" if chosen else _looks_like_parquet(location)))
+    if not (has_columns or inferred):
+        hint = "only the columns of Parquet files are read from them" if kind == "FILES" else "a topic does not say what its records hold"
+        raise fault(
+            span, f"the columns of a stream from {kind.lower()} are not named", hint=f"write CREATE STREAM name (column type, …): {hint}"
+        )
+    return Feed(kind=kind, location=location, relation=relation, options=options, span=span)
+
+
+def _looks_like_parquet(location: str) -> bool:
+    return location.lower().endswith((".parquet", ".pq"))
 
 
 def _read_view(cursor: Cursor, *, continuous: bool, replaced: bool) -> Statement:

@@ -51,7 +51,30 @@ COPY: dict[str, str | tuple[str, ...]] = {
     "ignore_errors": "boolean",
     "compression": ("none", "gzip", "bzip2", "zstd", "snappy", "lz4", "deflate"),
 }
-FEED: dict[str, str | tuple[str, ...]] = COPY | {"format": ("csv", "json", "parquet", "avro"), "on_malformed": ("quarantine", "fail")}
+_RECORDS = {
+    name: takes for name, takes in COPY.items() if name in ("delimiter", "null", "quote", "escape", "date_format", "timestamp_format")
+}
+# What a feed from each kind of source knows. A feed never leaves bad records out, so `ignore_errors` is not among it.
+FEEDS: dict[str, dict[str, str | tuple[str, ...]]] = {
+    "FILES": {name: takes for name, takes in COPY.items() if name != "ignore_errors"}
+    | {
+        "format": ("csv", "json", "parquet", "avro"),
+        "on_malformed": ("quarantine", "fail"),
+        "on_change": ("report", "fail"),
+        "settle": "duration",
+        "max_files": "count",
+        "max_bytes": "size",
+    },
+    "KAFKA": _RECORDS
+    | {
+        "format": ("json", "csv", "avro"),
+        "on_malformed": ("quarantine", "fail"),
+        "on_gap": ("fail", "skip"),
+        "start": ("earliest", "latest"),
+        "max_rows": "count",
+    },
+    "TABLE": {"start": ("earliest", "latest"), "max_files": "count", "max_bytes": "size"},
+}
 _FLAGS = ("header", "multiline", "ignore_errors")
 
 _MICROSECONDS = {"microsecond": 1, "us": 1, "millisecond": 1000, "ms": 1000, "second": 10**6, "sec": 10**6, "s": 10**6}

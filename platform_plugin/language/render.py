@@ -200,7 +200,8 @@ def _trailer(comment: str | None, options: tuple[Option, ...]) -> str:
 def _stream_text(statement: CreateStream) -> str:
     body = f" {_columns_text(statement.columns)}" if statement.columns else ""
     if statement.feed is not None:
-        body += f" FROM {statement.feed.kind} {string_text(statement.feed.location)}"
+        place = name_text(statement.feed.relation) if statement.feed.relation else string_text(statement.feed.location)
+        body += f" FROM {statement.feed.kind} {place}"
         body += f" {options_text(statement.feed.options)}" if statement.feed.options else ""
     unsaid = {"on_overrun": "abort", "on_unconsumed": "keep"}
     limits = {name: getattr(statement, name) for name in STREAM}

@@ -80,11 +80,13 @@ class CreateHistory(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """Where a stream pulls its rows from: FILES by glob or KAFKA by brokers/topic."""
+    """Where a stream pulls its rows from: FILES by glob, KAFKA by brokers/topic, or the appends of a TABLE, which `relation` names."""
 
-    kind: Choice["FILES", "KAFKA"]
+    kind: Choice["FILES", "KAFKA", "TABLE"]
     location: str
+    relation: Name | None = None
     options: tuple[Option, ...] = ()
+    span: Span = field(compare=False, repr=False, default=Span("", 0, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,10 +99,10 @@ class CreateStream(Statement):
     retention: timedelta | None = None
     retention_bytes: int | None = None
     on_overrun: Choice["abort", "block"] = "abort"
-    feed: Feed | None = None
-    comment: str | None = None
     overrun_grace: timedelta | None = None
     on_unconsumed: Choice["keep", "drop"] = "keep"
+    feed: Feed | None = None
+    comment: str | None = None
     if_not_exists: bool = False
     or_replace: bool = False
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.language.options import STREAM
 from platform_plugin.language.statements import CreateStream, Option
+from platform_plugin.streams.feeds import written_feed
 
 if TYPE_CHECKING:
     from platform_plugin.lake.relations import Declaration
@@ -42,4 +43,7 @@ def read_limits(declaration: Declaration) -> dict[str, Any]:
 
 def stream_statement(name: Name, stream: Table, declaration: Declaration) -> CreateStream:
     """The statement that makes a stream like this one."""
-    return CreateStream(name=name, columns=stream.fields, comment=stream.comment, **read_limits(declaration))
+    kept = declaration.options.get("feed")
+    feed = None if kept is None else written_feed(kept)
+    columns = () if feed is not None and feed.kind == "TABLE" else stream.fields
+    return CreateStream(name=name, columns=columns, feed=feed, comment=stream.comment, **read_limits(declaration))

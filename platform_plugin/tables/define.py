@@ -14,6 +14,7 @@ from platform_plugin.language.places import at
 from platform_plugin.queries.bind import Arguments, bind_query, lake_name, pointing_at
 from platform_plugin.queries.select import placed
 from platform_plugin.streams.declaration import stored_limits, stored_option
+from platform_plugin.streams.feeds import declared_feed
 from platform_plugin.streams.history import find_twin
 from platform_plugin.tables.target import find_target, outcome
 
@@ -114,20 +115,15 @@ def _create_from_query(
 def run_create_stream(work: Workspace, statement: s.CreateStream) -> Result:
     """Create a stream: a table whose declared retention is noted with it."""
     name = lake_name(statement.name)
-    if statement.feed is not None:
-        raise at(statement.name.span).attach(
-            InvalidValue(
-                f"stream {name} can't pull from {statement.feed.kind} yet", hint="create it without FROM, and INSERT or COPY into it"
-            )
-        )
     base = work.lake.snapshot()
     old = find_existing(work, name, base)
     if old is not None and statement.if_not_exists:
         return outcome(base, f"stream {name} exists already")
+    columns, fed = declared_feed(work.lake, statement, base)
     with pointing_at(statement.name.span), work.lake.commit(f"create stream {name}", base=base) as commit:
         _make_room(commit, old if statement.or_replace else None)
-        table = commit.create_table(name, statement.columns, comment=statement.comment)
-        declare(commit, table, Declaration(kind="stream", options=stored_limits(statement)))
+        table = commit.create_table(name, columns, comment=statement.comment)
+        declare(commit, table, Declaration(kind="stream", options=stored_limits(statement) | fed))
     return outcome(commit.made, f"stream {name} created")
 
 

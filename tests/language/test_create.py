@@ -68,7 +68,29 @@ def test_stream_from_a_feed():
     assert (stream.feed.kind, stream.feed.location) == ("FILES", "s3://b/*.csv")
     assert {option.name: option.value for option in stream.feed.options} == {"format": "csv", "header": True, "delimiter": ";"}
     assert stream.retention == timedelta(hours=2)
-    assert parse_statement("CREATE STREAM s FROM KAFKA 'host:9092/topic'").feed.kind == "KAFKA"
+    assert parse_statement("CREATE STREAM s (a INT) FROM KAFKA 'host:9092/topic' (start 'latest')").feed.kind == "KAFKA"
+    assert parse_statement("CREATE STREAM s FROM FILES '/data/*.parquet'").columns == ()
+    table = parse_statement("CREATE STREAM s FROM TABLE raw.posts (max_files 10)").feed
+    assert (table.kind, table.relation.parts, table.location) == ("TABLE", ("raw", "posts"), "raw.posts")
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        ("CREATE STREAM s FROM KAFKA 'h:1/t'", "columns of a stream from kafka are not named", 28),
+        ("CREATE STREAM s FROM FILES '/d/*.csv'", "columns of a stream from files are not named", 28),
+        ("CREATE STREAM s FROM FILES '/d/*' (FORMAT csv)", "columns of a stream from files are not named", 28),
+        ("CREATE STREAM s (a INT) FROM TABLE t", "has the table's columns", None),
+        ("CREATE STREAM s (a INT) FROM FILES '/d/*.csv' (ignore_errors true)", 'no option "ignore_errors"', 48),
+        ("CREATE STREAM s (a INT) FROM KAFKA 'h:1/t' (on_gap 'hide')", "can't be 'hide'", None),
+        ("CREATE STREAM s (a INT) FROM FILES '/d/*.csv' (start 'latest')", 'no option "start"', 48),
+    ],
+)
+def test_feeds_that_cannot_be(text, message, place):
+    with pytest.raises(InvalidStatement) as caught:
+        parse_statement(text)
+    assert message in str(caught.value) or message in (caught.value.hint or "")
+    assert place is None or caught.value.column == place
 
 
 def test_views():

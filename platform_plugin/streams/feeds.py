@@ -1,0 +1,239 @@
+"""A feed: where a stream pulls its rows from, as it was declared and as it is kept with the stream."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+from platform_plugin.algebra.types import List, Map, Struct
+from platform_plugin.errors import InvalidValue, PlatformError, UnsupportedType
+from platform_plugin.language import statements as s
+from platform_plugin.language.places import Span, at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from platform_plugin.algebra.types import Field
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.relations import Declaration
+    from platform_plugin.lake.storage import Storage
+    from platform_plugin.lake.tables import Snapshot
+
+FORMATS: dict[str, Literal["csv", "json", "parquet"]] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+_COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate")
+# What tells readers of records how they are written, by our words.
+_READER = (
+    "header",
+    "delimiter",
+    "null",
+    "quote",
+    "escape",
+    "encoding",
+    "date_format",
+    "timestamp_format",
+    "multiline",
+    "compression",
+)
+MAX_FILES, MAX_BYTES, MAX_ROWS = 1000, 1 << 30, 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesFeed:
+    """Files that match a glob, each read once."""
+
+    glob: str
+    format: Literal["csv", "json", "parquet"]
+    reader: Mapping[str, Any] = field(default_factory=dict)
+    on_malformed: Literal["quarantine", "fail"] = "quarantine"
+    on_change: Literal["report", "fail"] = "report"
+    settle: timedelta = timedelta(0)
+    max_files: int = MAX_FILES
+    max_bytes: int = MAX_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaFeed:
+    """The records of a topic, each read once. What it takes to log in is never part of it: see `kafka_settings`."""
+
+    brokers: str
+    topic: str
+    format: Literal["csv", "json"] = "json"
+    reader: Mapping[str, Any] = field(default_factory=dict)
+    on_malformed: Literal["quarantine", "fail"] = "quarantine"
+    on_gap: Literal["fail", "skip"] = "fail"
+    start: Literal["earliest", "latest"] = "earliest"
+    max_rows: int = MAX_ROWS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFeed:
+    """The rows that are appended to a table of the same lake."""
+
+    table: str
+    start: Literal["earliest", "latest"] = "earliest"
+    max_files: int = MAX_FILES
+    max_bytes: int = MAX_BYTES
+
+
+Feed = FilesFeed | KafkaFeed | TableFeed
+
+
+def plan_feed(written: s.Feed, columns: Sequence[Field], storage: Storage) -> dict[str, Any]:
+    """What is kept of a written feed; whatever could only fail later is refused now, at its place in the statement."""
+    location = written.location
+    with _blaming(written.span):
+        if written.kind == "FILES":
+            location = _absolute_glob(location, storage)
+    options = {option.name: _plain(option.value) for option in written.options}
+    if written.kind == "FILES":
+        options.setdefault("format", _format_of(location) or "")
+        if options["format"] == "csv" and _stem(location).endswith(".tsv"):
+            options.setdefault("delimiter", "\t")
+    places = {option.name: option.span for option in written.options}
+    with _blaming(places.get("format", written.span)):
+        _check_format(written.kind, location, options.get("format"), columns)
+    for name in ("max_files", "max_bytes", "max_rows"):
+        if options.get(name) == 0:
+            with _blaming(places[name]):
+                raise InvalidValue(
+                    f'option "{name}" is 0, so that no batch could hold anything', hint="leave it out, or give it at least 1"
+                )
+    stored = {"kind": written.kind, "location": location, "options": options}
+    with _blaming(written.span):
+        feed_of(stored)
+    return stored
+
+
+def declared_feed(lake: Lake, statement: s.CreateStream, snapshot: Snapshot) -> tuple[Sequence[Field], dict[str, Any]]:
+    """The columns of a stream that is to be created, its source's where the statement names none, and the option that keeps its feed."""
+    if statement.feed is None:
+        return statement.columns, {}
+    columns: Sequence[Field] = statement.columns
+    if statement.feed.relation is not None:
+        name = statement.feed.relation
+        with _blaming(name.span):
+            columns = lake.table(name.relation if name.schema is None else (name.schema, name.relation), snapshot).fields
+    stored = plan_feed(statement.feed, columns, lake.storage)
+    feed = feed_of(stored)
+    if isinstance(feed, FilesFeed) and not columns:
+        from platform_plugin.streams.file_shapes import read_columns
+
+        with _blaming(statement.feed.span):
+            columns = read_columns(feed)
+    return columns, {"feed": stored}
+
+
+def feed_of(stored: Mapping[str, Any]) -> Feed:
+    """The feed that was kept.
+
+    >>> feed_of({"kind": "KAFKA", "location": "one:9092,two:9092/posts", "options": {"max_rows": 10}}).topic
+    'posts'
+    """
+    options, location = dict(stored["options"]), str(stored["location"])
+    reader = {name: options.pop(name) for name in _READER if options.get(name) is not None}
+    if stored["kind"] == "TABLE":
+        return TableFeed(table=location, **options)
+    if stored["kind"] == "FILES":
+        return FilesFeed(glob=location, reader=reader, settle=timedelta(seconds=options.pop("settle", 0)), **options)
+    brokers, _, topic = location.partition("/")
+    if not brokers or not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topic):
+        raise InvalidValue(f'"{location}" does not name a topic', hint="write 'host:9092/topic', or 'one:9092,two:9092/topic'")
+    if "@" in brokers:
+        raise InvalidValue(
+            "the brokers of a topic are named with credentials", hint="set PLATFORM_KAFKA_SASL_USERNAME and PLATFORM_KAFKA_SASL_PASSWORD"
+        )
+    return KafkaFeed(brokers=brokers, topic=topic, reader=reader, **options)
+
+
+def feed_declared(declaration: Declaration) -> Feed | None:
+    """The feed of a stream, or None if rows are only pushed into it."""
+    stored = declaration.options.get("feed")
+    return None if stored is None else feed_of(stored)
+
+
+def written_feed(stored: Mapping[str, Any]) -> s.Feed:
+    """The feed as a statement writes it, for SHOW CREATE."""
+    options = {name: timedelta(seconds=value) if name == "settle" else value for name, value in stored["options"].items()}
+    relation = s.Name(parts=tuple(stored["location"].split("."))) if stored["kind"] == "TABLE" else None
+    return s.Feed(
+        kind=stored["kind"],
+        location=stored["location"],
+        relation=relation,
+        options=tuple(s.Option(name=name, value=value) for name, value in options.items()),
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value.total_seconds() if isinstance(value, timedelta) else value
+
+
+class _blaming:  # noqa: N801  reads as a word in a `with`
+    """Errors without a place are about this part of the statement."""
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, PlatformError) and not hasattr(error, "line") and self._span.source:
+            at(self._span, 0, len(self._span.text)).attach(error)
+
+
+def _stem(location: str) -> str:
+    name = location.lower()
+    return next((name.removesuffix(ending) for ending in _COMPRESSED if name.endswith(ending)), name)
+
+
+def _format_of(location: str) -> str | None:
+    return next((kind for ending, kind in FORMATS.items() if _stem(location).endswith(ending)), None)
+
+
+def _absolute_glob(location: str, storage: Storage) -> str:
+    """A glob that means the same from everywhere; a path without a scheme is one of this machine."""
+    split = urlsplit(location)
+    if "@" in split.netloc and split.scheme not in ("abfs", "abfss", "wasb", "wasbs"):
+        raise InvalidValue(
+            "a glob with credentials in it", hint="give them to fsspec and Spark by the environment; feeds are kept as they are written"
+        )
+    path = location if split.scheme not in ("", "file") or "://" not in location else split.path
+    if "://" not in path:
+        path = str(Path(path).expanduser().absolute())
+    name = path.rstrip("/").rsplit("/", 1)[-1]
+    if location.endswith("/"):
+        raise InvalidValue(f'"{location}" is a folder', hint=f"say which of its files: '{location}*.csv'")
+    if name.startswith((".", "_")):
+        raise InvalidValue(
+            f'files named "{name}" are hidden to Spark', hint="names that start with . or _ are for unfinished files; rename them"
+        )
+    if (storage.is_local and "://" not in path and path.startswith(storage.root)) or path.startswith(storage.root):
+        raise InvalidValue("the glob is in the lake's own data folder", hint="write FROM TABLE to follow what is appended to a table")
+    return path
+
+
+def _check_format(kind: str, location: str, chosen: Any, columns: Sequence[Field]) -> None:
+    if chosen == "avro":
+        raise InvalidValue(
+            "Avro can't be read: Spark's reader for it is not part of its Python package",
+            hint="convert to Parquet, or declare another format",
+        )
+    if kind == "FILES" and not chosen:
+        raise InvalidValue(f'the format of "{location}" is not clear', hint="add (FORMAT csv), (FORMAT json) or (FORMAT parquet)")
+    nested = next((column for column in columns if isinstance(column.type, List | Map | Struct)), None)
+    if chosen == "csv" and nested is not None:
+        raise UnsupportedType(
+            f'column "{nested.name}" is {nested.type}, which CSV can\'t hold', hint="use JSON or Parquet, or leave the column out"
+        )

@@ -1,0 +1,118 @@
+"""Screening: telling records that fit a stream's columns from those that do not, and saying what is wrong with these."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as t
+from pyspark.sql.connect import functions as f
+
+from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.spark.schema import to_spark_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+# Columns beside a stream's own while records are screened. No column of a user's can have such a name.
+CORRUPT, SOURCE, PARTITION, POSITION, RAW = "\x1fcorrupt", "\x1fsource", "\x1fpartition", "\x1fposition", "\x1fraw"
+BROKEN, WHY, BAD, REASON = "\x1fbroken", "\x1fwhy", "\x1fbad", "\x1freason"
+
+_UUID = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+_UNSIGNED = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64, "uint128": 128}
+# Our words for a reader's options, and Spark's.
+_OPTIONS = {
+    "delimiter": "sep",
+    "null": "nullValue",
+    "quote": "quote",
+    "escape": "escape",
+    "encoding": "encoding",
+    "date_format": "dateFormat",
+    "timestamp_format": "timestampFormat",
+    "multiline": "multiLine",
+    "compression": "compression",
+    "header": "header",
+}
+
+
+def column(name: str) -> Any:
+    """A column by its exact name, whatever is in it."""
+    return f.col("`" + name.replace("`", "``") + "`")
+
+
+def reader_options(reader: Mapping[str, Any]) -> dict[str, str]:
+    """The options of a feed as Spark's readers and parsing functions take them; what can't be parsed is kept, as text."""
+    given = {_OPTIONS[name]: str(value).lower() if isinstance(value, bool) else str(value) for name, value in reader.items()}
+    return {**given, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+
+
+def record_type(kind: Field) -> t.DataType:
+    """The type in which a text record's value is parsed."""
+    return t.StringType() if kind.type == Primitive("uuid") else to_spark_type(kind.type, column=kind.name)
+
+
+def record_schema(fields: Sequence[Field]) -> t.StructType:
+    """The schema that text records are parsed with: the columns, and the whole record where it does not fit them."""
+    return t.StructType([*(t.StructField(field.name, record_type(field)) for field in fields), t.StructField(CORRUPT, t.StringType())])
+
+
+def screened(frame: DataFrame, fields: Sequence[Field], format_: str) -> DataFrame:
+    """Mark the records that could not be parsed, and those that the columns' own types let through but their rules do not.
+
+    What is wrong with each is said only where it is asked for, since it costs another look at the record.
+    """
+    rules = _rules(fields)
+    wrong, why = column(BROKEN), column(WHY)
+    for condition, what in reversed(rules):
+        is_broken = f.coalesce(condition, f.lit(False))  # noqa: FBT003  Spark's literal
+        wrong = wrong | is_broken
+        why = f.when(is_broken & ~column(BROKEN), what).otherwise(why)
+    record = f.struct(*[column(field.name) for field in fields])
+    text = f.to_csv(record) if format_ == "csv" else f.to_json(record, {"ignoreNullFields": "false"})
+    raw = f.coalesce(column(RAW), f.when(wrong, text.cast("binary")))
+    return frame.withColumns({RAW: raw, BAD: wrong, REASON: why})
+
+
+def why_unparsed(raw: Any, fields: Sequence[Field], format_: str, reader: Mapping[str, Any]) -> Any:
+    """Why a record could not be parsed: it is parsed again with all values as texts, and the first is named that is none of its column."""
+    raw = raw.cast("string")
+    options = reader_options({name: value for name, value in reader.items() if name in ("delimiter", "quote", "escape", "null")})
+    said: Any = f.lit("its values do not fit the columns")
+    if format_ == "csv":
+        names = [f"c{place}" for place in range(len(fields))]
+        texts = f.from_csv(raw, ", ".join(f"`{name}` STRING" for name in (*names, CORRUPT)), options)
+        what = "it has not one value" if len(fields) == 1 else f"it has not {len(fields)} values"
+    else:
+        names = [field.name for field in fields]
+        parts = [t.StructField(name, t.StringType()) for name in (*names, CORRUPT)]
+        texts = f.from_json(raw, t.StructType(parts), options)
+        what = "it is not a JSON object"
+    for field, name in reversed(list(zip(fields, names, strict=True))):
+        if not field.children:
+            text = texts[name]
+            takes = _takes(field, text)
+            said = f.when(text.isNotNull() & text.try_cast(record_type(field)).isNull(), takes).otherwise(said)
+    said = f.when(texts.isNull() | texts[CORRUPT].isNotNull(), f.lit(what)).otherwise(said)
+    return f.when(raw.isNull(), f.lit("it has no value")).when(~f.is_valid_utf8(raw), f.lit("it is not UTF-8")).otherwise(said)
+
+
+def _takes(field: Field, text: Any) -> Any:
+    return f.concat(f.lit(f'column "{field.name}" takes {field.type}, not "'), f.substring(text, 1, 80), f.lit('"'))
+
+
+def _rules(fields: Sequence[Field]) -> list[tuple[Any, Any]]:
+    """What a value of each column must be beyond what its Spark type says: when it is broken, and how that is said."""
+    rules: list[tuple[Any, Any]] = []
+    for field in fields:
+        value = column(field.name)
+        if not field.nullable:
+            rules.append((value.isNull(), f.lit(f'column "{field.name}" must not be NULL')))
+        name = field.type.name if isinstance(field.type, Primitive) else ""
+        wrong = _takes(field, value.cast("string"))
+        if name == "uuid":
+            rules.append((~value.rlike(_UUID), wrong))
+        if name in _UNSIGNED:
+            most = min(2 ** _UNSIGNED[name] - 1, 10**38 - 1)
+            rules.append(((value < 0) | (value > f.lit(str(most)).cast("decimal(38,0)")), wrong))
+    return rules

@@ -1,0 +1,128 @@
+"""Sources: what of each stream's files, topics and tables was read, kept in the commits that made the rows visible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.data_operations import chunks, has_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.writer import Writer
+
+SOURCE_FILE = sa.Table(
+    "platform_source_file",
+    c.metadata,
+    sa.Column("relation_uuid", sa.String, primary_key=True),
+    sa.Column("uri", sa.String, primary_key=True),
+    sa.Column("size_bytes", sa.BigInteger, nullable=False),
+    sa.Column("version", sa.String, nullable=False),
+    sa.Column("state", sa.String, nullable=False),
+    sa.Column("snapshot_id", sa.BigInteger, nullable=False),
+    sa.Column("reported_version", sa.String),
+)
+SOURCE_OFFSET = sa.Table(
+    "platform_source_offset",
+    c.metadata,
+    sa.Column("relation_uuid", sa.String, primary_key=True),
+    sa.Column("partition_id", sa.Integer, primary_key=True),
+    sa.Column("next_offset", sa.BigInteger, nullable=False),
+    sa.Column("topic_id", sa.String),
+)
+
+READ, REFUSED = "read", "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFile:
+    """A file of a source as it was when it was listed; `version` changes whenever its content may have."""
+
+    uri: str
+    size_bytes: int
+    version: str
+    modified: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownFile:
+    """A file that was read or refused, in which version, and the newest version that a change was reported for."""
+
+    version: str
+    state: str = READ
+    reported_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFiles:
+    """Files of a source are noted as done; if another ingester has done one of them meanwhile, nothing of the commit happens."""
+
+    relation_uuid: str
+    files: tuple[SourceFile, ...]
+    state: str
+
+    def apply(self, w: Writer) -> None:
+        t = SOURCE_FILE.c
+        versions = {file.uri: file.version for file in self.files}
+        for part in chunks(list(versions)):
+            condition = sa.and_(t.relation_uuid == self.relation_uuid, t.uri.in_(part))
+            for row in w.connection.execute(sa.select(t.uri, t.version, t.state).where(condition)).all():
+                if row.state != REFUSED or row.version == versions[row.uri]:
+                    raise w.conflict(f'file "{row.uri}" was ingested by another process')
+            # A file that was refused, and so gave no row, may come again as another.
+            w.connection.execute(sa.delete(SOURCE_FILE).where(condition))
+        for file in self.files:
+            w.insert(
+                SOURCE_FILE,
+                relation_uuid=self.relation_uuid,
+                uri=file.uri,
+                size_bytes=file.size_bytes,
+                version=file.version,
+                state=self.state,
+                snapshot_id=w.id,
+                reported_version=None,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordReported:
+    """Changes of files that were read before are noted as reported, each once."""
+
+    relation_uuid: str
+    files: tuple[SourceFile, ...]
+
+    def apply(self, w: Writer) -> None:
+        for file in self.files:
+            w.update_later(SOURCE_FILE, {"relation_uuid": self.relation_uuid, "uri": file.uri}, {"reported_version": file.version})
+
+
+def read_known_files(connection: Connection, uuid: UUID) -> dict[str, KnownFile]:
+    """The files of a stream's source that are done, by URI."""
+    if not has_table(connection, SOURCE_FILE.name):
+        return {}
+    t = SOURCE_FILE.c
+    query = sa.select(t.uri, t.version, t.state, t.reported_version).where(t.relation_uuid == str(uuid))
+    return {
+        row.uri: KnownFile(version=row.version, state=row.state, reported_version=row.reported_version) for row in connection.execute(query)
+    }
+
+
+def read_offsets(connection: Connection, uuid: UUID) -> dict[int, tuple[int, str | None]]:
+    """The next offset of each partition of a stream's topic, and the topic's identity when that was noted."""
+    if not has_table(connection, SOURCE_OFFSET.name):
+        return {}
+    t = SOURCE_OFFSET.c
+    query = sa.select(t.partition_id, t.next_offset, t.topic_id).where(t.relation_uuid == str(uuid))
+    return {row.partition_id: (row.next_offset, row.topic_id) for row in connection.execute(query)}
+
+
+def total_bytes(files: Sequence[SourceFile]) -> int:
+    """The bytes of some files together."""
+    return sum(file.size_bytes for file in files)
