@@ -62,3 +62,10 @@ def read_declarations(connection: Connection, *, only: Collection[str] | None = 
 def read_declaration(connection: Connection, uuid: UUID) -> Declaration:
     """One relation's declaration."""
     return read_declarations(connection, only=[str(uuid)]).get(str(uuid), Declaration())
+
+
+def read_streams(connection: Connection) -> frozenset[str]:
+    """The identities, as text, of all relations that were declared as streams."""
+    if not sa.inspect(connection).has_table(RELATION.name):
+        return frozenset()
+    return frozenset(connection.execute(sa.select(RELATION.c.relation_uuid).where(RELATION.c.kind == "stream")).scalars())

@@ -10,8 +10,10 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import InvalidValue, PlatformError, UnknownObject
+from platform_plugin.lake.relations import read_streams
 from platform_plugin.lake.tables import Name, Table, View
 from platform_plugin.language.places import Place, Span, at
+from platform_plugin.language.probing import Input, plan_probing
 from platform_plugin.language.query import analyse_expression, analyse_query
 from platform_plugin.language.values import Literal, Parameter
 from platform_plugin.queries.arguments import plan_given
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.predicates import Predicate
     from platform_plugin.lake.scan import Scan
     from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.language.probing import Probing
     from platform_plugin.language.relations import Reference
     from platform_plugin.language.rendering import Rendered
     from platform_plugin.language.statements import Name as WrittenName
@@ -40,7 +43,7 @@ class Bound:
     """A query that Spark can run, and what it reads."""
 
     frame: DataFrame
-    rendered: Rendered
+    rendered: Rendered | Probing
     tables: tuple[Table, ...]
     bytes_planned: int
     files_planned: int
@@ -52,6 +55,7 @@ class _Reading:
 
     work: Workspace
     snapshot: Snapshot
+    streams: frozenset[str] = frozenset()
     tables: list[Table] = field(default_factory=list)
     bytes_planned: int = 0
     files_planned: int = 0
@@ -125,7 +129,7 @@ def bind_rows(
         if piece is where:
             predicates = expression.target.filter(own)
         names = {reference: new_name() for reference in expression.relations}
-        frames |= {names[reference]: _read(reading, reference, snapshot, own, ()) for reference in expression.relations}
+        frames |= {names[reference]: _read(reading, reference, snapshot, own, ())[0] for reference in expression.relations}
         rendered = expression.render(names)
         parts.append((len(text), rendered))
         text += rendered.text
@@ -140,7 +144,8 @@ def bind_query(work: Workspace, text: Span | str, snapshot: Snapshot, arguments:
 
     `within` names the view that the query is of, which it must not read.
     """
-    reading = _Reading(work, snapshot)
+    with work.lake.reading() as connection:
+        reading = _Reading(work, snapshot, read_streams(connection))
     frame, rendered = _bind(reading, text, snapshot, arguments, within)
     return Bound(
         frame=frame,
@@ -153,14 +158,15 @@ def bind_query(work: Workspace, text: Span | str, snapshot: Snapshot, arguments:
 
 def _bind(
     reading: _Reading, text: Span | str, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]
-) -> tuple[DataFrame, Rendered]:
+) -> tuple[DataFrame, Rendered | Probing]:
     from platform_plugin.spark.relation import query_relations
 
     query = analyse_query(text)
     check_arguments(query.parameters, arguments)
     names = {reference: new_name() for reference in query.relations}
-    frames = {name: _read(reading, reference, snapshot, arguments, within) for reference, name in names.items()}
-    rendered = query.render(names)
+    read = {name: _read(reading, reference, snapshot, arguments, within) for reference, name in names.items()}
+    rendered = plan_probing(query.render(names), {name: known for name, (_, known) in read.items()})
+    frames = {name: frame for name, (frame, _) in read.items()}
     return query_relations(reading.work.session, rendered.text, frames, _used(query.parameters, arguments)), rendered
 
 
@@ -171,7 +177,9 @@ def _used(parameters: Sequence[Parameter], arguments: Arguments) -> Arguments:
     return arguments[: len(parameters)]
 
 
-def _read(reading: _Reading, reference: Reference, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]) -> DataFrame:
+def _read(
+    reading: _Reading, reference: Reference, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]
+) -> tuple[DataFrame, Input]:
     from platform_plugin.spark.relation import read_relation
 
     lake = reading.work.lake
@@ -181,15 +189,22 @@ def _read(reading: _Reading, reference: Reference, snapshot: Snapshot, arguments
             relation = lake.find_relation(connection, lake_name(reference.name), moment)
             hidden = isinstance(relation, Table) and wants_arrivals(connection, relation, reference.columns)
         if isinstance(relation, View):
-            return _read_view(reading, relation, moment, within)
+            before = reading.bytes_planned
+            frame = _read_view(reading, relation, moment, within)
+            return frame, Input(columns=None, size_bytes=reading.bytes_planned - before)
         scan = lake.scan(relation, moment, where=reference.filter(arguments))
     reading.tables.append(relation)
     reading.bytes_planned += scan.size_bytes
     reading.files_planned += len(scan.files)
     columns = None if reference.columns is None else sorted(reference.columns)
+    known = Input(
+        columns=frozenset(field.name.lower() for field in relation.fields),
+        size_bytes=scan.size_bytes,
+        is_stream=str(relation.uuid) in reading.streams,
+    )
     if hidden and columns is not None:
-        return read_with_arrivals(reading.work.session, lake, scan, columns)
-    return read_relation(reading.work.session, lake, scan, columns=columns)
+        return read_with_arrivals(reading.work.session, lake, scan, columns), known
+    return read_relation(reading.work.session, lake, scan, columns=columns), known
 
 
 def _read_view(reading: _Reading, view: View, snapshot: Snapshot, within: tuple[Name, ...]) -> DataFrame:
