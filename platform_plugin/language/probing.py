@@ -16,8 +16,8 @@ from platform_plugin.language.tokens import QUOTED, WORD, closing, tokenize
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from platform_plugin.language.rendering import Rendered
     from platform_plugin.language.places import Place
+    from platform_plugin.language.rendering import Rendered
     from platform_plugin.language.tokens import Tokens
 
 # A hash table of this many bytes of Parquet goes to every executor whole; larger ones are built from shuffled parts.
