@@ -194,7 +194,7 @@ class _blaming:  # noqa: N801  reads as a word in a `with`
 
 
 def _stem(location: str) -> str:
-    name = location.lower()
+    name = location.lower().rstrip("*")
     return next((name.removesuffix(ending) for ending in _COMPRESSED if name.endswith(ending)), name)
 
 
