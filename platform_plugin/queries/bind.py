@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.errors import InvalidValue, PlatformError, UnknownObject
 from platform_plugin.lake.relations import read_streams
 from platform_plugin.lake.tables import Name, Table, View
+from platform_plugin.language.blocks import Input
 from platform_plugin.language.places import Place, Span, at
-from platform_plugin.language.probing import Input, plan_probing
+from platform_plugin.language.probing import plan_probing
 from platform_plugin.language.query import analyse_expression, analyse_query
 from platform_plugin.language.values import Literal, Parameter
 from platform_plugin.queries.arguments import plan_given
