@@ -108,3 +108,15 @@ class QueryFailed(PlatformError):
 
 class QueryInterrupted(PlatformError):
     """A query was interrupted by its user, a time-out or the end of its client."""
+
+
+class RefusedView(InvalidStatement):
+    """A query can't be maintained as a continuous view; `rule` says which rule forbids it, and `operator` what breaks it.
+
+    `line` and `column` (from 1) say where, and the hint what would be accepted instead.
+    """
+
+    rule: str = ""
+    operator: str = ""
+    line: int = 0
+    column: int = 0

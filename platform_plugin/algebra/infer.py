@@ -1,0 +1,241 @@
+"""Types of expressions by Spark's rules, where they follow from the types of columns; None where only Spark can tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from platform_plugin.algebra.change import column_of
+from platform_plugin.algebra.functions import AGGREGATES, canonical
+from platform_plugin.algebra.plan import Scalar, outputs
+from platform_plugin.algebra.types import DataType, Decimal, List, Primitive, Struct, list_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from platform_plugin.algebra.plan import Column
+
+BOOLEAN, INT, LONG, DOUBLE, STRING = (Primitive(name) for name in ("boolean", "int32", "int64", "float64", "varchar"))
+_WHOLE = {"int8": (3, 0), "int16": (5, 0), "int32": (10, 0), "int64": (20, 0)}
+_RANKS = ("int8", "int16", "int32", "int64", "float32", "float64")
+_TRUTHS = (exp.Predicate, exp.Not, exp.And, exp.Or, exp.Boolean, exp.Exists, exp.In, exp.Between, exp.Is, exp.RegexpLike)
+_DIGITS = 38
+_LEAST_SCALE = 6
+_STRINGS = frozenset(("concat_ws", "lower", "upper", "substring", "substr", "left", "right", "trim", "date_format", "format_number", "md5"))
+_INTS = frozenset(
+    ("year", "month", "day", "hour", "minute", "quarter", "weekday", "dayofweek", "dayofyear", "weekofyear", "length", "datediff", "size")
+)
+_SAME = frozenset(("abs", "coalesce", "greatest", "least", "nvl", "ifnull", "nullif", "negative", "positive"))
+_REAL = frozenset(("sqrt", "exp", "ln", "log10", "log2", "pow", "power", "sin", "cos", "tan", "degrees", "radians", "cbrt", "double"))
+_COUNTS = frozenset(("count", "count_if", "regr_count", "approx_count_distinct", "grouping_id"))
+_MOMENTS = frozenset(
+    """
+    corr covar_pop covar_samp kurtosis regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness
+    stddev_pop stddev_samp var_pop var_samp
+    """.split()
+)
+_KEPT = frozenset("any_value bit_and bit_or bit_xor first last max max_by min min_by mode percentile_approx".split())
+_NAMED = {"int": INT, "bigint": LONG, "string": STRING, "date": Primitive("date"), "boolean": BOOLEAN, "float": Primitive("float32")}
+
+
+def type_of(value: Scalar, types: Mapping[Column, DataType | None]) -> DataType | None:
+    """The type of an expression.
+
+    >>> from platform_plugin.algebra.plan import Column
+    >>> node = exp.Mul(this=exp.column("rate", "t"), expression=exp.column("rate", "t"))
+    >>> str(type_of(Scalar(node), {Column("t", "rate"): Decimal(precision=9, scale=2)}))
+    'DECIMAL(19,4)'
+    """
+    return _type(value.node, types, value)
+
+
+def _type(node: exp.Expr, types: Mapping[Column, DataType | None], whole: Scalar) -> DataType | None:
+    if isinstance(node, exp.Column):
+        column = column_of(node)
+        return types.get(column) if column is not None else None
+    if isinstance(node, (exp.Literal, exp.Cast)):
+        found = node.meta.get("type")
+        return found if isinstance(found, (Primitive, Decimal, List, Struct)) else None
+    if isinstance(node, exp.Paren):
+        return _type(node.this, types, whole)
+    if isinstance(node, exp.Placeholder):
+        return outputs(whole.plans[int(node.name)])[0].type
+    if isinstance(node, _TRUTHS):
+        return BOOLEAN
+    if isinstance(node, exp.DPipe):
+        return STRING if _type(node.this, types, whole) == STRING else None
+    if isinstance(node, exp.Neg):
+        return _type(node.this, types, whole)
+    if isinstance(node, exp.IntDiv):
+        return LONG
+    if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)):
+        return _arithmetic(node, _type(node.this, types, whole), _type(node.expression, types, whole))
+    if isinstance(node, exp.Dot):
+        inner = _type(node.this, types, whole)
+        parts = inner.fields if isinstance(inner, Struct) else ()
+        return next((part.type for part in parts if part.name.lower() == node.name.lower()), None)
+    if isinstance(node, exp.Bracket):
+        inner = _type(node.this, types, whole)
+        return inner.element.type if isinstance(inner, List) else None
+    if isinstance(node, exp.Case):
+        values = [branch.args["true"] for branch in node.args["ifs"]] + [node.args.get("default")]
+        return common([_type(found, types, whole) for found in values if found is not None and not isinstance(found, exp.Null)])
+    if isinstance(node, exp.Extract):
+        return INT if node.name.upper() != "SECOND" else None
+    if isinstance(node, (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls, exp.Window)):
+        return _type(node.this, types, whole)
+    if isinstance(node, exp.Distinct):
+        return _type(node.expressions[0], types, whole) if len(node.expressions) == 1 else None
+    if isinstance(node, exp.Anonymous):
+        return _call(node, types, whole)
+    return None
+
+
+def _call(node: exp.Anonymous, types: Mapping[Column, DataType | None], whole: Scalar) -> DataType | None:
+    name = str(node.this)
+    args = [_type(found, types, whole) for found in node.expressions if not isinstance(found, exp.Null)]
+    if name in AGGREGATES:
+        return aggregate_type(canonical(name), args[0] if args else None)
+    if name in _SAME:
+        return common(args)
+    if name == "if" and len(node.expressions) == 3:
+        return common([_type(found, types, whole) for found in node.expressions[1:] if not isinstance(found, exp.Null)])
+    if name in _STRINGS:
+        return STRING
+    if name in _INTS:
+        return INT
+    if name in _REAL:
+        return DOUBLE
+    if name in ("round", "bround", "floor", "ceil", "ceiling"):
+        return args[0] if args and isinstance(args[0], Primitive) and name.endswith("round") else None
+    if name == "array":
+        element = common(args)
+        return None if element is None else list_of(element)
+    if name in ("date_trunc", "to_timestamp", "timestamp_seconds"):
+        return Primitive("timestamptz")
+    if name in ("to_date", "date_add", "date_sub", "trunc", "last_day", "next_day") and len(node.expressions) < 3:
+        return Primitive("date")
+    return _NAMED.get(name)
+
+
+def aggregate_type(name: str, argument: DataType | None) -> DataType | None:
+    """The type of an aggregate's result, by its one name and the type of its first argument."""
+    if name in _COUNTS:
+        return LONG
+    if name in ("bool_and", "bool_or"):
+        return BOOLEAN
+    if name in _MOMENTS:
+        return DOUBLE
+    if argument is None:
+        return None
+    if name in _KEPT:
+        return argument
+    if name in ("collect_list", "collect_set"):
+        return list_of(argument)
+    if name in ("sum", "try_sum"):
+        return sum_type(argument)
+    if name in ("avg", "try_avg"):
+        return bounded(argument.precision + 4, argument.scale + 4) if isinstance(argument, Decimal) else DOUBLE if _number(argument) else None
+    return DOUBLE if name in ("median", "percentile", "percentile_cont") and _number(argument) else None
+
+
+def sum_type(argument: DataType | None) -> DataType | None:
+    """The type of a sum of values of a type."""
+    if isinstance(argument, Decimal):
+        return bounded(argument.precision + 10, argument.scale)
+    if not _number(argument):
+        return None
+    return LONG if isinstance(argument, Primitive) and argument.name in _WHOLE else DOUBLE
+
+
+def _number(kind: DataType | None) -> bool:
+    return isinstance(kind, Primitive) and kind.name in _RANKS
+
+
+def common(found: list[DataType | None]) -> DataType | None:
+    """The type that values of all these types are brought to, as in CASE and coalesce."""
+    result: DataType | None = None
+    for index, kind in enumerate(found):
+        if kind is None:
+            return None
+        result = kind if index == 0 else _wider(result, kind)
+        if result is None:
+            return None
+    return result
+
+
+def _wider(a: DataType | None, b: DataType) -> DataType | None:
+    if a == b:
+        return a
+    if isinstance(a, Primitive) and isinstance(b, Primitive):
+        if a.name in _RANKS and b.name in _RANKS:
+            top = max(a.name, b.name, key=_RANKS.index)
+            # A whole number next to FLOAT becomes FLOAT or DOUBLE, depending on its width and on the place.
+            return Primitive(top) if "float32" not in (a.name, b.name) or top == "float64" else None
+        return None
+    left, right = decimal_of(a), decimal_of(b)
+    if left is not None and right is not None:
+        scale = max(left.scale, right.scale)
+        whole = max(left.precision - left.scale, right.precision - right.scale)
+        return Decimal(precision=whole + scale, scale=scale) if whole + scale <= _DIGITS else None
+    return DOUBLE if DOUBLE in (a, b) and (left or right) else None
+
+
+def decimal_of(kind: DataType | None) -> Decimal | None:
+    """The decimal type that holds all values of an exact type."""
+    if isinstance(kind, Decimal):
+        return kind
+    if isinstance(kind, Primitive) and kind.name in _WHOLE:
+        return Decimal(precision=_WHOLE[kind.name][0], scale=0)
+    return None
+
+
+def _arithmetic(node: exp.Expr, a: DataType | None, b: DataType | None) -> DataType | None:
+    if a is None or b is None:
+        return None
+    if isinstance(a, Primitive) and isinstance(b, Primitive):
+        if a.name not in _RANKS or b.name not in _RANKS:
+            return None
+        if isinstance(node, exp.Div):
+            return DOUBLE
+        return _wider(a, b)
+    if DOUBLE in (a, b) or Primitive("float32") in (a, b):
+        return DOUBLE
+    left, right = _narrow(node.this, a), _narrow(node.expression, b)
+    return None if left is None or right is None else _decimal(node, left, right)
+
+
+def _narrow(node: exp.Expr, kind: DataType) -> Decimal | None:
+    """A whole literal next to a decimal takes only the digits it has."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Literal) and isinstance(kind, Primitive) and kind.name in _WHOLE:
+        return Decimal(precision=max(1, len(str(node.this).rstrip("LlSsYy").lstrip("0"))), scale=0)
+    return decimal_of(kind)
+
+
+def _decimal(node: exp.Expr, a: Decimal, b: Decimal) -> Decimal | None:
+    whole = max(a.precision - a.scale, b.precision - b.scale)
+    if isinstance(node, (exp.Add, exp.Sub)):
+        scale = max(a.scale, b.scale)
+        return adjusted(whole + scale + 1, scale)
+    if isinstance(node, exp.Mul):
+        return adjusted(a.precision + b.precision + 1, a.scale + b.scale)
+    if isinstance(node, exp.Div):
+        scale = max(_LEAST_SCALE, a.scale + b.precision + 1)
+        return adjusted(a.precision - a.scale + b.scale + scale, scale)
+    return adjusted(min(a.precision - a.scale, b.precision - b.scale) + max(a.scale, b.scale), max(a.scale, b.scale))
+
+
+def adjusted(precision: int, scale: int) -> Decimal:
+    """A decimal type cut to 38 digits as Spark does it: places after the point go first, but six of them stay."""
+    if precision <= _DIGITS:
+        return Decimal(precision=precision, scale=scale)
+    kept = max(_DIGITS - (precision - scale), min(scale, _LEAST_SCALE))
+    return Decimal(precision=_DIGITS, scale=kept)
+
+
+def bounded(precision: int, scale: int) -> Decimal:
+    """A decimal type cut to 38 digits without giving up places after the point, as in aggregates."""
+    return Decimal(precision=min(precision, _DIGITS), scale=min(scale, _DIGITS))

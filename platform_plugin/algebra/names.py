@@ -1,0 +1,53 @@
+"""Names: what an output column is called that was given no name, and aliases that no other source has."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+
+def output_name(node: exp.Expr) -> str:
+    """The name of an expression in a SELECT list, as Spark would call it where that is easily said.
+
+    >>> import sqlglot
+    >>> [output_name(item) for item in sqlglot.parse_one("SELECT posts.uid, f(`x`), x + 1 AS y", dialect="spark").expressions]
+    ['uid', 'f(x)', 'y']
+    """
+    if isinstance(node, exp.Alias):
+        return node.alias
+    if isinstance(node, exp.Dot):
+        return node.expression.name
+    if isinstance(node, exp.Column):
+        return node.name
+    if isinstance(node, exp.Anonymous) and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Star):
+        return f"{node.this}(1)"
+    shown = node.copy()
+    for column in shown.find_all(exp.Column):
+        for part in ("table", "db", "catalog"):
+            column.set(part, None)
+    for identifier in shown.find_all(exp.Identifier):
+        identifier.set("quoted", False)
+    return str(shown.sql("spark", normalize_functions=False))
+
+
+class Aliases:
+    """Aliases for the sources of one plan, each given out once."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def take(self, wanted: str) -> str:
+        """The wanted alias, with a number after it where it is taken."""
+        name, number = wanted, 2
+        while name.lower() in self._taken:
+            name, number = f"{wanted}_{number}", number + 1
+        self._taken.add(name.lower())
+        return name
+
+
+def unique(wanted: str, taken: set[str]) -> str:
+    """A column name that is not among those taken, which it joins."""
+    name, number = wanted, 2
+    while name.lower() in taken:
+        name, number = f"{wanted}_{number}", number + 1
+    taken.add(name.lower())
+    return name

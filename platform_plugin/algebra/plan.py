@@ -1,0 +1,301 @@
+"""Plans: a query as a tree of frozen values.
+
+There are two kinds of node. A *source* is what stands in FROM: its columns have a qualifier and a name. A *query* is what SELECT makes of a
+source: its columns have names only, and it becomes a source again under an alias (`Derived`). Aliases are unique in the whole plan, and
+every column in every expression is written with its alias, so that a part of a plan means the same wherever it is put.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlglot import exp
+
+    from platform_plugin.algebra.types import DataType
+
+Place = tuple[int, int]
+"""Where something stands in the text that a plan was read from: its first character, and the one after its last."""
+
+RelationKind = Literal["stream", "table", "view", "continuous", "sample", "state", "static"]
+JoinKind = Literal["inner", "cross", "left", "right", "full", "semi", "anti"]
+SetKind = Literal["union", "intersect", "except"]
+
+
+class Column(NamedTuple):
+    """A column of a source, by the alias of what it comes from and its name."""
+
+    alias: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """An expression: sqlglot's tree, never changed once it is here, and the plans of the sub-queries in it.
+
+    A sub-query stands in the tree as `Placeholder(this="0")`, numbered by its place in `plans`.
+    """
+
+    node: exp.Expr
+    plans: tuple[Query, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """An expression and the name that its value gets; the type where it is known."""
+
+    value: Scalar
+    name: str
+    type: DataType | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A column of a relation or of a query's result, with its type where that is known."""
+
+    name: str
+    type: DataType | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """The rows of a relation, called `alias`."""
+
+    relation: tuple[str, ...]
+    kind: RelationKind
+    alias: str
+    fields: tuple[Output, ...] = field(repr=False)
+    at: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Single:
+    """One row without columns: a SELECT without FROM."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Rows that are written out, called `alias`."""
+
+    rows: tuple[tuple[Scalar, ...], ...]
+    alias: str
+    names: tuple[str, ...]
+    types: tuple[DataType | None, ...] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derived:
+    """The result of a query, called `alias`."""
+
+    query: Query
+    alias: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """The rows of a source for which a condition is true."""
+
+    source: Source
+    condition: Scalar
+    at: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """Pairs of rows of two sources; `semi` and `anti` keep the columns of the left one only."""
+
+    left: Source
+    right: Source
+    kind: JoinKind
+    condition: Scalar | None
+    lateral: bool = False
+    at: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generate:
+    """The rows of a source, each with every row that a generator makes of it, called `alias`."""
+
+    source: Source
+    call: Scalar
+    alias: str
+    names: tuple[str, ...]
+    outer: bool = False
+    at: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """One row of `items` for each row of a source."""
+
+    source: Source
+    items: tuple[Item, ...]
+    at: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A projection in which some item looks at the rows around its own."""
+
+    source: Source
+    items: tuple[Item, ...]
+    at: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """One row for each group: the keys, then the calls of aggregate functions. Without keys there is one group, even of no rows.
+
+    `sets` says which keys each grouping set groups by, by their numbers; None groups by all of them once.
+    """
+
+    source: Source
+    keys: tuple[Item, ...]
+    calls: tuple[Item, ...]
+    sets: tuple[tuple[int, ...], ...] | None = None
+    at: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distinct:
+    """The different rows of a query."""
+
+    query: Query
+    at: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortKey:
+    """What to sort by, in terms of the names of the query's own columns."""
+
+    value: Scalar
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sort:
+    """The rows of a query in an order."""
+
+    query: Query
+    keys: tuple[SortKey, ...]
+    at: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """At most `count` rows of a query, after the first `offset`."""
+
+    query: Query
+    count: Scalar | None
+    offset: Scalar | None = None
+    at: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetOperation:
+    """The rows of two queries put together, taken away or kept in common, by position; the left one gives the names."""
+
+    left: Query
+    right: Query
+    kind: SetKind
+    all: bool
+    at: Place | None = field(default=None, compare=False, repr=False)
+
+
+Source = Scan | Single | Rows | Derived | Filter | Join | Generate
+Query = Project | Window | Aggregate | Distinct | Sort | Limit | SetOperation
+Node = Source | Query
+
+
+def outputs(query: Query) -> tuple[Output, ...]:
+    """The columns of a query's result, in order."""
+    match query:
+        case Project(items=items) | Window(items=items):
+            return tuple(Output(name=item.name, type=item.type) for item in items)
+        case Aggregate(keys=keys, calls=calls):
+            return tuple(Output(name=item.name, type=item.type) for item in (*keys, *calls))
+        case Distinct(query=inner) | Sort(query=inner) | Limit(query=inner):
+            return outputs(inner)
+        case SetOperation(left=left, right=right):
+            pairs = zip(outputs(left), outputs(right), strict=False)
+            return tuple(Output(name=a.name, type=a.type if a.type == b.type else None) for a, b in pairs)
+
+
+def columns(source: Source) -> dict[Column, DataType | None]:
+    """The columns of a source and their types where known, in the order in which * shows them."""
+    match source:
+        case Scan(alias=alias, fields=fields):
+            return {Column(alias, found.name): found.type for found in fields}
+        case Single():
+            return {}
+        case Rows(alias=alias, names=names, types=types):
+            return {Column(alias, name): kind for name, kind in zip(names, types, strict=True)}
+        case Derived(query=query, alias=alias):
+            return {Column(alias, found.name): found.type for found in outputs(query)}
+        case Filter(source=inner):
+            return columns(inner)
+        case Join(left=left, right=right, kind=kind):
+            return columns(left) if kind in ("semi", "anti") else {**columns(left), **columns(right)}
+        case Generate(source=inner, alias=alias, names=names):
+            return {**columns(inner), **{Column(alias, name): None for name in names}}
+
+
+def inputs(node: Node) -> tuple[Node, ...]:
+    """The nodes right below a node, those of its sub-queries not among them."""
+    match node:
+        case Derived(query=inner) | Distinct(query=inner) | Sort(query=inner) | Limit(query=inner):
+            return (inner,)
+        case Filter(source=source) | Generate(source=source) | Project(source=source) | Window(source=source) | Aggregate(source=source):
+            return (source,)
+        case Join(left=left, right=right):
+            return (left, right)
+        case SetOperation(left=before, right=after):
+            return (before, after)
+        case _:
+            return ()
+
+
+def scalars(node: Node) -> tuple[Scalar, ...]:
+    """The expressions of a node itself, in the order in which they are written."""
+    match node:
+        case Filter(condition=condition):
+            return (condition,)
+        case Join(condition=on):
+            return () if on is None else (on,)
+        case Generate(call=call):
+            return (call,)
+        case Project(items=items) | Window(items=items):
+            return tuple(item.value for item in items)
+        case Aggregate(keys=keys, calls=calls):
+            return tuple(item.value for item in (*keys, *calls))
+        case Sort(keys=by):
+            return tuple(key.value for key in by)
+        case Limit(count=count, offset=offset):
+            return tuple(value for value in (count, offset) if value is not None)
+        case Rows(rows=rows):
+            return tuple(value for row in rows for value in row)
+        case _:
+            return ()
+
+
+def subqueries(node: Node) -> tuple[Query, ...]:
+    """The plans of the sub-queries in a node's own expressions."""
+    return tuple(plan for value in scalars(node) for plan in value.plans)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """A node and all below it, sub-queries included, parents first."""
+    stack: list[Node] = [node]
+    while stack:
+        found = stack.pop()
+        yield found
+        stack.extend(reversed((*inputs(found), *subqueries(found))))
+
+
+def scans(node: Node) -> tuple[Scan, ...]:
+    """The relations that a plan reads, in the order of the text."""
+    return tuple(found for found in walk(node) if isinstance(found, Scan))

@@ -1,0 +1,27 @@
+"""Relations: what a plan is told of each name that a query reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from platform_plugin.algebra.plan import RelationKind
+    from platform_plugin.algebra.types import Field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """A relation by its full name, what kind it is, and its columns.
+
+    A plain view comes with the text of its query, which takes its place in the plan; `fields` may then be empty but for renamed columns.
+    A continuous view and a sample change as streams do, but are small.
+    """
+
+    name: tuple[str, ...]
+    kind: RelationKind
+    fields: tuple[Field, ...] = ()
+    body: str | None = None
+
+    def __str__(self) -> str:
+        return ".".join(self.name)

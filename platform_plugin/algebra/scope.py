@@ -1,0 +1,110 @@
+"""Scopes: which column a name means, by Spark's rules, and the columns that a star stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from platform_plugin.algebra.change import ref
+from platform_plugin.algebra.functions import VOLATILE
+from platform_plugin.algebra.plan import Column, Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from platform_plugin.algebra.types import DataType
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visible:
+    """One source as the text names it, its schema too if it may be named with it, and the columns it shows."""
+
+    name: str
+    schema: str | None
+    columns: tuple[Column, ...]
+
+    def find(self, name: str) -> Column | None:
+        """The column of this name, whatever its case."""
+        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+
+
+@dataclass(slots=True, kw_only=True)
+class Scope:
+    """What the names in one SELECT can mean. `merged` are the columns of USING, which belong to both sides of a join."""
+
+    visible: list[Visible] = field(default_factory=list)
+    merged: dict[str, Scalar] = field(default_factory=dict)
+    types: dict[Column, DataType | None] = field(default_factory=dict)
+    parent: Scope | None = None
+
+    def find(self, parts: list[str], fail: Callable[[str], Exception]) -> tuple[Scalar, int] | None:
+        """What a dotted name means, and how many of its parts were used up: the rest are fields of a struct."""
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope._own(parts, fail)  # noqa: SLF001
+            if found is not None:
+                return found
+            scope = scope.parent
+        return None
+
+    def _own(self, parts: list[str], fail: Callable[[str], Exception]) -> tuple[Scalar, int] | None:
+        lower = [part.lower() for part in parts]
+        for taken in (2, 1):
+            if len(parts) <= taken:
+                continue
+            sources = [source for source in self.visible if self._is_called(source, lower[:taken])]
+            found = [column for source in sources if (column := source.find(parts[taken])) is not None]
+            if len(found) > 1:
+                raise fail(f'"{".".join(parts)}" could be a column of several relations')
+            if found:
+                return ref(*found[0]), taken + 1
+        if lower[0] in self.merged:
+            return self.merged[lower[0]], 1
+        found = [column for source in self.visible if (column := source.find(parts[0])) is not None]
+        if len(found) > 1:
+            raise fail(f'"{parts[0]}" could be a column of several relations')
+        return (ref(*found[0]), 1) if found else None
+
+    @staticmethod
+    def _is_called(source: Visible, parts: list[str]) -> bool:
+        if len(parts) == 1:
+            return source.name.lower() == parts[0]
+        return source.schema is not None and [source.schema.lower(), source.name.lower()] == parts
+
+    def star(self, parts: list[str]) -> Iterator[tuple[str, Scalar]] | None:
+        """The columns that * or name.* stands for, or None if no source has that name."""
+        lower = [part.lower() for part in parts]
+        if lower:
+            sources = [source for source in self.visible if self._is_called(source, lower)]
+            return iter([(column.name, ref(*column)) for source in sources for column in source.columns]) if sources else None
+        shown = [(_name(value, name), value) for name, value in self.merged.items()]
+        shown += [
+            (column.name, ref(*column)) for source in self.visible for column in source.columns if column.name.lower() not in self.merged
+        ]
+        return iter(shown)
+
+
+def _name(value: Scalar, name: str) -> str:
+    return value.node.name if isinstance(value.node, exp.Column) else name
+
+
+def resolve_column(node: exp.Column, scope: Scope, fail: Callable[[str], Exception]) -> Scalar | None:
+    """The column of a plan that a column of a text is, with fields of structs taken out of it; None if there is none."""
+    parts = [part.name for part in node.parts]
+    found = scope.find(parts, fail)
+    if found is None:
+        return Scalar(exp.Anonymous(this=parts[0].lower())) if len(parts) == 1 and _is_bare_call(node) else None
+    value, used = found
+    if used == len(parts):
+        return value
+    inner = value.node.copy()
+    for part in parts[used:]:
+        inner = exp.Dot(this=inner, expression=exp.to_identifier(part, quoted=True))
+    return Scalar(inner, value.plans)
+
+
+def _is_bare_call(node: exp.Column) -> bool:
+    """Functions such as localtimestamp need no brackets, and sqlglot takes some of them for columns."""
+    return not node.this.args.get("quoted") and node.name.lower() in VOLATILE
+

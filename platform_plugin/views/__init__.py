@@ -1,0 +1,1 @@
+"""Continuous views: how a query over streams is split, shared and explained."""

@@ -1,0 +1,265 @@
+"""Admission: the rules that a query must keep to be maintained part by part, and the error of one that breaks them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from platform_plugin.algebra.functions import CLOCKS, VOLATILE
+from platform_plugin.algebra.change import nodes
+from platform_plugin.algebra.plan import (
+    Aggregate,
+    Derived,
+    Distinct,
+    Filter,
+    Generate,
+    Join,
+    Limit,
+    Project,
+    Scan,
+    SetOperation,
+    Sort,
+    Window,
+    inputs,
+    scalars,
+    scans,
+    subqueries,
+    walk,
+)
+from platform_plugin.errors import RefusedView
+from platform_plugin.language.places import Span, at
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from platform_plugin.algebra.plan import Node, Place, Query, Scalar
+
+RULES = {
+    "R1": "a stream is grouped before anything that would have to keep its rows",
+    "R2": "between a stream and its grouping stand only filters, projections and look-ups",
+    "R3": "a stream is joined with what else changes only after it is grouped",
+    "R4": "in a join below the grouping all rows of the result come from the stream's rows",
+    "R7": "ORDER BY … LIMIT stands only above the grouping",
+    "R9": "a continuous view groups the rows of a stream",
+    "R10": "the text of a view is fixed",
+    "H1": "what is stored does not depend on when it was stored",
+    "A1": "every aggregate over a stream has parts that merge",
+}
+"""The rules by name. R5, R6 and R8 refuse nothing: tables may do anything among themselves, and ORDER BY without LIMIT is dropped."""
+
+CHANGING = ("stream", "continuous", "sample")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuser:
+    """Makes the error of a view whose text this is."""
+
+    source: str
+
+    def __call__(self, rule: str, operator: str, message: str, place: Place | None, hint: str) -> RefusedView:
+        """The error, ready to raise."""
+        error = RefusedView(message, detail=f"rule {rule}: {RULES[rule]}", hint=hint)
+        error.rule, error.operator = rule, operator
+        start, end = place or (0, 0)
+        return at(Span(self.source, start, end)).attach(error)
+
+
+def loose(node: Node) -> tuple[Scan, ...]:
+    """The streams in a plan that no grouping in it stands above."""
+    if isinstance(node, Scan):
+        return (node,) if node.kind == "stream" else ()
+    if isinstance(node, (Aggregate, Distinct)) or (isinstance(node, SetOperation) and not node.all and node.kind == "union"):
+        return ()
+    return tuple(found for below in (*inputs(node), *subqueries(node)) for found in loose(below))
+
+
+def changing(node: Node) -> tuple[Scan, ...]:
+    """All relations in a plan that change without anybody's asking, states of streams among them."""
+    return tuple(found for found in scans(node) if found.kind in (*CHANGING, "state"))
+
+
+def name_of(scan: Scan) -> str:
+    """A relation as the user would write it."""
+    return scan.relation[-1]
+
+
+def check_below(node: Node, grouping: str, refuse: Refuser) -> None:
+    """Refuses what may not stand between a stream and the grouping above it."""
+    for found in walk(node):
+        if not isinstance(found, (Scan,)):
+            _check_settled(found, refuse)
+    _check(node, grouping, refuse)
+
+
+def _check(node: Node, grouping: str, refuse: Refuser) -> None:
+    streams = loose(node)
+    if not streams:
+        return
+    stream = name_of(streams[0])
+    for plan in subqueries(node):
+        if others := (loose(plan) or changing(plan)):
+            raise refuse(
+                "R3",
+                "sub-query",
+                f'a condition on stream "{stream}" looks into "{_what(others[0])}", which changes',
+                others[0].at,
+                f'group "{stream}" first, and compare in a query around that',
+            )
+    match node:
+        case Join():
+            _check_join(node, stream, refuse)
+        case Window():
+            raise refuse(
+                "R2",
+                "window",
+                f'a window looks at rows of stream "{stream}" before they are grouped',
+                node.at,
+                f"group first, and let the window look at the groups: SELECT …, rank() OVER (ORDER BY n) FROM (SELECT …, count(*) AS n "
+                f"FROM {stream} GROUP BY …)",
+            )
+        case Limit(query=Sort()):
+            raise refuse(
+                "R7",
+                "ORDER BY … LIMIT",
+                f'ORDER BY … LIMIT picks rows of stream "{stream}" before they are grouped',
+                node.query.at if isinstance(node.query, Sort) else node.at,
+                "put it after the GROUP BY, or use max_by(value, key) for the value of the greatest key",
+            )
+        case Limit():
+            raise refuse("R7", "LIMIT", f'LIMIT picks rows of stream "{stream}" before they are grouped', node.at, "put it after the GROUP BY")
+        case SetOperation(kind="intersect" | "except"):
+            word = node.kind.upper()
+            raise refuse(
+                "R2",
+                word,
+                f'{word} would have to keep the rows of stream "{stream}"',
+                node.at,
+                f"group each side first: SELECT … FROM {stream} GROUP BY … {word} SELECT …",
+            )
+        case SetOperation():
+            _check_union(node, stream, refuse)
+        case Filter() | Generate() | Project() | Derived() | Sort() | Scan():
+            pass
+        case _:
+            raise refuse("R2", type(node).__name__.lower(), f'stream "{stream}" is not grouped', streams[0].at, "group it first")
+    for below in inputs(node):
+        _check(below, grouping, refuse)
+
+
+def _what(scan: Scan) -> str:
+    return "the groups of another stream" if scan.kind == "state" else name_of(scan)
+
+
+def _check_union(node: SetOperation, stream: str, refuse: Refuser) -> None:
+    for side in (node.left, node.right):
+        if not loose(side) and (others := changing(side)):
+            raise refuse(
+                "R3",
+                "UNION ALL",
+                f'rows of stream "{stream}" are put together with groups',
+                others[0].at,
+                "group both sides in the same way, put the groups together, and aggregate again",
+            )
+
+
+def _check_join(node: Join, stream: str, refuse: Refuser) -> None:
+    left, right = loose(node.left), loose(node.right)
+    if left and right:
+        a, b = name_of(left[0]), name_of(right[0])
+        raise refuse(
+            "R3",
+            "join",
+            f'streams "{a}" and "{b}" are joined, but stream "{a}" must be grouped first, and so must "{b}"',
+            node.at,
+            f"join groups: (SELECT key, count(*) AS n FROM {a} GROUP BY key) JOIN (SELECT key, count(*) AS m FROM {b} GROUP BY key) USING (key)",
+        )
+    other = node.right if left else node.left
+    if others := changing(other):
+        raise refuse(
+            "R3",
+            "join",
+            f'stream "{stream}" is joined with "{_what(others[0])}", which changes too, before it is grouped',
+            node.at,
+            f"group {stream} first, and join the groups",
+        )
+    kept = ("inner", "cross", "left", "semi", "anti") if left else ("inner", "cross", "right")
+    if node.kind not in kept or (right and node.lateral):
+        _refuse_side(node, stream, other, bool(left), refuse)
+
+
+def _refuse_side(node: Join, stream: str, other: Node, is_left: bool, refuse: Refuser) -> None:
+    table = next((name_of(found) for found in scans(other)), "the table")
+    words = "LATERAL" if node.lateral else {"semi": "LEFT SEMI", "anti": "LEFT ANTI"}.get(node.kind, node.kind.upper())
+    if node.kind == "full":
+        hint = f"group {stream} in a sub-query, and FULL JOIN {table} with the groups"
+    elif node.kind in ("semi", "anti"):
+        word = "IN" if node.kind == "semi" else "NOT IN"
+        hint = f"write {table} … WHERE key {word} (SELECT key FROM {stream} GROUP BY key)"
+    elif node.lateral:
+        hint = f"group {stream} by the column that is compared, in a sub-query, and LEFT JOIN the groups"
+    else:
+        hint = f"write {table} LEFT JOIN (SELECT key, count(*) AS n FROM {stream} GROUP BY key) USING (key), or keep the rows of {stream}"
+    side = "right" if is_left else "left"
+    message = f'{words} JOIN keeps rows of "{table}", on its {side}, for which stream "{stream}" has no row yet'
+    raise refuse("R4", f"{words} JOIN", message, node.at, hint)
+
+
+def _check_settled(node: Node, refuse: Refuser) -> None:
+    for value in scalars(node):
+        for call in nodes(value.node):
+            name = volatile_name(call)
+            if name is not None:
+                raise refuse("H1", name, f"{name} is asked before the grouping, so stored groups would keep old answers", _place(call, value), _later(name))
+
+
+def _later(name: str) -> str:
+    if name in CLOCKS:
+        return (
+            f"put the column that is compared into GROUP BY, and compare above: SELECT … FROM (SELECT day, count(*) AS n FROM … "
+            f"GROUP BY day) WHERE day = {name}()"
+        )
+    return f"use {name}() above the GROUP BY, or store its value as a column of the stream"
+
+
+def _place(call: exp.Expr, value: Scalar) -> Place | None:
+    found = [call.meta["at"]] if "at" in call.meta else [inner.meta["at"] for inner in nodes(value.node) if "at" in inner.meta]
+    return min(found) if found else None
+
+
+def volatile_name(node: exp.Expr) -> str | None:
+    """The name of a function that a node calls, if its answer is not settled by its arguments."""
+    name = str(node.this).lower() if type(node).__name__ == "Anonymous" else None
+    return name if name in VOLATILE else None
+
+
+def is_volatile(query: Query) -> bool:
+    """Whether a plan's answer depends on the time, on who asks, or on chance."""
+    return any(volatile_name(call) for found in walk(query) for value in scalars(found) for call in nodes(value.node))
+
+
+def refuse_loose(query: Query, refuse: Refuser) -> None:
+    """Refuses a query in which a stream is left without a grouping above it."""
+    streams = loose(query)
+    if not streams:
+        return
+    for found in walk(query):
+        if isinstance(found, Join) and loose(found):
+            _check_join(found, name_of(loose(found)[0]), refuse)
+    for found in walk(query):
+        for plan in subqueries(found):
+            if inner := loose(plan):
+                name = name_of(inner[0])
+                raise refuse(
+                    "R1",
+                    "sub-query",
+                    f'stream "{name}" must be grouped in the sub-query that reads it',
+                    inner[0].at,
+                    f"write (SELECT key FROM {name} GROUP BY key)",
+                )
+    stream = streams[0]
+    name = name_of(stream)
+    whole = any(isinstance(found, Aggregate) or (isinstance(found, Scan) and found.kind == "state") for found in walk(query))
+    rule, message = ("R1", f'stream "{name}" must be grouped') if whole else ("R9", f'stream "{name}" must be grouped: a view keeps groups, not rows')
+    column = stream.fields[0].name if stream.fields else "key"
+    hint = f"write SELECT {column}, count(*) AS n FROM {name} GROUP BY {column}, or a plain SELECT to read rows"
+    raise refuse(rule, "stream", message, stream.at, hint)

@@ -1,0 +1,496 @@
+"""Aggregates that split: what each stores for a range of rows, how stored values merge, and how the answer is made of them.
+
+Every stored value is merged by an aggregate of Spark's own, so that one GROUP BY merges all columns of a state at once. Sums of floats
+depend on the order of addition, so results over FLOAT and DOUBLE agree with one pass over all rows to about 1e-9 relative, all others exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from platform_plugin.algebra.functions import AGGREGATES, canonical
+from platform_plugin.algebra.infer import DOUBLE, INT, LONG, STRING, decimal_of, sum_type
+from platform_plugin.algebra.types import DataType, Decimal, Field, Primitive, Struct, list_of
+from platform_plugin.views.calls import Call, cast, fn, make
+from platform_plugin.views.moments import MOMENTS, PAIRS, moment_answer, moment_merge, moment_parts, pair_merge, pair_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Parts = Sequence[exp.Expr]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One stored column: the aggregate over the rows of a range, how columns of a call merge into it, its type, and what to call it."""
+
+    name: str
+    value: exp.Expr
+    merge: Callable[[Parts], exp.Expr]
+    type: DataType | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splitting:
+    """A call as stored columns, and its answer made of the merged columns."""
+
+    parts: tuple[Part, ...]
+    answer: Callable[[Parts], exp.Expr]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByValue:
+    """A call that needs the different values of its arguments, stored as further keys with the number of rows of each.
+
+    `answer` makes the call over those rows from the columns of the values and of the number; with `expand` each row stands for as
+    many as its number says.
+    """
+
+    values: tuple[exp.Expr, ...]
+    answer: Callable[[Parts, exp.Expr], exp.Expr]
+    expand: bool = False
+
+
+class NoSplit(Exception):  # noqa: N818  it becomes a RefusedView where the place is known
+    """A call can't be split, with what to write instead."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def split_call(call: Call, argument_type: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting | ByValue:
+    """How a call is split. `argument_type` is its first argument's type if known; `row_id` gives the column that numbers the rows."""
+    name = canonical(call.name)
+    if call.distinct and name not in ("min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "any_value"):
+        return _distinct(call, name, argument_type)
+    maker = _MAKERS.get(name)
+    if maker is None or name not in SPLIT:
+        raise NoSplit(f"aggregate {call.name} can't be kept up to date part by part", f"{near(name)} can: see docs/views/aggregates.md")
+    if call.order is not None and name not in ("listagg", "percentile_cont", "percentile_disc", "mode"):
+        raise NoSplit(f"ORDER BY inside of {call.name} can't be kept up to date part by part", "sort the collected array: array_sort(…)")
+    return maker(call, argument_type, row_id)
+
+
+def near(name: str) -> str:
+    """The aggregates that split and are most like one that does not."""
+    for members, found in _NEAR.items():
+        if any(part in name for part in members.split()):
+            return found
+    return "count, sum, avg, min, max and collect_set"
+
+
+_NEAR = {
+    "top_k count_min": "approx_count_distinct, mode and hll_sketch_agg",
+    "tuple": "theta_sketch_agg and hll_sketch_agg",
+    "vector product": "sum, avg and collect_list",
+    "schema": "collect_set",
+}
+
+
+def _type(call: Call, kind: DataType | None) -> DataType:
+    if kind is None:
+        shown = call.shown()
+        raise NoSplit(
+            f"the type of {shown} is not known before Spark runs it, so {call.name} can't be split", f"write {call.name}(CAST({shown} AS …))"
+        )
+    return kind
+
+
+def _one(name: str, value: exp.Expr, merge: str, kind: DataType | None, answer: Callable[[exp.Expr], exp.Expr] | None = None) -> Splitting:
+    part = Part(name=name, value=value, merge=lambda columns: fn(merge, columns[0]), type=kind)
+    return Splitting(parts=(part,), answer=lambda columns: answer(columns[0]) if answer else columns[0])
+
+
+def _count(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    del kind, row_id
+    value = call.filtered(fn(call.name, *call.args))
+    name = "n" if isinstance(call.args[0], exp.Star) else f"n_{call.word()}"
+    return _one(name, value, "sum", LONG, lambda column: make("coalesce(_0, 0)", column))
+
+
+def _sum_part(call: Call, kind: DataType) -> Part:
+    summed = sum_type(kind)
+    if summed is None:
+        raise NoSplit(f"{call.name} of {kind} can't be kept up to date part by part", "sum a number")
+
+    def merge(columns: Parts) -> exp.Expr:
+        # The sum of decimals gains ten digits at every level, so each merge brings it back to the type of the first.
+        total = fn("sum", columns[0])
+        return cast(total, str(summed)) if isinstance(summed, Decimal) else total
+
+    return Part(name=f"sum_{call.word()}", value=call.filtered(fn("sum", call.args[0])), merge=merge, type=summed)
+
+
+def _sum(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    del row_id
+    return Splitting(parts=(_sum_part(call, _type(call, kind)),), answer=lambda columns: columns[0])
+
+
+def _try_sum(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    """NULL says both no rows and overflow, so the number of rows tells them apart."""
+    del row_id
+    summed = sum_type(_type(call, kind))
+    total = f"TRY_CAST(try_sum(_0) AS {summed})" if isinstance(summed, Decimal) else "try_sum(_0)"
+
+    def merge(columns: Parts) -> exp.Expr:
+        return make(f"CASE WHEN count_if(_0 IS NULL AND _1 > 0) = 0 THEN {total} END", *columns)
+
+    value = Part(name=f"try_sum_{call.word()}", value=call.filtered(fn("try_sum", call.args[0])), merge=merge, type=summed)
+    number = _number(call)
+    return Splitting(parts=(value, number), answer=lambda columns: columns[0])
+
+
+def _number(call: Call) -> Part:
+    return Part(
+        name=f"n_{call.word()}",
+        value=call.filtered(fn("count", call.args[0])),
+        merge=lambda columns: fn("sum", columns[-1]),
+        type=LONG,
+    )
+
+
+def _avg(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    del row_id
+    found = _type(call, kind)
+    if isinstance(found, Decimal):
+        return _decimal_avg(call, found)
+    if found == LONG:
+        call = call.of(cast(call.args[0], "DOUBLE"))
+        found = DOUBLE
+
+    def answer(columns: Parts) -> exp.Expr:
+        return make("CASE WHEN _1 > 0 THEN CAST(_0 AS DOUBLE) / _1 END", *columns)
+
+    return Splitting(parts=(_sum_part(call, found), _number(call)), answer=answer)
+
+
+def _decimal_avg(call: Call, kind: Decimal) -> Splitting:
+    """Spark divides with 38 digits and rounds once; a quotient with fewer places than that would round twice."""
+    if call.name == "try_avg" or kind.precision > WIDEST_AVG:
+        raise NoSplit(
+            f"{call.name} of {kind} can't be split without rounding twice",
+            f"write avg(CAST({call.shown()} AS DECIMAL({WIDEST_AVG},{min(kind.scale, WIDEST_AVG)})))",
+        )
+    result = Decimal(precision=kind.precision + 4, scale=kind.scale + 4)
+
+    def answer(columns: Parts) -> exp.Expr:
+        return make(f"CASE WHEN _1 > 0 THEN CAST(_0 / CAST(_1 AS DECIMAL(20,0)) AS {result}) END", *columns)
+
+    return Splitting(parts=(_sum_part(call, kind), _number(call)), answer=answer)
+
+
+# Up to here the quotient of the sum has at least four places more than the argument.
+WIDEST_AVG = 24
+
+
+def _same(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    del row_id
+    name = canonical(call.name)
+    kept = Primitive("boolean") if name.startswith("bool") else kind
+    return _one(f"{name}_{call.word()}", call.filtered(fn(name, *call.args)), name, kept)
+
+
+def _by_row(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    """The first or last by the row id, so that every reader sees the same one, whatever was merged with what."""
+    pick, bound = ("max_by", "max") if canonical(call.name) == "last" else ("min_by", "min")
+    value, rows = call.args[0], row_id()
+    if call.ignores_nulls:
+        rows = make("CASE WHEN _0 IS NOT NULL THEN _1 END", value, rows)
+    word = f"{canonical(call.name)}_{call.word()}" + ("_set" if call.ignores_nulls else "")
+    chosen = Part(
+        name=word, value=call.filtered(fn(pick, value, rows)), merge=lambda columns: fn(pick, columns[0], columns[1]), type=kind
+    )
+    place = Part(name=f"{word}_row", value=call.filtered(fn(bound, rows)), merge=lambda columns: fn(bound, columns[1]), type=LONG)
+    return Splitting(parts=(chosen, place), answer=lambda columns: columns[0])
+
+
+def _by_other(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    del row_id
+    if len(call.args) != 2:
+        raise NoSplit(f"{call.name} of {len(call.args)} arguments can't be kept up to date part by part", f"write {call.name}(x, y)")
+    name, bound = canonical(call.name), canonical(call.name)[:3]
+    word = f"{name}_{call.word()}_{call.word(1)}"
+    chosen = Part(name=word, value=call.filtered(fn(name, *call.args)), merge=lambda columns: fn(name, columns[0], columns[1]), type=kind)
+    by = Part(
+        name=f"{word}_by", value=call.filtered(fn(bound, call.args[1])), merge=lambda columns: fn(bound, columns[1]), type=None
+    )
+    return Splitting(parts=(chosen, by), answer=lambda columns: columns[0])
+
+
+def _list(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    del row_id
+    stored = None if kind is None else list_of(kind)
+    part = Part(
+        name=f"list_{call.word()}",
+        value=call.filtered(fn("collect_list", call.args[0])),
+        merge=lambda columns: fn("flatten", fn("collect_list", columns[0])),
+        type=stored,
+    )
+    return Splitting(parts=(part,), answer=lambda columns: columns[0])
+
+
+def _set(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr] | None = None) -> Splitting:
+    del row_id
+    part = Part(
+        name=f"set_{call.word()}",
+        value=call.filtered(fn("collect_set", call.args[0])),
+        merge=lambda columns: fn("array_distinct", fn("flatten", fn("collect_list", columns[0]))),
+        type=None if kind is None else list_of(kind),
+    )
+    return Splitting(parts=(part,), answer=lambda columns: columns[0])
+
+
+def _joined(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    found = _type(call, kind)
+    separator = call.args[1] if len(call.args) > 1 else exp.Literal.number("''")
+    sorted_by = _own_order(call)
+    if found == Primitive("blob") or (sorted_by is not None and found != STRING):
+        raise NoSplit(f"{call.name} of {found} can't be kept up to date part by part", f"write {call.name}(CAST({call.shown()} AS STRING), …)")
+    texts = call.of(call.args[0] if found == STRING else cast(call.args[0], "STRING"))
+    stored = _set(texts, STRING) if call.distinct else _list(texts, STRING, row_id)
+
+    def answer(columns: Parts) -> exp.Expr:
+        values = columns[0] if sorted_by is None else fn("sort_array", columns[0], exp.Boolean(this=not sorted_by))
+        return make("CASE WHEN size(_0) > 0 THEN array_join(_1, _2) END", columns[0], values, separator)
+
+    return Splitting(parts=stored.parts, answer=answer)
+
+
+def _own_order(call: Call) -> bool | None:
+    """Whether WITHIN GROUP sorts by the argument itself, and then whether downwards; None without it."""
+    if call.order is None:
+        return None
+    keys = call.order.expressions
+    if len(keys) != 1 or keys[0].this != call.args[0]:
+        raise NoSplit(f"{call.name} in the order of something else can't be kept up to date part by part", "sort by the argument itself")
+    return bool(keys[0].args.get("desc"))
+
+
+def _moments(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    del kind, row_id
+    part = Part(name=f"moments_{call.word()}", value=moment_parts(call), merge=lambda columns: moment_merge(columns[0]), type=_doubles("n mean m2"))
+    return Splitting(parts=(part,), answer=lambda columns: moment_answer(canonical(call.name), columns[0]))
+
+
+def _pairs(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    del kind, row_id
+    name = f"moments_{call.word()}_{call.word(1)}"
+    part = Part(name=name, value=pair_parts(call), merge=lambda columns: pair_merge(columns[0]), type=_doubles("n mx my sxx syy sxy"))
+    return Splitting(parts=(part,), answer=lambda columns: moment_answer(canonical(call.name), columns[0]))
+
+
+def _doubles(names: str) -> Struct:
+    return Struct(fields=tuple(Field(name=name, type=DOUBLE) for name in names.split()))
+
+
+def _hll(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    """2 to the power of `size` buckets give a relative error of 1.04 / sqrt(2 ^ size); Spark's own default is 0.05."""
+    del row_id
+    size = 12
+    if len(call.args) > 1:
+        try:
+            error = float(str(call.args[1].sql()).rstrip("dDbB"))
+            size = next(bits for bits in range(4, 22) if 1.04 / 2 ** (bits / 2) <= error)
+        except (ValueError, StopIteration):
+            raise NoSplit("the error of approx_count_distinct must be a constant of 0.0008 or more", "write approx_count_distinct(x, 0.01)") from None
+    counted = call.args[0] if kind in (INT, LONG, STRING, Primitive("blob")) else cast(call.args[0], "STRING")
+    part = Part(
+        name=f"hll{size}_{call.word()}",
+        value=call.filtered(fn("hll_sketch_agg", counted, exp.Literal.number(size))),
+        merge=lambda columns: fn("hll_union_agg", columns[0]),
+        type=Primitive("blob"),
+    )
+    return Splitting(parts=(part,), answer=lambda columns: make("coalesce(hll_sketch_estimate(_0), 0)", columns[0]))
+
+
+def _kll(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    """A sketch with k = 4096 is right to within 0.13 % of the rows; the answer has the argument's own type, as Spark's has."""
+    del row_id
+    found = _type(call, kind)
+    if not isinstance(found, (Primitive, Decimal)) or (decimal_of(found) is None and found not in (DOUBLE, Primitive("float32"))):
+        raise NoSplit(f"{call.name} of {found} can't be kept up to date part by part", "make a number of it, for instance unix_micros(at)")
+    if len(call.args) < 2:
+        raise NoSplit(f"{call.name} needs a percentage", f"write {call.name}({call.shown()}, 0.5)")
+    whole = isinstance(found, Primitive) and found.name.startswith("int")
+    word, wide = ("bigint", "BIGINT") if whole else ("double", "DOUBLE")
+    sketch = Part(
+        name=f"kll_{call.word()}",
+        value=call.filtered(fn(f"kll_sketch_agg_{word}", cast(call.args[0], wide), exp.Literal.number(4096))),
+        merge=lambda columns: fn(f"kll_merge_agg_{word}", columns[0]),
+        type=Primitive("blob"),
+    )
+    number = _number(call)
+    share = call.args[1]
+    many = isinstance(share, exp.Anonymous) and str(share.this) == "array"
+
+    def answer(columns: Parts) -> exp.Expr:
+        wanted = cast(share, "ARRAY<DOUBLE>" if many else "DOUBLE")
+        value = cast(fn(f"kll_sketch_get_quantile_{word}", columns[0], wanted), f"ARRAY<{found}>" if many else str(found))
+        return make("CASE WHEN _0 > 0 THEN _1 END", columns[1], value)
+
+    return Splitting(parts=(sketch, number), answer=answer)
+
+
+def _sketch(merge: str) -> Callable[[Call, DataType | None, Callable[[], exp.Expr]], Splitting]:
+    def make(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+        del kind, row_id
+        return _one(f"{call.name}_{call.word()}", call.filtered(fn(call.name, *call.args)), merge, Primitive("blob"))
+
+    return make
+
+
+def _percentile(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> ByValue:
+    del kind, row_id
+    name = canonical(call.name)
+    if name == "median":
+        return ByValue(values=call.args[:1], answer=lambda values, number: make("percentile(_0, 0.5D, _1)", values[0], number))
+    if name == "percentile_cont":
+        order = _sorted_column(call)
+        if order.args.get("desc"):
+            return _expanded((order.this,), call)
+        share = call.args[0]
+        return ByValue(values=(order.this,), answer=lambda values, number: fn("percentile", values[0], share, number))
+    if len(call.args) == 3:
+        share = call.args[1]
+        return ByValue(
+            values=(call.args[0], call.args[2]),
+            answer=lambda values, number: make("percentile(_0, _1, _2 * _3)", values[0], share, values[1], number),
+        )
+    return ByValue(values=call.args[:1], answer=lambda values, number: fn("percentile", values[0], *call.args[1:], number))
+
+
+def _sorted_column(call: Call) -> exp.Expr:
+    if call.order is None or len(call.order.expressions) != 1:
+        raise NoSplit(f"{call.name} needs WITHIN GROUP (ORDER BY one column)", f"write {call.name}(0.5) WITHIN GROUP (ORDER BY x)")
+    found: exp.Expr = call.order.expressions[0]
+    return found
+
+
+def _whole(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> ByValue:
+    """Aggregates of which nothing smaller than the values with their numbers is enough."""
+    del kind, row_id
+    if canonical(call.name) == "mode" and call.order is None and len(call.args) == 1:
+        return ByValue(values=call.args, answer=lambda values, number: make("max_by(_0, CASE WHEN _0 IS NOT NULL THEN _1 END)", values[0], number))
+    values = tuple(item.this for item in call.order.expressions) if call.order is not None else call.args[:1]
+    return _expanded(values, call)
+
+
+def _expanded(values: tuple[exp.Expr, ...], call: Call) -> ByValue:
+    return ByValue(values=values, answer=lambda columns, _: call.over(values, columns), expand=True)
+
+
+def _distinct(call: Call, name: str, kind: DataType | None) -> Splitting | ByValue:
+    if name in ("collect_list", "collect_set"):
+        return _set(call, kind)
+    if name == "listagg":
+        return _joined(call, kind, lambda: exp.null())
+    if name not in ("count", "sum", "avg", "try_sum", "try_avg", "count_if", "var_samp", "var_pop", "stddev_samp", "stddev_pop"):
+        raise NoSplit(f"{call.name}(DISTINCT …) can't be kept up to date part by part", "count, sum and avg of DISTINCT can")
+    return ByValue(values=call.args, answer=lambda values, _: call.over(call.args, values))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A line of the table of aggregates: its functions, and in words what is stored, how it merges and what it answers."""
+
+    functions: tuple[str, ...]
+    stored: str
+    merge: str
+    answer: str
+
+
+TABLE = (
+    Row(functions=("count", "count_if"), stored="n", merge="sum(n)", answer="n, 0 without rows"),
+    Row(functions=("sum",), stored="the sum, in Spark's result type", merge="sum", answer="the sum, NULL without values"),
+    Row(functions=("try_sum",), stored="the sum, n", merge="try_sum, NULL if a part had overflowed; sum(n)", answer="the sum"),
+    Row(functions=("avg", "try_avg"), stored="the sum, n", merge="sum; sum(n)", answer="sum / n in Spark's result type, rounded once"),
+    Row(functions=("min", "max"), stored="the value", merge="min; max", answer="the value"),
+    Row(functions=("bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"), stored="the value", merge="the same function", answer="the value"),
+    Row(functions=("any_value", "first", "last"), stored="the value, its row id", merge="min_by or max_by the row id", answer="the value"),
+    Row(functions=("min_by", "max_by"), stored="the value, what it is by", merge="the same function", answer="the value"),
+    Row(functions=MOMENTS, stored="n, mean, M2 as one struct", merge="Chan's formula, part by part", answer="M2 / n, M2 / (n - 1), roots"),
+    Row(functions=PAIRS, stored="n, both means, Sxx, Syy, Sxy as one struct", merge="Chan's formula", answer="quotients of them"),
+    Row(functions=("collect_list",), stored="the list", merge="lists end to end, in no order", answer="the list"),
+    Row(functions=("collect_set",), stored="the set", merge="union", answer="the set"),
+    Row(functions=("listagg",), stored="the list or, with DISTINCT, the set", merge="as these", answer="joined; sorted where asked"),
+    Row(functions=("approx_count_distinct",), stored="a HyperLogLog sketch of Spark's", merge="hll_union_agg", answer="its estimate"),
+    Row(functions=("percentile_approx",), stored="a KLL sketch with k = 4096, n", merge="kll_merge_agg", answer="its quantile"),
+    Row(
+        functions=("hll_sketch_agg", "hll_union_agg", "theta_sketch_agg", "theta_union_agg", "theta_intersection_agg"),
+        stored="the sketch",
+        merge="hll_union_agg; theta_union_agg; theta_intersection_agg",
+        answer="the sketch",
+    ),
+    Row(
+        functions=tuple(f"kll_{what}_agg_{kind}" for what in ("sketch", "merge") for kind in ("bigint", "double", "float")),
+        stored="the sketch",
+        merge="kll_merge_agg of its type",
+        answer="the sketch",
+    ),
+    Row(
+        functions=("bitmap_construct_agg", "bitmap_or_agg", "bitmap_and_agg"),
+        stored="the bitmap",
+        merge="bitmap_or_agg; bitmap_and_agg",
+        answer="the bitmap",
+    ),
+    Row(
+        functions=("median", "percentile", "percentile_cont"),
+        stored="each different value with its number of rows, in a state of its own",
+        merge="sum of the numbers",
+        answer="percentile over values and numbers",
+    ),
+    Row(
+        functions=("mode",),
+        stored="each different value with its number of rows, in a state of its own",
+        merge="sum of the numbers",
+        answer="the value of the largest number",
+    ),
+    Row(
+        functions=("percentile_disc", "skewness", "kurtosis", "histogram_numeric"),
+        stored="each different value with its number of rows, in a state of its own",
+        merge="sum of the numbers",
+        answer="the function over every value as often as it came: reading costs as much as there are rows",
+    ),
+)
+"""What the table in docs/views/aggregates.md says."""
+
+SPLIT = frozenset(name for row in TABLE for name in row.functions)
+"""The aggregates that split, by their canonical names."""
+
+_MAKERS: dict[str, Callable[[Call, DataType | None, Callable[[], exp.Expr]], Splitting | ByValue]] = {
+    "count": _count,
+    "count_if": _count,
+    "sum": _sum,
+    "try_sum": _try_sum,
+    "avg": _avg,
+    "try_avg": _avg,
+    **dict.fromkeys(("min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"), _same),
+    **dict.fromkeys(("any_value", "first", "last"), _by_row),
+    **dict.fromkeys(("min_by", "max_by"), _by_other),
+    **dict.fromkeys(MOMENTS, _moments),
+    **dict.fromkeys(PAIRS, _pairs),
+    "collect_list": _list,
+    "collect_set": _set,
+    "listagg": _joined,
+    "approx_count_distinct": _hll,
+    "percentile_approx": _kll,
+    "hll_sketch_agg": _sketch("hll_union_agg"),
+    "hll_union_agg": _sketch("hll_union_agg"),
+    "theta_sketch_agg": _sketch("theta_union_agg"),
+    "theta_union_agg": _sketch("theta_union_agg"),
+    "theta_intersection_agg": _sketch("theta_intersection_agg"),
+    **{f"kll_{what}_agg_{kind}": _sketch(f"kll_merge_agg_{kind}") for what in ("sketch", "merge") for kind in ("bigint", "double", "float")},
+    "bitmap_construct_agg": _sketch("bitmap_or_agg"),
+    "bitmap_or_agg": _sketch("bitmap_or_agg"),
+    "bitmap_and_agg": _sketch("bitmap_and_agg"),
+    **dict.fromkeys(("median", "percentile", "percentile_cont"), _percentile),
+    **dict.fromkeys(("mode", "percentile_disc", "skewness", "kurtosis", "histogram_numeric"), _whole),
+}
+
+REFUSED = frozenset(canonical(name) for name in AGGREGATES) - SPLIT - {"grouping", "grouping_id"}
+"""The aggregates of Spark that do not split."""
