@@ -160,7 +160,7 @@ def run_merge(given: argparse.Namespace) -> int:
 
 
 def run_vacuum(given: argparse.Namespace) -> int:
-    """Delete files that nobody can need; with `--older-than`, forget old snapshots first."""
+    """Delete files that nobody can need; streams let go of what is over first, and with `--older-than` old snapshots are forgotten."""
     url = lake_url(given)
     if given.dry_run and given.older_than is not None:
         raise InvalidValue(
@@ -169,6 +169,8 @@ def run_vacuum(given: argparse.Namespace) -> int:
     from platform_plugin.lake.lake import Lake
 
     with Lake.open(url) as lake, ProgressLine("looking for files that nobody needs"):
+        if not given.dry_run:
+            lake.retain()
         expired = None if given.older_than is None else lake.expire(datetime.now(UTC) - given.older_than)
         vacuumed = lake.vacuum(grace=given.grace, dry_run=given.dry_run)
     if given.json:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import SnapshotExpired, UnknownObject
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake import changes, expire, files, founding, leases, merge, read, scan, vacuum
+from platform_plugin.lake import changes, expire, files, founding, leases, merge, read, ring, scan, vacuum
 from platform_plugin.lake.commit import Commit
 from platform_plugin.lake.database import create_engine, reading, writing
 from platform_plugin.lake.location import Location
@@ -264,6 +264,10 @@ class Lake:
     def lease(self, snapshot: Snapshot | None = None, *, holder: str | None = None, duration: timedelta = leases.DURATION) -> leases.Lease:
         """Keep a snapshot and its files until the lease is released or runs out; use it in a `with` block."""
         return leases.acquire(self, snapshot, holder=holder, duration=duration)
+
+    def retain(self) -> list[Table]:
+        """Let go of what streams no longer keep, also where nothing is appended; appends do so by themselves."""
+        return ring.retain_due(self)
 
     def expire(self, older_than: datetime) -> expire.Expired:
         """Forget snapshots older than a time, except the newest and leased ones; their files are scheduled for deletion."""

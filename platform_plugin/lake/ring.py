@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -30,9 +31,10 @@ from platform_plugin.lake.segments import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime, timedelta
+    from datetime import timedelta
     from uuid import UUID
 
+    from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Table
     from platform_plugin.lake.writer import Writer
 
@@ -255,3 +257,26 @@ def _release(w: Writer, table: Table, limits: Limits) -> int:
         w.connection.execute(sa.delete(c.FILE_COLUMN_STATS).where(c.FILE_COLUMN_STATS.c.data_file_id.in_(part)))
     w.released.extend(row.path for row in free)
     return max((row.end_snapshot for row in free), default=0)
+
+
+def retain_due(lake: Lake) -> list[Table]:
+    """Let go of what time has made superfluous in streams that nothing is appended to; the streams it was done for."""
+    now = datetime.now(UTC)
+    with lake.reading() as connection:
+        if not has_table(connection, LEFT_FILE.name):
+            return []
+        declared = {uuid: found for uuid, found in read_declarations(connection).items() if found.kind == "stream"}
+        waiting = set(connection.execute(sa.select(LEFT_FILE.c.relation_uuid).distinct()).scalars())
+    due = []
+    for table in lake.tables():
+        declaration = declared.get(str(table.uuid))
+        if declaration is None:
+            continue
+        with lake.reading() as connection:
+            ring, oldest = read_ring(connection, table.uuid), read_segments(connection, table.uuid, limit=1)
+        if str(table.uuid) in waiting or plan_leaving(oldest, ring, Limits.of(declaration.options), now):
+            due.append(table)
+    if due:
+        with lake.commit("retention") as commit:
+            commit.retain(*due)
+    return due

@@ -90,9 +90,10 @@ def test_time_is_a_limit_and_needs_no_append(lake, monkeypatch):
             return later
 
     monkeypatch.setattr("platform_plugin.lake.commit.datetime", Later)
-    with lake.commit("retain") as commit:
-        commit.retain(table)
+    monkeypatch.setattr("platform_plugin.lake.ring.datetime", Later)
+    assert [stream.name.relation for stream in lake.retain()] == ["posts"]
     assert held(lake) == []
+    assert lake.retain() == []
     assert files(lake) == []
     append(lake, table, 10, 2)
     assert held(lake) == [10, 11]
