@@ -81,7 +81,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_sql(
         command("sql", "query:run_sql", "run SQL, or open the shell", "platform sql -c 'SELECT * FROM users WHERE id = :id' --param id=7")
     )
-    command("status", "care:run_status", "show the lake and the platform server at a glance; starts nothing", "platform status --json")
+    sub = command("status", "care:run_status", "show lake and platform server at a glance; starts nothing", "platform status --watch")
+    every = timedelta(seconds=2)
+    sub.add_argument("--watch", type=_positive, nargs="?", const=every, metavar="TIME", help="show it again every TIME (2s) until Ctrl-C")
     command("tables", "care:run_tables", "list the relations of the lake with their sizes", "platform tables")
     sub = command("snapshots", "care:run_snapshots", "list the newest snapshots, newest first", "platform snapshots --limit 5")
     sub.add_argument("--limit", type=_count, default=20, metavar="N", help="how many (default: %(default)s)")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from platform_plugin.cli.amounts import counted, said_bytes, said_seconds
 from platform_plugin.cli.machine import print_document
@@ -53,6 +55,23 @@ def run_init(given: argparse.Namespace) -> int:
 
 def run_status(given: argparse.Namespace) -> int:
     """Say how the lake and the server are. Reads the catalogue and asks the server; starts nothing."""
+    if given.watch is None:
+        return _show_status(given)
+    try:
+        while True:
+            # Home and clear what is below: the picture stays where it is, and nothing flickers.
+            if sys.stdout.isatty():
+                sys.stdout.write("\x1b[H\x1b[J")
+            code = _show_status(given)
+            sys.stdout.flush()
+            if code:
+                return code
+            time.sleep(given.watch.total_seconds())
+    except KeyboardInterrupt:
+        return 0
+
+
+def _show_status(given: argparse.Namespace) -> int:
     import os
 
     from platform_plugin.cli.overview import read_overview
@@ -80,14 +99,23 @@ def run_status(given: argparse.Namespace) -> int:
     print(f"size      {said_bytes(overview.bytes)} in {counted(sum(r.files or 0 for r in overview.relations), 'file')}")
     if overview.relations:
         print()
-        columns = ("schema", "name", "kind", "rows", "files", "size")
-        rows = [
-            (r.schema, r.name, r.kind, f"{r.rows:,}", r.files, said_bytes(r.bytes or 0))
-            if r.rows is not None
-            else (r.schema, r.name, r.kind, "", "", "")
+        columns: tuple[str, ...] = ("schema", "name", "kind", "rows", "files", "size", "rows/s", "last arrival")
+        rows: list[tuple[Any, ...]] = [
+            (
+                r.schema,
+                r.name,
+                r.kind,
+                "" if r.rows is None else f"{r.rows:,}",
+                "" if r.files is None else r.files,
+                "" if r.bytes is None else said_bytes(r.bytes),
+                "" if r.rows_per_second is None else f"{r.rows_per_second:,.1f}",
+                "" if r.last_arrival is None else f"{said_seconds(max(0.0, (now - r.last_arrival).total_seconds()))} ago",
+            )
             for r in overview.relations
         ]
-        print_table(columns, rows, numeric=frozenset((3, 4, 5)))
+        if not any(r.kind == "stream" for r in overview.relations):
+            columns, rows = columns[:6], [row[:6] for row in rows]
+        print_table(columns, rows, numeric=frozenset((3, 4, 5, 6)))
     else:
         print("          no relations yet: CREATE TABLE or CREATE STREAM makes the first")
     return 0

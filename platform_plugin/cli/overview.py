@@ -11,7 +11,7 @@ import sqlite3
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -39,6 +39,8 @@ _FILES = """
 """
 _DELETES = "SELECT table_id, sum(delete_count) FROM ducklake_delete_file WHERE end_snapshot IS NULL GROUP BY table_id"
 _KINDS = "SELECT relation_uuid, kind FROM platform_relation"
+_RATES = "SELECT relation_uuid, next_row_id - first_row_id, arrived_at FROM platform_segment WHERE snapshot_id >= {since}"
+_MINUTE_AGO = "SELECT min(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time > '{moment}'"
 _LEASES = "SELECT snapshot_id, holder, expires_at FROM platform_lease"
 
 
@@ -52,6 +54,8 @@ class RelationSize:
     rows: int | None
     files: int | None
     bytes: int | None
+    rows_per_second: float | None = None
+    last_arrival: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,10 +152,23 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
     for table, count in catalogue.rows(_DELETES):
         changed[table] -= int(count or 0)
     relations = []
+    arrivals = _arrivals(catalogue, now)
     for schema, name, uuid, table in catalogue.rows(_RELATIONS):
         count, rows, size = files.get(table, (0, 0, 0))
         kind = kinds.get(str(uuid), "table")
-        relations.append(RelationSize(schema=schema, name=name, kind=kind, rows=rows + changed[table], files=count, bytes=size))
+        speed, last = arrivals.get(str(uuid), (0.0, None)) if kind == "stream" else (None, None)
+        relations.append(
+            RelationSize(
+                schema=schema,
+                name=name,
+                kind=kind,
+                rows=rows + changed[table],
+                files=count,
+                bytes=size,
+                rows_per_second=speed,
+                last_arrival=last,
+            )
+        )
     for schema, name in catalogue.rows(_VIEWS):
         relations.append(RelationSize(schema=schema, name=name, kind="view", rows=None, files=None, bytes=None))
     return Overview(
@@ -162,6 +179,19 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
         leases=sum(_moment(expires_at) > now for _, _, expires_at in leases),
         relations=tuple(relations),
     )
+
+
+def _arrivals(catalogue: Catalogue, now: datetime) -> dict[str, tuple[float, datetime]]:
+    """Rows a second over the last minute and the last arrival of the streams that anything has come to in that time."""
+    if not catalogue.has("platform_segment"):
+        return {}
+    moment = f"{now - timedelta(minutes=1):%Y-%m-%d %H:%M:%S.%f}+00"
+    since = catalogue.rows(_MINUTE_AGO.format(moment=moment))[0][0]
+    found: dict[str, tuple[float, datetime]] = {}
+    for uuid, rows, arrived_at in catalogue.rows(_RATES.format(since=int(since))) if since is not None else []:
+        speed, last = found.get(str(uuid), (0.0, datetime.min.replace(tzinfo=UTC)))
+        found[str(uuid)] = (speed + int(rows) / 60, max(last, _moment(arrived_at)))
+    return found
 
 
 def _inlined(catalogue: Catalogue) -> Counter[int]:

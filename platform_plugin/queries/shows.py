@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,6 +20,8 @@ from platform_plugin.language.render import identifier, name_text, statement_tex
 from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
 from platform_plugin.queries.result import Result
 from platform_plugin.streams.declaration import stream_statement
+from platform_plugin.streams.figures import read_figures
+from platform_plugin.streams.quarantine import find_quarantine
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -176,6 +179,8 @@ def _extended(lake: Lake, connection: Connection, relation: Table | View, snapsh
     )
     declared = read_declarations(connection).get(str(relation.uuid), Declaration())
     facts = {name: row[name] for name in ("kind", "rows", "files", "bytes", "comment")} | dict(declared.options)
+    if isinstance(relation, Table) and declared.kind == "stream":
+        facts |= _stream_facts(lake, connection, relation, snapshot)
     if isinstance(relation, View):
         facts = {"kind": "view", "query": relation.sql, "comment": relation.comment}
     return [
@@ -183,6 +188,30 @@ def _extended(lake: Lake, connection: Connection, relation: Table | View, snapsh
         for name, value in facts.items()
         if value is not None
     ]
+
+
+def _stream_facts(lake: Lake, connection: Connection, stream: Table, snapshot: Snapshot) -> dict[str, Any]:
+    now = datetime.now(UTC)
+    figures = read_figures(connection, stream, snapshot, now)
+    quarantine = find_quarantine(lake, stream, snapshot)
+    facts: dict[str, Any] = {}
+    if figures is not None:
+        lag = figures.lag_seconds(now)
+        facts |= {
+            "segments": figures.segments,
+            "row ids": f"{figures.first_row_id} to {figures.next_row_id - 1}" if figures.rows else "none",
+            "rows a second": f"{figures.rows_per_second:.1f} in the last minute, in {figures.segments_per_second:.1f} segments a second",
+            "writers": f"{figures.writers} in the last minute",
+            "last arrival": None if lag is None else f"{figures.last_arrival:%Y-%m-%d %H:%M:%S.%f}, {lag:.1f} seconds ago",
+            "oldest arrival": figures.oldest_arrival,
+            "bytes held by readers": figures.bytes_held_by_readers or None,
+            "unconsumed rows": figures.unconsumed_rows or None,
+            "history": figures.history,
+        }
+    if quarantine is not None:
+        rows = _counts(connection, snapshot).get(quarantine.id or -1, (0, 0, 0))[1]
+        facts["quarantine"] = f"{rows} records in {quarantine.name}"
+    return facts
 
 
 def created(lake: Lake, connection: Connection, name: s.Name, snapshot: Snapshot) -> str:
