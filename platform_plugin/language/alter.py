@@ -30,7 +30,9 @@ from platform_plugin.language.statements import (
 if TYPE_CHECKING:
     from platform_plugin.language.cursor import Cursor
 
-_OPTIONS = {"TABLE": known.TABLE, "STREAM": known.STREAM, "VIEW": known.VIEW}
+# Which of a feed's options a stream knows depends on the feed it has.
+_FEED = {name: takes for options in (known.FEEDS["KAFKA"], known.FEEDS["FILES"]) for name, takes in options.items()}
+_OPTIONS = {"TABLE": known.TABLE, "STREAM": known.STREAM | _FEED, "VIEW": known.VIEW}
 
 
 def read_drop(cursor: Cursor) -> Statement:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from platform_plugin.algebra.types import List, Map, Struct
 from platform_plugin.errors import InvalidValue, PlatformError, UnsupportedType
 from platform_plugin.language import statements as s
+from platform_plugin.language.options import FEEDS, STREAM
 from platform_plugin.language.places import Span, at
 
 if TYPE_CHECKING:
@@ -133,6 +134,25 @@ def declared_feed(lake: Lake, statement: s.CreateStream, snapshot: Snapshot) -> 
         with _blaming(statement.feed.span):
             columns = read_columns(feed)
     return columns, {"feed": stored}
+
+
+def altered_feed(declaration: Declaration, changes: Sequence[s.Option], columns: Sequence[Field]) -> dict[str, Any]:
+    """The option that keeps a stream's feed after ALTER STREAM … SET, or nothing if none of the changes is about the feed."""
+    mine = [option for option in changes if option.name not in STREAM]
+    if not mine or declaration.kind != "stream":
+        return {}
+    kept = declaration.options.get("feed")
+    for option in mine:
+        with _blaming(option.span):
+            if kept is None:
+                raise InvalidValue(f'option "{option.name}" is about a feed, and the stream has none', hint="rows are pushed into it")
+            if option.name not in FEEDS[kept["kind"]]:
+                known = ", ".join(FEEDS[kept["kind"]])
+                raise InvalidValue(f'a feed from {kept["kind"].lower()} has no option "{option.name}"', hint=f"its options are {known}")
+    altered = {**kept, "options": kept["options"] | {option.name: _plain(option.value) for option in mine}} if kept else {}
+    _check_format(altered["kind"], altered["location"], altered["options"].get("format"), columns)
+    feed_of(altered)
+    return {"feed": altered}
 
 
 def feed_of(stored: Mapping[str, Any]) -> Feed:

@@ -70,7 +70,7 @@ def screened(frame: DataFrame, fields: Sequence[Field], format_: str) -> DataFra
         why = f.when(is_broken & ~column(BROKEN), what).otherwise(why)
     record = f.struct(*[column(field.name) for field in fields])
     text = f.to_csv(record) if format_ == "csv" else f.to_json(record, {"ignoreNullFields": "false"})
-    raw = f.coalesce(column(RAW), f.when(wrong, text.cast("binary")))
+    raw = f.when(wrong & ~column(BROKEN) & column(RAW).isNull(), text.cast("binary")).otherwise(column(RAW))
     return frame.withColumns({RAW: raw, BAD: wrong, REASON: why})
 
 

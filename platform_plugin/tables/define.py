@@ -10,11 +10,12 @@ from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, Un
 from platform_plugin.lake.relations import Declaration, declare, read_declaration
 from platform_plugin.lake.tables import Table, View
 from platform_plugin.language import statements as s
+from platform_plugin.language.options import STREAM
 from platform_plugin.language.places import at
 from platform_plugin.queries.bind import Arguments, bind_query, lake_name, pointing_at
 from platform_plugin.queries.select import placed
 from platform_plugin.streams.declaration import stored_limits, stored_option
-from platform_plugin.streams.feeds import declared_feed
+from platform_plugin.streams.feeds import altered_feed, declared_feed
 from platform_plugin.streams.history import find_twin
 from platform_plugin.tables.target import find_target, outcome
 
@@ -243,7 +244,8 @@ def _alter(work: Workspace, commit: Commit, table: Table, change: s.Change, twin
         case s.SetOptions(options=options):
             with work.lake.reading() as connection:
                 known = read_declaration(connection, table.uuid)
-            changed = dict(stored_option(option) for option in options)
+            fed = altered_feed(known, options, table.fields)
+            changed = dict(stored_option(option) for option in options if not fed or option.name in STREAM) | fed
             declare(commit, table, Declaration(kind=known.kind, options={**known.options, **changed}))
             if known.kind == "stream":
                 commit.retain(table)
