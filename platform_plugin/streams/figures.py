@@ -21,7 +21,7 @@ _RECENT = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamFigures:
-    """A stream at one moment. The rate and the writers are those of the last minute."""
+    """A stream at one moment. Rates and writers are those of the last minute, or of what a faster ring holds."""
 
     rows: int
     bytes: int
@@ -57,6 +57,8 @@ def read_figures(connection: Connection, stream: Table, snapshot: Snapshot, now:
             sa.func.count(), sa.func.coalesce(sa.func.sum(s.next_row_id - s.first_row_id), 0), sa.func.count(sa.distinct(s.writer))
         ).where(own, s.arrived_at > now - _RECENT)
     ).one()
+    # Of a ring that turns in less than a minute only what it still holds is known.
+    span = _RECENT if not ring.first_row_id or arrivals[0] is None else min(_RECENT, max(now - arrivals[0], timedelta(seconds=1)))
     left = sa.select(sa.func.coalesce(sa.func.sum(LEFT_FILE.c.size_bytes), 0)).where(LEFT_FILE.c.relation_uuid == uuid)
     furthest_behind = connection.execute(sa.select(sa.func.min(CONSUMER.c.next_row_id)).where(CONSUMER.c.relation_uuid == uuid)).scalar()
     history = read_history(connection, stream, snapshot.id)
@@ -66,8 +68,8 @@ def read_figures(connection: Connection, stream: Table, snapshot: Snapshot, now:
         segments=ring.segment_count,
         first_row_id=ring.first_row_id,
         next_row_id=ring.next_row_id,
-        rows_per_second=int(rows) / _RECENT.total_seconds(),
-        segments_per_second=count / _RECENT.total_seconds(),
+        rows_per_second=int(rows) / span.total_seconds(),
+        segments_per_second=count / span.total_seconds(),
         writers=writers,
         last_arrival=arrivals[1],
         oldest_arrival=arrivals[0],

@@ -40,7 +40,8 @@ def test_figures_of_the_last_minute(platform):
     now = made[-1].time + timedelta(seconds=3)
     found = figures(platform, now=now)
     assert (found.rows, found.segments, found.first_row_id, found.next_row_id) == (30, 2, 30, 60)
-    assert (found.rows_per_second, found.writers) == (0.5, 1)
+    assert found.rows_per_second == pytest.approx(30 / (now - made[2].time).total_seconds()), "what a ring that turns fast still holds"
+    assert found.writers == 1
     assert (found.oldest_arrival, found.last_arrival) == (made[2].time, made[3].time)
     assert found.lag_seconds(now) == pytest.approx(3)
     assert found.history == "main.posts_all"
