@@ -130,7 +130,10 @@ class _Analysis:
         visible = alias or name.relation
         self._edit_name(index, first, begin, after, None if alias is not None else name.relation)
         columns, predicates = self._needs(table, select, visible, None if alias else name.schema)
-        return Reference(index=index, name=name, alias=alias, travel=travel, columns=columns, predicates=predicates, span=span)
+        session = self.masked.sessions.get(first)
+        return Reference(
+            index=index, name=name, alias=alias, travel=travel, session=session, columns=columns, predicates=predicates, span=span
+        )
 
     def _alias(self, table: exp.Table) -> str | None:
         alias = table.args.get("alias")

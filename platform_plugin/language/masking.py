@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.places import did_you_mean, fault
-from platform_plugin.language.relations import TimeTravel
+from platform_plugin.language.relations import SessionWindow, TimeTravel
+from platform_plugin.language.sessions import find_sessions
 from platform_plugin.language.tokens import BINARY, DOUBLE, NUMBER, QUOTED, SIGN, STRING, WORD, closing
 from platform_plugin.language.values import Literal, Parameter, read_cell
 from platform_plugin.language.words import AFTER_RELATION
@@ -34,6 +35,8 @@ class Masked:
     """First token of a time travel clause -> the index after it, and what it asks for."""
     streams: dict[int, tuple[int, int]]
     """First token of a relation's name -> the STREAM word before it and the index after the whole."""
+    sessions: dict[int, SessionWindow]
+    """First token of a relation's name -> the session that its stream is read as."""
     tables: frozenset[int]
     """First tokens of relations that stand after TABLE, where no alias may follow."""
     cut: frozenset[int] = field(default_factory=frozenset)
@@ -44,6 +47,10 @@ def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", aft
     """The masked text of a query's tokens, or of an expression's with what makes a query of it before and after."""
     travels = _travels(tokens, parameters)
     streams, dropped = _streams(tokens)
+    windows = find_sessions(tokens)
+    for first, (begin, end, name, _) in windows.items():
+        streams[first] = (begin, end)
+        dropped.update(index for index in range(begin, end) if index not in range(first, name))
     tables = frozenset(index + 1 for index in range(len(tokens)) if _is_table_query(tokens, index))
     cut = _shorten(tokens, dropped)
     _drop_extractions(tokens, parameters, dropped)
@@ -74,7 +81,8 @@ def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", aft
         origins[length] = index
         pieces.append(piece)
         length += len(piece)
-    return Masked("".join(pieces) + after, origins, travels, streams, tables, cut)
+    sessions = {first: window for first, (_, _, _, window) in windows.items()}
+    return Masked("".join(pieces) + after, origins, travels, streams, sessions, tables, cut)
 
 
 def _placeholder(tokens: Tokens, index: int, kind: str) -> str:

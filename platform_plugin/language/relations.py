@@ -12,6 +12,7 @@ from platform_plugin.language.values import Literal, Parameter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import timedelta
 
     from platform_plugin.language.places import Span
     from platform_plugin.language.statements import Name
@@ -30,6 +31,15 @@ class TimeTravel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionWindow:
+    """What a reference asks of a stream: the rows that arrive until none has come for `idle`, from now on or with those that are there."""
+
+    idle: timedelta
+    earliest: bool = False
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
     """One mention of a relation, told from all others of its query by `index`.
 
@@ -42,6 +52,7 @@ class Reference:
     name: Name
     alias: str | None = field(default=None, compare=False)
     travel: TimeTravel | None = field(default=None, compare=False)
+    session: SessionWindow | None = field(default=None, compare=False)
     columns: frozenset[str] | None = field(default=None, compare=False)
     predicates: tuple[Predicate, ...] = field(default=(), compare=False, repr=False)
     span: Span = field(compare=False, repr=False)
