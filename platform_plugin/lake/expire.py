@@ -153,3 +153,4 @@ def _forget_unreachable(connection: Connection) -> None:
             if has_table(connection, name):
                 connection.execute(sa.schema.DropTable(sa.Table(name, sa.MetaData())))
         connection.execute(sa.delete(c.INLINED_DATA_TABLES).where(c.INLINED_DATA_TABLES.c.table_id == table_id))
+        connection.execute(sa.delete(c.METADATA).where(c.METADATA.c.scope == "table", c.METADATA.c.scope_id == table_id))

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import CommitConflict, StorageError
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.inlined_tables import follow_alterations
+from platform_plugin.lake.inlined_tables import follow_shapes
 from platform_plugin.lake.tables import CommitRecord, Snapshot, read_commits
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Writer:
         self.released: list[str] = []  # files to delete once the commit is made
         self._label = label
         self._words: dict[str, None] = {}
-        self._altered: dict[int, None] = {}
+        self._reshaped: dict[int, None] = {}
         self._inserts: defaultdict[sa.Table, list[dict[str, Any]]] = defaultdict(list)
         self._updates: defaultdict[tuple[sa.Table, tuple[str, ...], tuple[str, ...]], list[dict[str, Any]]] = defaultdict(list)
         self._since_base: list[CommitRecord] | None = None
@@ -67,7 +67,7 @@ class Writer:
         if self.schema_version == self.head.schema_version:
             self.schema_version += 1
         if table_id is not None:
-            self._altered[table_id] = None
+            self._reshaped[table_id] = None
             row = {"begin_snapshot": self.id, "schema_version": self.schema_version, "table_id": table_id}
             if row not in self._inserts[c.SCHEMA_VERSIONS]:
                 self._inserts[c.SCHEMA_VERSIONS].append(row)
@@ -187,7 +187,7 @@ class Writer:
     def finish(self) -> None:
         """Give the snapshot its final counters and its list of changes."""
         self.flush()
-        follow_alterations(self, self._altered)
+        follow_shapes(self, self._reshaped)
         self.connection.execute(
             sa.update(c.SNAPSHOT)
             .where(c.SNAPSHOT.c.snapshot_id == self.id)

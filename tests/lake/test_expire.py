@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from platform_plugin.algebra.types import Field, Primitive
 from platform_plugin.errors import SnapshotExpired
+from platform_plugin.lake import catalogue as c
 from tests.lake.agreement import append, assert_agree, create, delete_positions, kept, rows_of
 
 ROWS = pa.table({"i": range(10), "s": [str(number) for number in range(10)]})
@@ -65,13 +66,14 @@ def test_a_dropped_table_leaves_nothing_behind(lake, reader):
     reader.execute("INSERT INTO t VALUES (1, 'inlined')")
     reader.execute("DELETE FROM t WHERE i = 5")
     with lake.commit("alter") as commit:
-        commit.add_column(table, Field(name="n", type=Primitive("int32")))
+        commit.add_column(table, Field(name="row_id", type=Primitive("int32")))  # of which DuckDB is told to keep no rows
     with lake.commit("drop") as commit:
         commit.drop_table(lake.table("t"))
     lake.expire(later())
     for name in ("table", "column", "tag", "data_file", "file_column_stats", "table_stats", "table_column_stats", "inlined_data_tables"):
         assert count(lake, name) == 0, name
     with lake.reading() as connection:
+        assert connection.execute(sa.select(c.METADATA.c.key).where(c.METADATA.c.scope.is_not(None))).all() == []
         assert [name for name in sa.inspect(connection).get_table_names() if "_inlined_data_1" in name or "_inlined_delete_1" in name] == []
     assert_agree(lake, reader)
     create(lake, "t", ROWS)

@@ -373,7 +373,7 @@ class History(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model)
     # Not ducklake_rewrite_data_files: DuckDB 1.5.5 fails where inlined rows are older than a column, and leaves inlined deletes to files
-    # that it has ended, which its next flush writes without those that were there before. Both happen in lakes of its own.
+    # that it has ended, which its next flush writes without those that were there before. Seen in histories of both writers only.
     @rule(call=st.sampled_from(["ducklake_merge_adjacent_files", "ducklake_flush_inlined_data"]))
     def tidy_by_duckdb(self, call: str) -> None:
         before = self.last_id
@@ -434,7 +434,9 @@ class History(RuleBasedStateMachine):
             assert found.column_names == [column.name for column in table.columns], (name, snapshot_id)
             assert Counter(rows_of(found)) == table.seen(), (name, snapshot_id)
             if also_theirs:
-                theirs = self.ask(f"SELECT * FROM {quote(name)} AT (VERSION => {snapshot_id})", expected=table.seen())
+                theirs = self.ask(
+                    f"SELECT * FROM {quote(name)} AT (VERSION => {snapshot_id})", snapshot_id=snapshot_id, expected=table.seen()
+                )
                 assert theirs == table.seen(), ("duckdb", name, snapshot_id)
 
     @invariant()
@@ -464,15 +466,19 @@ class History(RuleBasedStateMachine):
                 assert Counter(rows_of(self.lake.read(name, snapshot=self.lake.snapshot(snapshot_id), where=[predicate]))) == wanted
                 if self.steps % 3 == 0 and not self.widened_since(column):
                     where = f"{column.name} {op} {literal(value)}"
-                    theirs = self.ask(f"SELECT * FROM {quote(name)} AT (VERSION => {snapshot_id}) WHERE {where}", expected=wanted)
+                    query = f"SELECT * FROM {quote(name)} AT (VERSION => {snapshot_id}) WHERE {where}"
+                    theirs = self.ask(query, snapshot_id=snapshot_id, expected=wanted)
                     assert theirs == wanted, ("duckdb", name, snapshot_id, where)
 
-    def ask(self, query: str, *, expected: Counter[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
-        """What DuckDB says; a fresh client has the last word.
+    def ask(self, query: str, *, snapshot_id: int, expected: Counter[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
+        """What DuckDB says; of older snapshots a fresh client has the last word.
 
-        DuckDB 1.5.5 keeps shapes of tables by the lake's schema version. When it makes an inlined table on demand, as it does for a
-        table of ours, and the snapshots around it expire, it may keep an older shape under that number, and reads by it from then on.
+        DuckDB 1.5.5 keeps the shapes of all tables by the lake's schema version. To merge a file it looks the shapes up as of the file's
+        snapshot, keeps them under the version of that one table, which may be older, and reads the other tables by them from then on:
+        `test_duckdb_mistakes_shapes_after_its_own_merge` shows it in a lake of its own.
         """
+        if snapshot_id == self.last_id:
+            return Counter(self.reader.rows(query))
         try:
             theirs = Counter(self.reader.rows(query))
         except ReaderError:
@@ -520,6 +526,32 @@ def replay(machine: type[History], process: DuckProcess, *, examples: int, steps
             phases=[Phase.explicit, Phase.reuse, Phase.generate],
         ),
     )
+
+
+def test_duckdb_mistakes_shapes_after_its_own_merge(duck, tmp_path):
+    """Why an older snapshot is asked for twice; when this fails, DuckDB has been mended, and once will do."""
+    (tmp_path / "lake").mkdir()
+    url = f"platform+local://{tmp_path}/lake"
+    reader = duck(url, data=tmp_path / "lake" / "data")
+    for statement in (
+        "CREATE TABLE t (a INT)",
+        "CREATE TABLE u (x INT, y INT)",
+        "CALL lake.set_option('data_inlining_row_limit', 0)",
+        "INSERT INTO u VALUES (1, 2)",
+        "ALTER TABLE t RENAME a TO b",
+        "ALTER TABLE u DROP COLUMN y",
+        "INSERT INTO t VALUES (1)",
+        "INSERT INTO t VALUES (2)",
+    ):
+        reader.execute(statement)
+    older = "SELECT * FROM u AT (VERSION => 4)"
+    assert reader.rows(older) == [(1, 2)]
+    reader.end()
+    reader = duck(url)
+    reader.execute("CALL ducklake_merge_adjacent_files('lake')")
+    assert reader.rows(older) == [(1,)]
+    reader.end()
+    assert duck(url).rows(older) == [(1, 2)]
 
 
 def test_random_histories_read_as_the_model_says(duck_process):
