@@ -84,6 +84,8 @@ def build_parser() -> argparse.ArgumentParser:
     sub = command("status", "care:run_status", "show lake and platform server at a glance; starts nothing", "platform status --watch")
     every = timedelta(seconds=2)
     sub.add_argument("--watch", type=_positive, nargs="?", const=every, metavar="TIME", help="show it again every TIME (2s) until Ctrl-C")
+    sub = command("ingest", "ingest:run_ingest_command", "follow a stream's feed until told to stop", "platform ingest posts --interval 5s")
+    _add_ingest(sub)
     command("tables", "care:run_tables", "list the relations of the lake with their sizes", "platform tables")
     sub = command("snapshots", "care:run_snapshots", "list the newest snapshots, newest first", "platform snapshots --limit 5")
     sub.add_argument("--limit", type=_count, default=20, metavar="N", help="how many (default: %(default)s)")
@@ -132,6 +134,19 @@ def _add_sql(sub: argparse.ArgumentParser) -> None:
         metavar="N",
         help="print at most N rows; 0 is all (default: 1000 for tables on a terminal)",
     )
+
+
+def _add_ingest(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("stream", metavar="STREAM", help="a stream that was created FROM FILES, KAFKA or TABLE")
+    sub.add_argument("--once", action="store_true", help="end when nothing is left to read; a failure ends it as well")
+    every = timedelta(seconds=1)
+    sub.add_argument("--interval", type=_positive, default=every, metavar="TIME", help="how often to look when nothing came (default: 1s)")
+    for name, kind, metavar, what in (
+        ("files", _count, "N", "files"),
+        ("bytes", size, "SIZE", "bytes of files, such as 512 MiB"),
+        ("rows", _count, "N", "records of a topic"),
+    ):
+        sub.add_argument(f"--max-{name}", type=kind, metavar=metavar, help=f"at most so many {what} in a batch")
 
 
 def _add_vacuum(sub: argparse.ArgumentParser) -> None:

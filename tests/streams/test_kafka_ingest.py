@@ -189,7 +189,7 @@ def test_a_missing_topic_and_missing_brokers_are_told_apart(platform, broker):
     with pytest.raises(SourceGap, match='topic "nobody-made-this" does not exist'):
         run_ingest(platform.work, "s")
     platform.execute("CREATE STREAM far (id INT) FROM KAFKA '127.0.0.1:1/posts'")
-    with pytest.raises(SourceUnavailable, match="brokers at .* can't be asked"):
+    with pytest.raises(SourceUnavailable, match=r"brokers at .* can't be asked"):
         run_ingest(platform.work, "far")
 
 

@@ -1,0 +1,118 @@
+"""The `platform ingest` command: a stream's feed is followed until the command is told to stop."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.cli.amounts import counted, said_bytes, said_seconds
+from platform_plugin.cli.care import lake_url, written_name
+from platform_plugin.cli.failure import failure_document, failure_lines, printable
+from platform_plugin.cli.machine import print_document
+from platform_plugin.cli.progress import ProgressLine
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from platform_plugin.errors import PlatformError
+    from platform_plugin.streams.ingest import IngestReport
+    from platform_plugin.streams.service import Ingester
+
+
+def run_ingest_command(given: argparse.Namespace) -> int:
+    """Ingest batch after batch; a first SIGTERM or Ctrl-C lets the batch at hand finish, a second drops it whole."""
+    url, name = lake_url(given), written_name(given.stream)
+    from platform_plugin.platform import Platform
+    from platform_plugin.streams.ingest import Limits
+    from platform_plugin.streams.service import Ingester
+
+    limits = Limits(max_files=given.max_files, max_bytes=given.max_bytes, max_rows=given.max_rows)
+    line = ProgressLine(f"ingesting into {given.stream}")
+    with Platform.open(url, watcher=line.watch) as platform:
+        ingester = Ingester(platform.work, name, limits=limits, interval_seconds=given.interval.total_seconds(), progress=line.advance)
+        observer = _Telling(json_lines=given.json)
+        with _stopping_gracefully(ingester):
+            if given.once:
+                with line:
+                    totals = ingester.run(observer, once=True)
+            else:
+                totals = ingester.run(observer)
+    if given.json:
+        print_document({"stopped": True, **asdict(totals)})
+    else:
+        print(f"{counted(totals.rows, 'row')} in {counted(totals.batches, 'batch').replace('batchs', 'batches')}{_more(totals)}")
+    return 0
+
+
+def _more(totals: Any) -> str:
+    said = f", {counted(totals.quarantined, 'record')} in quarantine" if totals.quarantined else ""
+    return said + (f", {counted(totals.failures, 'failure')} on the way" if totals.failures else "")
+
+
+@contextmanager
+def _stopping_gracefully(ingester: Ingester) -> Iterator[None]:
+    asked: list[int] = []
+
+    def stop(number: int, _frame: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+        ingester.stop()
+        print("stopping after the batch at hand; once more drops it", file=sys.stderr, flush=True)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Telling:
+    """Tells of batches on standard output and of failures on standard error."""
+
+    def __init__(self, *, json_lines: bool) -> None:
+        self._json = json_lines
+
+    def report(self, report: IngestReport) -> None:
+        if self._json:
+            print_document({"at": datetime.now(UTC), **report.as_dict()})
+        else:
+            print("\n".join(report_lines(report, datetime.now(UTC).astimezone())))
+        sys.stdout.flush()
+
+    def failed(self, error: PlatformError, pause_seconds: float) -> None:
+        if self._json:
+            said = json.dumps({"error": failure_document(error), "retry_seconds": pause_seconds}, ensure_ascii=False)
+        else:
+            said = "\n".join([*failure_lines(error), f"  trying again in {said_seconds(pause_seconds)}"])
+        print(said, file=sys.stderr, flush=True)
+
+
+def report_lines(report: IngestReport, at: datetime) -> list[str]:
+    """A batch as a person reads it.
+
+    >>> from platform_plugin.streams.ingest import IngestReport
+    >>> report = IngestReport(stream="main.posts", rows=10, files=2, quarantined=1, waiting=3, seconds=0.5, snapshot=7)
+    >>> report_lines(report, datetime(2026, 1, 31, 12, tzinfo=UTC))
+    ['12:00:00  10 rows from 2 files, 1 in quarantine, 3 waiting, snapshot 7, 0.50 s']
+    """
+    parts = [counted(report.rows, "row") + (f" from {counted(report.files, 'file')}" if report.files else "")]
+    parts += [f"{report.quarantined:,} in quarantine"] if report.quarantined else []
+    parts += [f"{counted(report.skipped, 'record')} skipped"] if report.skipped else []
+    parts += (
+        [f"{report.waiting:,} waiting" + (f" ({said_bytes(report.waiting_bytes)})" if report.waiting_bytes else "")]
+        if report.waiting
+        else []
+    )
+    parts += [f"snapshot {report.snapshot}"] if report.snapshot is not None else []
+    lines = [f"{at:%H:%M:%S}  {', '.join(parts)}, {said_seconds(report.seconds)}"]
+    told = ("refused", report.refused), ("changed after it was read", report.changed), ("changed while it was read", report.unsteady)
+    lines += [f"          {what}: {printable(uri)}" for what, uris in told for uri in uris]
+    return lines
