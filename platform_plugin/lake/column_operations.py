@@ -54,6 +54,7 @@ class AddColumn:
 
 
 def _highest_id(w: Writer, table_id: int) -> int:
+    w.flush()  # the same commit may have added columns already
     return w.connection.execute(sa.select(sa.func.max(c.COLUMN.c.column_id)).where(c.COLUMN.c.table_id == table_id)).scalar() or 0
 
 
