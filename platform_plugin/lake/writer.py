@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import CommitConflict, StorageError
 from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.bulk import insert_rows, update_rows
 from platform_plugin.lake.inlined_tables import follow_shapes
 from platform_plugin.lake.tables import CommitRecord, Snapshot, read_commits
 
@@ -45,7 +46,9 @@ class Writer:
         self._words: dict[str, None] = {}
         self._reshaped: dict[int, None] = {}
         self._inserts: defaultdict[sa.Table, list[dict[str, Any]]] = defaultdict(list)
-        self._updates: defaultdict[tuple[sa.Table, tuple[str, ...], tuple[str, ...]], list[dict[str, Any]]] = defaultdict(list)
+        self._updates: defaultdict[tuple[sa.Table, tuple[str, ...], tuple[str, ...]], list[tuple[dict[str, Any], dict[str, Any]]]] = (
+            defaultdict(list)
+        )
         self._since_base: list[CommitRecord] | None = None
 
     def new_catalog_id(self) -> int:
@@ -104,9 +107,7 @@ class Writer:
 
     def update_later(self, table: sa.Table, key: dict[str, Any], values: dict[str, Any]) -> None:
         """Queue the update of one row; updates of the same shape go out together."""
-        self._updates[table, tuple(key), tuple(values)].append(
-            {f"key_{name}": value for name, value in key.items()} | {f"new_{name}": value for name, value in values.items()}
-        )
+        self._updates[table, tuple(key), tuple(values)].append((key, values))
 
     def commits_since_base(self) -> list[CommitRecord]:
         """What others have committed since this commit's base, oldest first."""
@@ -118,13 +119,10 @@ class Writer:
         """Send queued rows, so that statements of this transaction see them."""
         for table, rows in self._inserts.items():
             if rows:
-                names = dict.fromkeys(name for row in rows for name in row)
-                full = [{name: row.get(name) for name in names} for row in rows]
-                self.connection.execute(sa.insert(table), full)
+                insert_rows(self.connection, table, rows)
         self._inserts.clear()
-        for (table, key, columns), rows in self._updates.items():
-            condition = sa.and_(*(table.c[name] == sa.bindparam(f"key_{name}") for name in key))
-            self.connection.execute(sa.update(table).where(condition).values({name: sa.bindparam(f"new_{name}") for name in columns}), rows)
+        for (table, _, _), changed in self._updates.items():
+            update_rows(self.connection, table, [key for key, _ in changed], [values for _, values in changed])
         self._updates.clear()
 
     def end(self, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> int:
