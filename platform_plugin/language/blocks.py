@@ -10,6 +10,7 @@ from platform_plugin.language.tokens import QUOTED, WORD, closing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from platform_plugin.algebra.types import Field
     from platform_plugin.language.tokens import Tokens
 
 _SETS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
@@ -28,6 +29,8 @@ class Input:
     """In lower case; None where only Spark would know."""
     size_bytes: int
     is_stream: bool = False
+    fields: tuple[Field, ...] = ()
+    """Its columns with their types, where the lake knows them."""
 
 
 @dataclass(frozen=True, slots=True)

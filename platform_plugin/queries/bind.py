@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.scan import Scan
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.language.probing import Probing
+    from platform_plugin.language.query import Query
     from platform_plugin.language.relations import Reference
     from platform_plugin.language.rendering import Rendered
     from platform_plugin.language.statements import Name as WrittenName
@@ -168,10 +169,20 @@ def _bind(
     read = {name: _read(reading, reference, snapshot, arguments, within) for reference, name in names.items()}
     rendered = plan_probing(query.render(names), {name: known for name, (_, known) in read.items()})
     frames = {name: frame for name, (frame, _) in read.items()}
-    return query_relations(reading.work.session, rendered.text, frames, _used(query.parameters, arguments)), rendered
+    return query_relations(reading.work.session, rendered.text, frames, used_arguments(query.parameters, arguments)), rendered
 
 
-def _used(parameters: Sequence[Parameter], arguments: Arguments) -> Arguments:
+def read_beside_sessions(
+    work: Workspace, query: Query, snapshot: Snapshot, arguments: Arguments
+) -> tuple[dict[Reference, tuple[DataFrame, Input]], tuple[Table, ...]]:
+    """What a query reads besides its sessions, each relation as a DataFrame at the snapshot, and all tables below."""
+    with work.lake.reading() as connection:
+        reading = _Reading(work, snapshot, read_streams(connection))
+    found = {reference: _read(reading, reference, snapshot, arguments, ()) for reference in query.relations if reference.session is None}
+    return found, tuple(dict.fromkeys(reading.tables))
+
+
+def used_arguments(parameters: Sequence[Parameter], arguments: Arguments) -> Arguments:
     """The arguments that this query names, of all that its statement was given."""
     if isinstance(arguments, Mapping):
         return {parameter.name: arguments[parameter.name] for parameter in parameters if parameter.name is not None}
@@ -185,6 +196,8 @@ def _read(
 
     lake = reading.work.lake
     with pointing_at(reference.span):
+        if reference.session is not None:
+            raise InvalidValue("a session can't be read here", hint="read SESSION(…) in a SELECT of its own, not in a view or a statement")
         moment = _travelled(reading, reference, snapshot, arguments)
         with lake.reading() as connection:
             relation = lake.find_relation(connection, lake_name(reference.name), moment)
@@ -202,6 +215,7 @@ def _read(
         columns=frozenset(field.name.lower() for field in relation.fields),
         size_bytes=scan.size_bytes,
         is_stream=str(relation.uuid) in reading.streams,
+        fields=relation.fields,
     )
     if hidden and columns is not None:
         return read_with_arrivals(reading.work.session, lake, scan, columns), known

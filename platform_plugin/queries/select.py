@@ -36,6 +36,11 @@ def run_select(
     tags: tuple[str, ...] = (),
 ) -> Result:
     """Start a query and return its result once its first rows are there; the rest comes as it is read."""
+    if "session" in query.text.lower():
+        from platform_plugin.streams.session import reads_session, run_session
+
+        if reads_session(query):
+            return run_session(work, query, arguments, timeout=timeout, progress=progress, tags=tags)
     snapshot, release = _held(work)
     try:
         bound = bind_query(work, query, snapshot, arguments)

@@ -16,6 +16,7 @@ from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 from pyspark.sql.connect.plan import SQL, SubqueryAlias
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from platform_plugin.algebra.types import Field, Primitive
 from platform_plugin.errors import StorageError
@@ -255,5 +256,6 @@ def _of_arrow(session: Session, fields: Sequence[Field], local: _Local | None, *
 
 def arrow_frame(session: Session, table: pa.Table) -> DataFrame:
     """A small Arrow table as a DataFrame; it travels with the query."""
-    frame: DataFrame = session.spark.createDataFrame(table)
+    # Spark infers nothing from no rows.
+    frame: DataFrame = session.spark.createDataFrame(table, None if table.num_rows else from_arrow_schema(table.schema))
     return frame

@@ -1,0 +1,207 @@
+"""Following: the rows of a stream as they arrive, each once and in their order, until none came for a while."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.errors import StreamOverrun
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.scan import FileScan, Scan, plan_scan, resolved
+from platform_plugin.lake.segments import RING_TABLES, read_ring, read_segments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from pyspark.sql import DataFrame
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.leases import Lease
+    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.spark.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """Rows from `first_row_id` up to but not including `next_row_id`, and the files that hold them, perhaps with others."""
+
+    scan: Scan
+    first_row_id: int
+    next_row_id: int
+
+    @property
+    def row_count(self) -> int:
+        """How many rows have arrived."""
+        return self.next_row_id - self.first_row_id
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the files hold these rows and no others."""
+        return not self.scan.inlined and self.scan.record_count == self.row_count
+
+    def read(self, session: Session, lake: Lake, columns: Sequence[str] | None, *, row_id: str | None = None) -> DataFrame:
+        """The rows as a DataFrame; `row_id` names a column for their numbers."""
+        from pyspark.sql.connect import functions as f
+
+        from platform_plugin.spark.relation import FILE, POSITION, ROWID, read_relation
+
+        if self.is_exact and row_id is None:
+            return read_relation(session, lake, self.scan, columns=columns)
+        rows = read_relation(session, lake, self.scan, columns=columns, hidden=True)
+        rows = rows.where((f.col(ROWID) >= self.first_row_id) & (f.col(ROWID) < self.next_row_id))
+        return (rows if row_id is None else rows.withColumn(row_id, f.col(ROWID))).drop(FILE, POSITION, ROWID)
+
+
+class Follower:
+    """One reader's way along a stream. Between two calls of `take` its lease keeps the files that it has not seen yet."""
+
+    def __init__(self, lake: Lake, table: Table, *, idle: timedelta, earliest: bool, lease: Lease) -> None:
+        self.table = table
+        self.idle = idle
+        self.ended = False
+        self.row_count = 0
+        self.segment_count = 0
+        self._lake = lake
+        self._lease: Lease | None = None
+        self._seen = lease.snapshot
+        lake.prepare_tables(RING_TABLES)
+        with lake.reading() as connection:
+            ring, self._newest = read_ring(connection, table.uuid), self._read_next(connection)
+        # Rows that other clients have added are part of the ring only after the next commit that counts them.
+        self.position = ring.first_row_id if earliest else self._newest
+        self._arrived_at: datetime | None = None
+        self._alive_at = self._polled_at = time.monotonic()
+
+    @property
+    def lag_rows(self) -> int:
+        """How many rows have arrived that were not taken yet."""
+        return self._newest - self.position
+
+    @property
+    def idle_seconds(self) -> float:
+        """For how long nothing has arrived."""
+        return time.monotonic() - self._alive_at
+
+    def poll(self) -> bool:
+        """Whether there are rows to take; ends the session when none have come for its time."""
+        if self.ended:
+            return False
+        with self._lake.reading() as connection:
+            newest = self._read_next(connection)
+            last = read_segments(connection, self.table.uuid, limit=1, newest_first=True) if newest > self._newest else []
+        now = time.monotonic()
+        if newest > self._newest:
+            # When it came, as its commit says; a clock that differs from ours is believed only as far as we know otherwise.
+            ago = (datetime.now(UTC) - last[0].arrived_at).total_seconds() if last else 0.0
+            self._alive_at = min(max(now - ago, self._polled_at), now)
+            self._newest = newest
+        self._polled_at = now
+        if newest > self.position:
+            return True
+        self.ended = now - self._alive_at >= self.idle.total_seconds()
+        return False
+
+    def _read_next(self, connection: Connection) -> int:
+        s = c.TABLE_STATS.c
+        return int(connection.execute(sa.select(s.next_row_id).where(s.table_id == self.table.id)).scalar() or 0)
+
+    def take(self) -> Arrived | None:
+        """All that has arrived and was not taken yet, up to a pause as long as the session's; None if the pause comes first."""
+        lease = self._lake.lease(holder="session")
+        try:
+            with self._lake.reading() as connection:
+                end = self._pause(connection)
+                arrived = None if end is not None and end <= self.position else self._plan(connection, lease.snapshot, end)
+        except BaseException:
+            lease.release()
+            raise
+        self.release()
+        self._lease, self._seen = lease, lease.snapshot
+        if end is not None:
+            self.ended = True
+        if arrived is None:
+            return None
+        self.position = arrived.next_row_id
+        self.row_count += arrived.row_count
+        self.segment_count += len(arrived.scan.files)
+        return arrived
+
+    def _pause(self, connection: Connection) -> int | None:
+        """Where a pause between two arrivals ends the session, though the reader was too busy to see it."""
+        for segment in reversed(read_segments(connection, self.table.uuid, limit=_SEGMENTS_LOOKED_AT, newest_first=True)):
+            if segment.next_row_id <= self.position:
+                continue
+            before, self._arrived_at = self._arrived_at, segment.arrived_at
+            if before is not None and segment.arrived_at - before >= self.idle:
+                return segment.first_row_id
+        return None
+
+    def _plan(self, connection: Connection, snapshot: Snapshot, end: int | None) -> Arrived:
+        scan = plan_scan(connection, self.table, snapshot)
+        if scan.inlined:
+            reached = max(self._read_next(connection), self.position)
+            cut = reached if end is None else min(end, reached)
+            return Arrived(scan=scan, first_row_id=self.position, next_row_id=cut)
+        files, cursor = [], self.position
+        for file in self._files(connection, snapshot):
+            start, until = file.row_id_start or 0, (file.row_id_start or 0) + file.record_count
+            if until <= cursor or (end is not None and start >= end):
+                continue
+            if start > cursor:
+                raise self._overrun(connection, start)
+            files.append(file)
+            cursor = until
+        return Arrived(
+            scan=replace(scan, files=tuple(files)), first_row_id=self.position, next_row_id=cursor if end is None else min(cursor, end)
+        )
+
+    def _files(self, connection: Connection, snapshot: Snapshot) -> list[FileScan]:
+        """Files of the snapshot, and those that have come and left since the last look, which the lease has kept."""
+        f = c.DATA_FILE.c
+        query = (
+            sa.select(c.DATA_FILE)
+            .where(
+                f.table_id == self.table.id,
+                f.begin_snapshot <= snapshot.id,
+                f.row_id_start + f.record_count > self.position,
+                sa.or_(f.end_snapshot.is_(None), f.end_snapshot > self._seen.id),
+            )
+            .order_by(f.row_id_start, f.record_count.desc())
+        )
+        return [
+            FileScan(
+                id=row.data_file_id,
+                path=resolved(self.table.path, row.path, relative=row.path_is_relative),
+                record_count=row.record_count,
+                size_bytes=row.file_size_bytes,
+                footer_bytes=row.footer_size,
+                row_id_start=row.row_id_start,
+                begin_snapshot=row.begin_snapshot,
+                partial_max=row.partial_max,
+                mapping_id=row.mapping_id,
+            )
+            for row in connection.execute(query)
+        ]
+
+    def _overrun(self, connection: Connection, start: int) -> StreamOverrun:
+        ring = read_ring(connection, self.table.uuid)
+        return StreamOverrun(
+            f'a session of stream "{self.table.name}" was overrun: rows {self.position} to {start - 1} left before they were read',
+            detail=f"it was {self._read_next(connection) - self.position} rows behind; the stream holds {ring.row_count} rows",
+            hint="keep more with retention, declare on_overrun = 'block', or ask for less work per row",
+        )
+
+    def release(self) -> None:
+        """Let go of the files that were taken last."""
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+
+
+_SEGMENTS_LOOKED_AT = 10_000

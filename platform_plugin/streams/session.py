@@ -1,0 +1,204 @@
+"""Session reads: a query over the rows that arrive until none came for a while, answered when the session has ended.
+
+A session is a continuous view that lives as long as its query (thesis, section 3.2.4): rows are worked off as they arrive, up to the first
+grouping, and only groups are kept. A query that can't be split so waits with its rows' files, which are kept for it, and runs once.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.errors import InvalidValue, QueryInterrupted
+from platform_plugin.lake.relations import read_streams
+from platform_plugin.lake.tables import Table
+from platform_plugin.language.query import analyse_query
+from platform_plugin.queries.bind import check_arguments, lake_name, new_name, pointing_at, read_beside_sessions
+from platform_plugin.queries.result import Result
+from platform_plugin.spark.job import Progress
+from platform_plugin.streams.collecting import Collected, Inputs
+from platform_plugin.streams.folding import Folded, plan_fold
+from platform_plugin.streams.follow import Follower
+from platform_plugin.streams.overrun import blaming_overruns
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from platform_plugin.lake.leases import Lease
+    from platform_plugin.language.places import Span
+    from platform_plugin.language.query import Query
+    from platform_plugin.language.relations import Reference
+    from platform_plugin.queries.bind import Arguments
+    from platform_plugin.spark.job import ProgressHandler
+    from platform_plugin.spark.workspace import Workspace
+
+_LONGEST_PAUSE_SECONDS = 0.05
+_RENEWED_EVERY_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionProgress(Progress):
+    """How far a session is: rows and segments taken, rows that wait, and for how long nothing has come."""
+
+    rows: int
+    segments: int
+    lag_rows: int
+    idle_seconds: float
+
+
+def reads_session(text: Span | str) -> bool:
+    """Whether a query reads a session.
+
+    >>> reads_session("SELECT count(*) FROM SESSION(posts, INTERVAL '2' SECOND)"), reads_session("SELECT 'from session('")
+    (True, False)
+    """
+    written = text if isinstance(text, str) else text.text
+    if re.search(r"\bsession\s*\(", written, re.IGNORECASE) is None:
+        return False
+    return any(reference.session is not None for reference in analyse_query(text).relations)
+
+
+def run_session(
+    work: Workspace,
+    text: Span | str,
+    arguments: Arguments,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+    tags: tuple[str, ...] = (),
+) -> Result:
+    """Follow the streams until their sessions have ended, then answer. Tables are read at the snapshot at which the query began."""
+    query = analyse_query(text)
+    check_arguments(query.parameters, arguments)
+    deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
+    lease = work.lake.lease(holder="session")
+    followers: dict[Reference, Follower] = {}
+    try:
+        followers |= {reference: _follow(work, reference, lease) for reference in query.relations if reference.session is not None}
+        run = _Run(work, query=query, arguments=arguments, lease=lease, followers=followers, deadline=deadline, progress=progress)
+        stream = run.answer(tags)
+    except BaseException:
+        for follower in followers.values():
+            follower.release()
+        lease.release()
+        raise
+
+    def release() -> None:
+        for follower in followers.values():
+            follower.release()
+        lease.release()
+
+    return Result(stream, snapshot=lease.snapshot, on_close=release)
+
+
+def _follow(work: Workspace, reference: Reference, lease: Lease) -> Follower:
+    lake = work.lake
+    window = reference.session
+    with pointing_at(reference.span), lake.reading() as connection:
+        relation = lake.find_relation(connection, lake_name(reference.name), lease.snapshot)
+        if not isinstance(relation, Table) or str(relation.uuid) not in read_streams(connection):
+            raise InvalidValue(f'"{relation.name}" is not a stream', hint="a session is of a stream; read tables and views by their names")
+    if window is None:
+        raise AssertionError
+    return Follower(lake, relation, idle=window.idle, earliest=window.earliest, lease=lease)
+
+
+class _Run:
+    """One session query from its first look at the streams to its answer."""
+
+    def __init__(
+        self,
+        work: Workspace,
+        *,
+        query: Query,
+        arguments: Arguments,
+        lease: Lease,
+        followers: dict[Reference, Follower],
+        deadline: float | None,
+        progress: ProgressHandler | None,
+    ) -> None:
+        self._work = work
+        self._lease = lease
+        self._followers = followers
+        self._deadline = deadline
+        self._progress = progress
+        self._began = self._renewed_at = time.monotonic()
+        others, self._tables = read_beside_sessions(work, query, lease.snapshot, arguments)
+        inputs = Inputs(
+            work=work,
+            query=query,
+            arguments=arguments,
+            names={reference: new_name() for reference in query.relations},
+            others=others,
+            streams={reference: follower.table for reference, follower in followers.items()},
+            snapshot=lease.snapshot,
+        )
+        inputs.check(self.left())
+        plan = plan_fold(inputs)
+        self._work_off: Folded | Collected = Collected(inputs) if plan is None else Folded(inputs, plan)
+
+    def answer(self, tags: tuple[str, ...]) -> Any:
+        """Work off what arrives, and run what is left to do when all sessions have ended."""
+        self._follow()
+        with self._blaming():
+            return self._work_off.answer(*tags, timeout=self.left(), progress=self._progress)
+
+    def _follow(self) -> None:
+        shortest = min(follower.idle.total_seconds() for follower in self._followers.values())
+        pause = min(_LONGEST_PAUSE_SECONDS, shortest / 10)
+        while not all(follower.ended for follower in self._followers.values()):
+            moved = False
+            for reference, follower in self._followers.items():
+                if follower.poll() and (arrived := follower.take()) is not None:
+                    moved = True
+                    with self._blaming():
+                        self._work_off.add(reference, arrived, timeout=self.left())
+            self._tell()
+            if not moved:
+                time.sleep(pause)
+            self._renew()
+
+    def _blaming(self) -> Any:
+        # Files that were collected or are being read are those of streams at the snapshots of their leases.
+        return blaming_overruns(self._work.lake, [follower.table for follower in self._followers.values()], self._lease.snapshot)
+
+    def _renew(self) -> None:
+        if time.monotonic() - self._renewed_at > _RENEWED_EVERY_SECONDS:
+            self._renewed_at = time.monotonic()
+            self._lease.renew()
+
+    def left(self) -> timedelta | None:
+        """How much time the query still has; it is interrupted when there is none."""
+        from datetime import timedelta
+
+        if self._deadline is None:
+            return None
+        seconds = self._deadline - time.monotonic()
+        if seconds <= 0:
+            raise QueryInterrupted(
+                f"query was interrupted after {time.monotonic() - self._began:.3g} seconds",
+                detail="its session had not ended: rows kept arriving",
+                hint="allow it more time, or a shorter pause between rows",
+            )
+        return timedelta(seconds=seconds)
+
+    def _tell(self) -> None:
+        self.left()
+        if self._progress is not None:
+            followers = self._followers.values()
+            self._progress(
+                SessionProgress(
+                    tasks=0,
+                    tasks_done=0,
+                    tasks_running=0,
+                    bytes_read=0,
+                    stages=0,
+                    seconds=time.monotonic() - self._began,
+                    rows=sum(follower.row_count for follower in followers),
+                    segments=sum(follower.segment_count for follower in followers),
+                    lag_rows=sum(follower.lag_rows for follower in followers),
+                    idle_seconds=min(follower.idle_seconds for follower in followers),
+                )
+            )
