@@ -10,6 +10,7 @@ from platform_plugin.algebra.change import column_of
 from platform_plugin.algebra.functions import AGGREGATES, canonical
 from platform_plugin.algebra.plan import Scalar, outputs
 from platform_plugin.algebra.types import DataType, Decimal, List, Primitive, Struct, list_of
+from platform_plugin.algebra.widening import RANKS, WHOLE, adjusted, bounded, common, decimal_of, wider
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.plan import Column
 
 BOOLEAN, INT, LONG, DOUBLE, STRING = (Primitive(name) for name in ("boolean", "int32", "int64", "float64", "varchar"))
-_WHOLE = {"int8": (3, 0), "int16": (5, 0), "int32": (10, 0), "int64": (20, 0)}
-_RANKS = ("int8", "int16", "int32", "int64", "float32", "float64")
 _TRUTHS = (exp.Predicate, exp.Not, exp.And, exp.Or, exp.Boolean, exp.Exists, exp.In, exp.Between, exp.Is, exp.RegexpLike)
-_DIGITS = 38
 _LEAST_SCALE = 6
 _STRINGS = frozenset(("concat_ws", "lower", "upper", "substring", "substr", "left", "right", "trim", "date_format", "format_number", "md5"))
 _INTS = frozenset(
@@ -29,13 +27,15 @@ _INTS = frozenset(
 _SAME = frozenset(("abs", "coalesce", "greatest", "least", "nvl", "ifnull", "nullif", "negative", "positive"))
 _REAL = frozenset(("sqrt", "exp", "ln", "log10", "log2", "pow", "power", "sin", "cos", "tan", "degrees", "radians", "cbrt", "double"))
 _COUNTS = frozenset(("count", "count_if", "regr_count", "approx_count_distinct", "grouping_id"))
-_MOMENTS = frozenset(
-    """
+_MOMENT_NAMES = """
     corr covar_pop covar_samp kurtosis regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness
     stddev_pop stddev_samp var_pop var_samp
-    """.split()
-)
-_KEPT = frozenset("any_value bit_and bit_or bit_xor first last max max_by min min_by mode percentile_approx".split())
+"""
+_MOMENTS = frozenset(_MOMENT_NAMES.split())
+_KEPT_NAMES = """
+    any_value bit_and bit_or bit_xor first last max max_by min min_by mode percentile_approx
+"""
+_KEPT = frozenset(_KEPT_NAMES.split())
 _NAMED = {"int": INT, "bigint": LONG, "string": STRING, "date": Primitive("date"), "boolean": BOOLEAN, "float": Primitive("float32")}
 
 
@@ -136,7 +136,9 @@ def aggregate_type(name: str, argument: DataType | None) -> DataType | None:
     if name in ("sum", "try_sum"):
         return sum_type(argument)
     if name in ("avg", "try_avg"):
-        return bounded(argument.precision + 4, argument.scale + 4) if isinstance(argument, Decimal) else DOUBLE if _number(argument) else None
+        return (
+            bounded(argument.precision + 4, argument.scale + 4) if isinstance(argument, Decimal) else DOUBLE if _number(argument) else None
+        )
     return DOUBLE if name in ("median", "percentile", "percentile_cont") and _number(argument) else None
 
 
@@ -146,60 +148,22 @@ def sum_type(argument: DataType | None) -> DataType | None:
         return bounded(argument.precision + 10, argument.scale)
     if not _number(argument):
         return None
-    return LONG if isinstance(argument, Primitive) and argument.name in _WHOLE else DOUBLE
+    return LONG if isinstance(argument, Primitive) and argument.name in WHOLE else DOUBLE
 
 
 def _number(kind: DataType | None) -> bool:
-    return isinstance(kind, Primitive) and kind.name in _RANKS
-
-
-def common(found: list[DataType | None]) -> DataType | None:
-    """The type that values of all these types are brought to, as in CASE and coalesce."""
-    result: DataType | None = None
-    for index, kind in enumerate(found):
-        if kind is None:
-            return None
-        result = kind if index == 0 else _wider(result, kind)
-        if result is None:
-            return None
-    return result
-
-
-def _wider(a: DataType | None, b: DataType) -> DataType | None:
-    if a == b:
-        return a
-    if isinstance(a, Primitive) and isinstance(b, Primitive):
-        if a.name in _RANKS and b.name in _RANKS:
-            top = max(a.name, b.name, key=_RANKS.index)
-            # A whole number next to FLOAT becomes FLOAT or DOUBLE, depending on its width and on the place.
-            return Primitive(top) if "float32" not in (a.name, b.name) or top == "float64" else None
-        return None
-    left, right = decimal_of(a), decimal_of(b)
-    if left is not None and right is not None:
-        scale = max(left.scale, right.scale)
-        whole = max(left.precision - left.scale, right.precision - right.scale)
-        return Decimal(precision=whole + scale, scale=scale) if whole + scale <= _DIGITS else None
-    return DOUBLE if DOUBLE in (a, b) and (left or right) else None
-
-
-def decimal_of(kind: DataType | None) -> Decimal | None:
-    """The decimal type that holds all values of an exact type."""
-    if isinstance(kind, Decimal):
-        return kind
-    if isinstance(kind, Primitive) and kind.name in _WHOLE:
-        return Decimal(precision=_WHOLE[kind.name][0], scale=0)
-    return None
+    return isinstance(kind, Primitive) and kind.name in RANKS
 
 
 def _arithmetic(node: exp.Expr, a: DataType | None, b: DataType | None) -> DataType | None:
     if a is None or b is None:
         return None
     if isinstance(a, Primitive) and isinstance(b, Primitive):
-        if a.name not in _RANKS or b.name not in _RANKS:
+        if a.name not in RANKS or b.name not in RANKS:
             return None
         if isinstance(node, exp.Div):
             return DOUBLE
-        return _wider(a, b)
+        return wider(a, b)
     if DOUBLE in (a, b) or Primitive("float32") in (a, b):
         return DOUBLE
     left, right = _narrow(node.this, a), _narrow(node.expression, b)
@@ -210,7 +174,7 @@ def _narrow(node: exp.Expr, kind: DataType) -> Decimal | None:
     """A whole literal next to a decimal takes only the digits it has."""
     while isinstance(node, exp.Paren):
         node = node.this
-    if isinstance(node, exp.Literal) and isinstance(kind, Primitive) and kind.name in _WHOLE:
+    if isinstance(node, exp.Literal) and isinstance(kind, Primitive) and kind.name in WHOLE:
         return Decimal(precision=max(1, len(str(node.this).rstrip("LlSsYy").lstrip("0"))), scale=0)
     return decimal_of(kind)
 
@@ -226,16 +190,3 @@ def _decimal(node: exp.Expr, a: Decimal, b: Decimal) -> Decimal | None:
         scale = max(_LEAST_SCALE, a.scale + b.precision + 1)
         return adjusted(a.precision - a.scale + b.scale + scale, scale)
     return adjusted(min(a.precision - a.scale, b.precision - b.scale) + max(a.scale, b.scale), max(a.scale, b.scale))
-
-
-def adjusted(precision: int, scale: int) -> Decimal:
-    """A decimal type cut to 38 digits as Spark does it: places after the point go first, but six of them stay."""
-    if precision <= _DIGITS:
-        return Decimal(precision=precision, scale=scale)
-    kept = max(_DIGITS - (precision - scale), min(scale, _LEAST_SCALE))
-    return Decimal(precision=_DIGITS, scale=kept)
-
-
-def bounded(precision: int, scale: int) -> Decimal:
-    """A decimal type cut to 38 digits without giving up places after the point, as in aggregates."""
-    return Decimal(precision=min(precision, _DIGITS), scale=min(scale, _DIGITS))

@@ -13,9 +13,9 @@ def output_name(node: exp.Expr) -> str:
     ['uid', 'f(x)', 'y']
     """
     if isinstance(node, exp.Alias):
-        return node.alias
+        return str(node.alias)
     if isinstance(node, exp.Dot):
-        return node.expression.name
+        return str(node.expression.name)
     if isinstance(node, exp.Column):
         return node.name
     if isinstance(node, exp.Anonymous) and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Star):
@@ -25,7 +25,7 @@ def output_name(node: exp.Expr) -> str:
         for part in ("table", "db", "catalog"):
             column.set(part, None)
     for identifier in shown.find_all(exp.Identifier):
-        identifier.set("quoted", False)
+        identifier.args["quoted"] = False
     return str(shown.sql("spark", normalize_functions=False))
 
 

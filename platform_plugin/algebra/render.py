@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Naming = Callable[[tuple[str, ...]], tuple[str, ...]]
 
-_JOINS = {
+_JOINS: dict[JoinKind, tuple[str, str]] = {
     "inner": ("", "INNER"),
     "cross": ("", "CROSS"),
     "left": ("LEFT", ""),
@@ -48,17 +48,17 @@ _JOINS = {
 _SETS: dict[str, type[exp.SetOperation]] = {"union": exp.Union, "intersect": exp.Intersect, "except": exp.Except}
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 # Names that Spark or sqlglot reads as something else where a name could stand.
-_KEYWORDS = frozenset(
-    """
-    all and anti any array as asc at between both by case cast check collate column constraint create cross cube current_date current_time
-    current_timestamp current_user date day days default delete desc describe distinct div drop else end escape except exists explain extract
-    false fetch filter first for foreign from full function grant group grouping having hour hours if in inner insert intersect interval into
-    is join key lateral leading left like limit map minus minute minutes month months natural next not null offset on only or order outer
-    over overlaps partition percent pivot primary qualify range recursive references replace rest right rlike rollup row rows select semi set
-    sets some sort source start stream struct table tablesample target then time timestamp to trailing true uncache union unique unknown
-    unpivot update user using value values variant version view week weeks when where window with within year years zone
-    """.split()
-)
+_WORDS = """
+    all and anti any array as asc at between both by case cast check collate column constraint create cross cube current_date
+    current_time current_timestamp current_user date day days default delete desc describe distinct div drop else end escape except
+    exists explain extract false fetch filter first for foreign from full function grant group grouping having hour hours if in inner
+    insert intersect interval into is join key lateral leading left like limit map minus minute minutes month months natural next not
+    null offset on only or order outer over overlaps partition percent pivot primary qualify range recursive references replace rest
+    right rlike rollup row rows select semi set sets some sort source start stream struct table tablesample target then time timestamp
+    to trailing true uncache union unique unknown unpivot update user using value values variant version view week weeks when where
+    window with within year years zone
+"""
+_KEYWORDS = frozenset(_WORDS.split())
 
 
 def render(query: Query, names: Mapping[tuple[str, ...], str | tuple[str, ...]] | None = None, *, pretty: bool = False) -> str:
@@ -78,7 +78,7 @@ def render_scalar(value: Scalar) -> str:
 
 
 def sql_of(node: exp.Expr, *, pretty: bool = False) -> str:
-    """sqlglot's tree as Spark SQL in which names are quoted where they must be, and calls are written as they were."""
+    """Sqlglot's tree as Spark SQL in which names are quoted where they must be, and calls are written as they were."""
     shown = node.copy()
     for identifier in shown.find_all(exp.Identifier):
         name = str(identifier.this)
@@ -102,9 +102,7 @@ class _Rendering:
                 return found
             case Sort(query=inner, keys=keys):
                 found = self._open(inner, ("order", "limit", "offset"))
-                ordered = [
-                    exp.Ordered(this=self.scalar(key.value), desc=key.descending, nulls_first=key.nulls_first) for key in keys
-                ]
+                ordered = [exp.Ordered(this=self.scalar(key.value), desc=key.descending, nulls_first=key.nulls_first) for key in keys]
                 found.set("order", exp.Order(expressions=ordered))
                 return found
             case Limit(query=inner, count=count, offset=offset):
@@ -185,7 +183,7 @@ class _Rendering:
         if not isinstance(source, Join):
             return self._item_of_from(source), []
         first, joins = self._joined(source.left)
-        side, kind = _JOINS[source.kind]
+        side, word = _JOINS[source.kind]
         right = self._item_of_from(source.right)
         if source.lateral:
             if isinstance(right, exp.Subquery):
@@ -193,10 +191,10 @@ class _Rendering:
                 right = exp.Lateral(this=right, view=False, alias=alias)
             elif isinstance(right, exp.Table):
                 right = exp.Lateral(this=right.this, view=False, alias=right.args.get("alias"))
-        join = exp.Join(this=right, side=side or None, kind=kind or None)
+        join = exp.Join(this=right, side=side or None, kind=word or None)
         if source.condition is not None:
             join.set("on", self.scalar(source.condition))
-        elif source.kind not in ("cross",):
+        elif source.kind != "cross":
             join.set("on", exp.Boolean(this=True))
         return first, [*joins, join]
 
@@ -218,9 +216,7 @@ class _Rendering:
                 return exp.Values(expressions=tuples, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=columns))
             case Generate(source=Single(), call=call, alias=alias, names=names):
                 columns = [exp.to_identifier(name, quoted=True) for name in names]
-                return exp.Table(
-                    this=self.scalar(call), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=columns)
-                )
+                return exp.Table(this=self.scalar(call), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=columns))
             case _:
                 return self._nested(source)
 
@@ -252,4 +248,3 @@ def _all(conditions: list[exp.Expr]) -> exp.Expr:
 def _key(node: exp.Expr, number: int) -> exp.Expr:
     """A constant key would be read as the number of an output column, so it is written as that number."""
     return exp.Literal.number(number + 1) if isinstance(node, (exp.Literal, exp.Null, exp.Boolean)) else node
-

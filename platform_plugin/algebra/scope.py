@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.types import DataType
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visible:
     """One source as the text names it, its schema too if it may be named with it, and the columns it shows."""
@@ -107,4 +108,3 @@ def resolve_column(node: exp.Column, scope: Scope, fail: Callable[[str], Excepti
 def _is_bare_call(node: exp.Column) -> bool:
     """Functions such as localtimestamp need no brackets, and sqlglot takes some of them for columns."""
     return not node.this.args.get("quoted") and node.name.lower() in VOLATILE
-

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from platform_plugin.algebra.change import ref
 from platform_plugin.algebra.functions import DICE, GENERATORS
+from platform_plugin.algebra.infer import type_of
 from platform_plugin.algebra.plan import (
     Column,
     Derived,
@@ -24,13 +25,13 @@ from platform_plugin.algebra.plan import (
     columns,
     outputs,
 )
-from platform_plugin.algebra.infer import common, type_of
 from platform_plugin.algebra.scope import Scope, Visible
+from platform_plugin.algebra.widening import common
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from platform_plugin.algebra.build import Builder, Named
+    from platform_plugin.algebra.build import Builder, Fail, Named
     from platform_plugin.algebra.plan import JoinKind, Query, Source
 
 _KINDS: dict[tuple[str, str], JoinKind] = {
@@ -80,7 +81,9 @@ class _From:
     def item(self, node: exp.Expr) -> tuple[Source, Scope]:
         """One item of FROM, with what is joined to it inside of its brackets."""
         if node.args.get("pivots"):
-            raise self.builder.fail(node, "PIVOT and UNPIVOT are not supported in views", "write sum(x) FILTER (WHERE y = …) for each column")
+            raise self.builder.fail(
+                node, "PIVOT and UNPIVOT are not supported in views", "write sum(x) FILTER (WHERE y = …) for each column"
+            )
         if node.args.get("sample"):
             raise self.builder.fail(node, "TABLESAMPLE is not supported in views", "declare a sample: CREATE SAMPLE … ON …")
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and node.args.get("alias") is None:
@@ -114,9 +117,7 @@ class _From:
             found = outputs(query)
             if len(names) != len(found):
                 raise self.builder.fail(None, f'"{wanted}" has {len(found)} columns and {len(names)} names', None)
-            items = tuple(
-                Item(value=ref(alias, old.name), name=new, type=old.type) for old, new in zip(found, names, strict=True)
-            )
+            items = tuple(Item(value=ref(alias, old.name), name=new, type=old.type) for old, new in zip(found, names, strict=True))
             outer = self.builder.aliases.take(wanted)
             source, alias = Derived(query=Project(source=source, items=items), alias=outer), outer
         return source, Visible(name=wanted if visible is None else visible, schema=None, columns=tuple(columns(source)))
@@ -148,7 +149,7 @@ class _From:
         schema = parts[-2] if len(parts) > 1 and not name else None
         return scan, Visible(name=called, schema=schema, columns=tuple(columns(scan)))
 
-    def _inside(self, node: exp.Expr, view: str):  # type: ignore[no-untyped-def]
+    def _inside(self, node: exp.Expr, view: str) -> Fail:
         """Inside of a view the text's places are another text's, so an error points at the view's name."""
         fail = self.builder.fail
         return lambda _, message, hint: fail(node, f'in view "{view}": {message}', hint)
@@ -200,14 +201,14 @@ class _From:
             shown = {name.lower() for name, _ in scope.star([]) or ()}
             using = [name for name, _ in inner.star([]) or () if name.lower() in shown]
         if using:
-            condition = self._using(scope, inner, using, kind, join)
+            condition: Scalar | None = self._using(scope, inner, using, kind, join)
         else:
             on = join.args.get("on")
             both = Scope(visible=[*scope.visible, *inner.visible], merged={**scope.merged, **inner.merged}, parent=self.outer)
             both.types.update({**columns(left), **columns(right)})
             condition = None if on is None else self.builder.scalar(on, self.known, both)
             if condition is not None:
-                self.builder._refuse_calls(condition, join, "ON", None)  # noqa: SLF001
+                self.builder.refuse_calls(condition, join, "ON", None)
         if kind not in ("semi", "anti"):
             scope.visible += inner.visible
             scope.merged.update({name: value for name, value in inner.merged.items() if name not in scope.merged})
@@ -280,4 +281,3 @@ def _bare(node: exp.Subquery) -> exp.Subquery:
     found.set("alias", None)
     found.set("joins", None)
     return found
-

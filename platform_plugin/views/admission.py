@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.functions import CLOCKS, VOLATILE
 from platform_plugin.algebra.change import nodes
+from platform_plugin.algebra.functions import CLOCKS, VOLATILE
 from platform_plugin.algebra.plan import (
     Aggregate,
     Derived,
@@ -126,7 +126,9 @@ def _check(node: Node, grouping: str, refuse: Refuser) -> None:
                 "put it after the GROUP BY, or use max_by(value, key) for the value of the greatest key",
             )
         case Limit():
-            raise refuse("R7", "LIMIT", f'LIMIT picks rows of stream "{stream}" before they are grouped', node.at, "put it after the GROUP BY")
+            raise refuse(
+                "R7", "LIMIT", f'LIMIT picks rows of stream "{stream}" before they are grouped', node.at, "put it after the GROUP BY"
+            )
         case SetOperation(kind="intersect" | "except"):
             word = node.kind.upper()
             raise refuse(
@@ -171,7 +173,8 @@ def _check_join(node: Join, stream: str, refuse: Refuser) -> None:
             "join",
             f'streams "{a}" and "{b}" are joined, but stream "{a}" must be grouped first, and so must "{b}"',
             node.at,
-            f"join groups: (SELECT key, count(*) AS n FROM {a} GROUP BY key) JOIN (SELECT key, count(*) AS m FROM {b} GROUP BY key) USING (key)",
+            f"join groups: (SELECT key, count(*) AS n FROM {a} GROUP BY key) JOIN "
+            f"(SELECT key, count(*) AS m FROM {b} GROUP BY key) USING (key)",
         )
     other = node.right if left else node.left
     if others := changing(other):
@@ -184,10 +187,10 @@ def _check_join(node: Join, stream: str, refuse: Refuser) -> None:
         )
     kept = ("inner", "cross", "left", "semi", "anti") if left else ("inner", "cross", "right")
     if node.kind not in kept or (right and node.lateral):
-        _refuse_side(node, stream, other, bool(left), refuse)
+        _refuse_side(node, stream, other, refuse)
 
 
-def _refuse_side(node: Join, stream: str, other: Node, is_left: bool, refuse: Refuser) -> None:
+def _refuse_side(node: Join, stream: str, other: Node, refuse: Refuser) -> None:
     table = next((name_of(found) for found in scans(other)), "the table")
     words = "LATERAL" if node.lateral else {"semi": "LEFT SEMI", "anti": "LEFT ANTI"}.get(node.kind, node.kind.upper())
     if node.kind == "full":
@@ -199,7 +202,7 @@ def _refuse_side(node: Join, stream: str, other: Node, is_left: bool, refuse: Re
         hint = f"group {stream} by the column that is compared, in a sub-query, and LEFT JOIN the groups"
     else:
         hint = f"write {table} LEFT JOIN (SELECT key, count(*) AS n FROM {stream} GROUP BY key) USING (key), or keep the rows of {stream}"
-    side = "right" if is_left else "left"
+    side = "right" if other is node.right else "left"
     message = f'{words} JOIN keeps rows of "{table}", on its {side}, for which stream "{stream}" has no row yet'
     raise refuse("R4", f"{words} JOIN", message, node.at, hint)
 
@@ -209,7 +212,13 @@ def _check_settled(node: Node, refuse: Refuser) -> None:
         for call in nodes(value.node):
             name = volatile_name(call)
             if name is not None:
-                raise refuse("H1", name, f"{name} is asked before the grouping, so stored groups would keep old answers", _place(call, value), _later(name))
+                raise refuse(
+                    "H1",
+                    name,
+                    f"{name} is asked before the grouping, so stored groups would keep old answers",
+                    _place(call, value),
+                    _later(name),
+                )
 
 
 def _later(name: str) -> str:
@@ -259,7 +268,9 @@ def refuse_loose(query: Query, refuse: Refuser) -> None:
     stream = streams[0]
     name = name_of(stream)
     whole = any(isinstance(found, Aggregate) or (isinstance(found, Scan) and found.kind == "state") for found in walk(query))
-    rule, message = ("R1", f'stream "{name}" must be grouped') if whole else ("R9", f'stream "{name}" must be grouped: a view keeps groups, not rows')
+    rule, message = (
+        ("R1", f'stream "{name}" must be grouped') if whole else ("R9", f'stream "{name}" must be grouped: a view keeps groups, not rows')
+    )
     column = stream.fields[0].name if stream.fields else "key"
     hint = f"write SELECT {column}, count(*) AS n FROM {name} GROUP BY {column}, or a plain SELECT to read rows"
     raise refuse(rule, "stream", message, stream.at, hint)

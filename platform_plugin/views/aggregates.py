@@ -1,7 +1,8 @@
 """Aggregates that split: what each stores for a range of rows, how stored values merge, and how the answer is made of them.
 
 Every stored value is merged by an aggregate of Spark's own, so that one GROUP BY merges all columns of a state at once. Sums of floats
-depend on the order of addition, so results over FLOAT and DOUBLE agree with one pass over all rows to about 1e-9 relative, all others exactly.
+depend on the order of addition, so results over FLOAT and DOUBLE agree with one pass over all rows to about 1e-9 relative; all others
+are exact.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.functions import AGGREGATES, canonical
-from platform_plugin.algebra.infer import DOUBLE, INT, LONG, STRING, decimal_of, sum_type
+from platform_plugin.algebra.functions import canonical
+from platform_plugin.algebra.infer import DOUBLE, INT, LONG, STRING, sum_type
 from platform_plugin.algebra.types import DataType, Decimal, Field, Primitive, Struct, list_of
+from platform_plugin.algebra.widening import decimal_of
+from platform_plugin.views.aggregate_table import SPLIT
 from platform_plugin.views.calls import Call, cast, fn, make
 from platform_plugin.views.moments import MOMENTS, PAIRS, moment_answer, moment_merge, moment_parts, pair_merge, pair_parts
 
@@ -54,7 +57,7 @@ class ByValue:
     expand: bool = False
 
 
-class NoSplit(Exception):  # noqa: N818  it becomes a RefusedView where the place is known
+class NoSplit(Exception):
     """A call can't be split, with what to write instead."""
 
     def __init__(self, message: str, hint: str) -> None:
@@ -96,7 +99,8 @@ def _type(call: Call, kind: DataType | None) -> DataType:
     if kind is None:
         shown = call.shown()
         raise NoSplit(
-            f"the type of {shown} is not known before Spark runs it, so {call.name} can't be split", f"write {call.name}(CAST({shown} AS …))"
+            f"the type of {shown} is not known before Spark runs it, so {call.name} can't be split",
+            f"write {call.name}(CAST({shown} AS …))",
         )
     return kind
 
@@ -202,9 +206,7 @@ def _by_row(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -
     if call.ignores_nulls:
         rows = make("CASE WHEN _0 IS NOT NULL THEN _1 END", value, rows)
     word = f"{canonical(call.name)}_{call.word()}" + ("_set" if call.ignores_nulls else "")
-    chosen = Part(
-        name=word, value=call.filtered(fn(pick, value, rows)), merge=lambda columns: fn(pick, columns[0], columns[1]), type=kind
-    )
+    chosen = Part(name=word, value=call.filtered(fn(pick, value, rows)), merge=lambda columns: fn(pick, columns[0], columns[1]), type=kind)
     place = Part(name=f"{word}_row", value=call.filtered(fn(bound, rows)), merge=lambda columns: fn(bound, columns[1]), type=LONG)
     return Splitting(parts=(chosen, place), answer=lambda columns: columns[0])
 
@@ -216,9 +218,7 @@ def _by_other(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr])
     name, bound = canonical(call.name), canonical(call.name)[:3]
     word = f"{name}_{call.word()}_{call.word(1)}"
     chosen = Part(name=word, value=call.filtered(fn(name, *call.args)), merge=lambda columns: fn(name, columns[0], columns[1]), type=kind)
-    by = Part(
-        name=f"{word}_by", value=call.filtered(fn(bound, call.args[1])), merge=lambda columns: fn(bound, columns[1]), type=None
-    )
+    by = Part(name=f"{word}_by", value=call.filtered(fn(bound, call.args[1])), merge=lambda columns: fn(bound, columns[1]), type=None)
     return Splitting(parts=(chosen, by), answer=lambda columns: columns[0])
 
 
@@ -250,7 +250,9 @@ def _joined(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -
     separator = call.args[1] if len(call.args) > 1 else exp.Literal.number("''")
     sorted_by = _own_order(call)
     if found == Primitive("blob") or (sorted_by is not None and found != STRING):
-        raise NoSplit(f"{call.name} of {found} can't be kept up to date part by part", f"write {call.name}(CAST({call.shown()} AS STRING), …)")
+        raise NoSplit(
+            f"{call.name} of {found} can't be kept up to date part by part", f"write {call.name}(CAST({call.shown()} AS STRING), …)"
+        )
     texts = call.of(call.args[0] if found == STRING else cast(call.args[0], "STRING"))
     stored = _set(texts, STRING) if call.distinct else _list(texts, STRING, row_id)
 
@@ -273,7 +275,9 @@ def _own_order(call: Call) -> bool | None:
 
 def _moments(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
     del kind, row_id
-    part = Part(name=f"moments_{call.word()}", value=moment_parts(call), merge=lambda columns: moment_merge(columns[0]), type=_doubles("n mean m2"))
+    part = Part(
+        name=f"moments_{call.word()}", value=moment_parts(call), merge=lambda columns: moment_merge(columns[0]), type=_doubles("n mean m2")
+    )
     return Splitting(parts=(part,), answer=lambda columns: moment_answer(canonical(call.name), columns[0]))
 
 
@@ -297,7 +301,9 @@ def _hll(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> S
             error = float(str(call.args[1].sql()).rstrip("dDbB"))
             size = next(bits for bits in range(4, 22) if 1.04 / 2 ** (bits / 2) <= error)
         except (ValueError, StopIteration):
-            raise NoSplit("the error of approx_count_distinct must be a constant of 0.0008 or more", "write approx_count_distinct(x, 0.01)") from None
+            raise NoSplit(
+                "the error of approx_count_distinct must be a constant of 0.0008 or more", "write approx_count_distinct(x, 0.01)"
+            ) from None
     counted = call.args[0] if kind in (INT, LONG, STRING, Primitive("blob")) else cast(call.args[0], "STRING")
     part = Part(
         name=f"hll{size}_{call.word()}",
@@ -375,7 +381,9 @@ def _whole(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) ->
     """Aggregates of which nothing smaller than the values with their numbers is enough."""
     del kind, row_id
     if canonical(call.name) == "mode" and call.order is None and len(call.args) == 1:
-        return ByValue(values=call.args, answer=lambda values, number: make("max_by(_0, CASE WHEN _0 IS NOT NULL THEN _1 END)", values[0], number))
+        return ByValue(
+            values=call.args, answer=lambda values, number: make("max_by(_0, CASE WHEN _0 IS NOT NULL THEN _1 END)", values[0], number)
+        )
     values = tuple(item.this for item in call.order.expressions) if call.order is not None else call.args[:1]
     return _expanded(values, call)
 
@@ -388,79 +396,11 @@ def _distinct(call: Call, name: str, kind: DataType | None) -> Splitting | ByVal
     if name in ("collect_list", "collect_set"):
         return _set(call, kind)
     if name == "listagg":
-        return _joined(call, kind, lambda: exp.null())
+        return _joined(call, kind, exp.null)
     if name not in ("count", "sum", "avg", "try_sum", "try_avg", "count_if", "var_samp", "var_pop", "stddev_samp", "stddev_pop"):
         raise NoSplit(f"{call.name}(DISTINCT …) can't be kept up to date part by part", "count, sum and avg of DISTINCT can")
     return ByValue(values=call.args, answer=lambda values, _: call.over(call.args, values))
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A line of the table of aggregates: its functions, and in words what is stored, how it merges and what it answers."""
-
-    functions: tuple[str, ...]
-    stored: str
-    merge: str
-    answer: str
-
-
-TABLE = (
-    Row(functions=("count", "count_if"), stored="n", merge="sum(n)", answer="n, 0 without rows"),
-    Row(functions=("sum",), stored="the sum, in Spark's result type", merge="sum", answer="the sum, NULL without values"),
-    Row(functions=("try_sum",), stored="the sum, n", merge="try_sum, NULL if a part had overflowed; sum(n)", answer="the sum"),
-    Row(functions=("avg", "try_avg"), stored="the sum, n", merge="sum; sum(n)", answer="sum / n in Spark's result type, rounded once"),
-    Row(functions=("min", "max"), stored="the value", merge="min; max", answer="the value"),
-    Row(functions=("bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"), stored="the value", merge="the same function", answer="the value"),
-    Row(functions=("any_value", "first", "last"), stored="the value, its row id", merge="min_by or max_by the row id", answer="the value"),
-    Row(functions=("min_by", "max_by"), stored="the value, what it is by", merge="the same function", answer="the value"),
-    Row(functions=MOMENTS, stored="n, mean, M2 as one struct", merge="Chan's formula, part by part", answer="M2 / n, M2 / (n - 1), roots"),
-    Row(functions=PAIRS, stored="n, both means, Sxx, Syy, Sxy as one struct", merge="Chan's formula", answer="quotients of them"),
-    Row(functions=("collect_list",), stored="the list", merge="lists end to end, in no order", answer="the list"),
-    Row(functions=("collect_set",), stored="the set", merge="union", answer="the set"),
-    Row(functions=("listagg",), stored="the list or, with DISTINCT, the set", merge="as these", answer="joined; sorted where asked"),
-    Row(functions=("approx_count_distinct",), stored="a HyperLogLog sketch of Spark's", merge="hll_union_agg", answer="its estimate"),
-    Row(functions=("percentile_approx",), stored="a KLL sketch with k = 4096, n", merge="kll_merge_agg", answer="its quantile"),
-    Row(
-        functions=("hll_sketch_agg", "hll_union_agg", "theta_sketch_agg", "theta_union_agg", "theta_intersection_agg"),
-        stored="the sketch",
-        merge="hll_union_agg; theta_union_agg; theta_intersection_agg",
-        answer="the sketch",
-    ),
-    Row(
-        functions=tuple(f"kll_{what}_agg_{kind}" for what in ("sketch", "merge") for kind in ("bigint", "double", "float")),
-        stored="the sketch",
-        merge="kll_merge_agg of its type",
-        answer="the sketch",
-    ),
-    Row(
-        functions=("bitmap_construct_agg", "bitmap_or_agg", "bitmap_and_agg"),
-        stored="the bitmap",
-        merge="bitmap_or_agg; bitmap_and_agg",
-        answer="the bitmap",
-    ),
-    Row(
-        functions=("median", "percentile", "percentile_cont"),
-        stored="each different value with its number of rows, in a state of its own",
-        merge="sum of the numbers",
-        answer="percentile over values and numbers",
-    ),
-    Row(
-        functions=("mode",),
-        stored="each different value with its number of rows, in a state of its own",
-        merge="sum of the numbers",
-        answer="the value of the largest number",
-    ),
-    Row(
-        functions=("percentile_disc", "skewness", "kurtosis", "histogram_numeric"),
-        stored="each different value with its number of rows, in a state of its own",
-        merge="sum of the numbers",
-        answer="the function over every value as often as it came: reading costs as much as there are rows",
-    ),
-)
-"""What the table in docs/views/aggregates.md says."""
-
-SPLIT = frozenset(name for row in TABLE for name in row.functions)
-"""The aggregates that split, by their canonical names."""
 
 _MAKERS: dict[str, Callable[[Call, DataType | None, Callable[[], exp.Expr]], Splitting | ByValue]] = {
     "count": _count,
@@ -484,13 +424,12 @@ _MAKERS: dict[str, Callable[[Call, DataType | None, Callable[[], exp.Expr]], Spl
     "theta_sketch_agg": _sketch("theta_union_agg"),
     "theta_union_agg": _sketch("theta_union_agg"),
     "theta_intersection_agg": _sketch("theta_intersection_agg"),
-    **{f"kll_{what}_agg_{kind}": _sketch(f"kll_merge_agg_{kind}") for what in ("sketch", "merge") for kind in ("bigint", "double", "float")},
+    **{
+        f"kll_{what}_agg_{kind}": _sketch(f"kll_merge_agg_{kind}") for what in ("sketch", "merge") for kind in ("bigint", "double", "float")
+    },
     "bitmap_construct_agg": _sketch("bitmap_or_agg"),
     "bitmap_or_agg": _sketch("bitmap_or_agg"),
     "bitmap_and_agg": _sketch("bitmap_and_agg"),
     **dict.fromkeys(("median", "percentile", "percentile_cont"), _percentile),
     **dict.fromkeys(("mode", "percentile_disc", "skewness", "kurtosis", "histogram_numeric"), _whole),
 }
-
-REFUSED = frozenset(canonical(name) for name in AGGREGATES) - SPLIT - {"grouping", "grouping_id"}
-"""The aggregates of Spark that do not split."""

@@ -25,13 +25,13 @@ _OURS = re.compile(r"__([fqwlt])(\d+)__")
 _TEXTS = (STRING, DOUBLE)
 _MOMENTS = {"DATE": "date", "TIMESTAMP": "timestamptz", "TIMESTAMP_LTZ": "timestamptz", "TIMESTAMP_NTZ": "timestamp", "TIME": "time"}
 # Words that stand before a bracket and are no calls.
-_NO_CALL = frozenset(
-    """
-    ALL AND ANTI ANY AS BETWEEN BY CASE CAST CROSS CUBE DISTINCT DIV ELSE ESCAPE EXCEPT EXISTS EXTRACT FILTER FROM FULL GROUP HAVING ILIKE
-    IN INNER INTERSECT INTERVAL IS JOIN LATERAL LIKE LIMIT MINUS NATURAL NOT OFFSET ON OR ORDER OUTER OVER PIVOT QUALIFY RLIKE REGEXP
-    ROLLUP SELECT SEMI SETS SOME STREAM TABLE TABLESAMPLE THEN TRY_CAST UNION UNPIVOT USING VALUES WHEN WHERE WINDOW WITH RECURSIVE
-    """.split()
-)
+_NO_CALL_WORDS = """
+    ALL AND ANTI ANY AS BETWEEN BY CASE CAST CROSS CUBE DISTINCT DIV ELSE ESCAPE EXCEPT EXISTS EXTRACT FILTER FROM FULL GROUP HAVING
+    ILIKE IN INNER INTERSECT INTERVAL IS JOIN LATERAL LIKE LIMIT MINUS NATURAL NOT OFFSET ON OR ORDER OUTER OVER PIVOT QUALIFY RLIKE
+    REGEXP ROLLUP SELECT SEMI SETS SOME STREAM TABLE TABLESAMPLE THEN TRY_CAST UNION UNPIVOT USING VALUES WHEN WHERE WINDOW WITH
+    RECURSIVE
+"""
+_NO_CALL = frozenset(_NO_CALL_WORDS.split())
 # Calls whose arguments are written with words between them, and those words.
 _WORDY = {"TRIM": ("FROM",), "SUBSTRING": ("FROM",), "SUBSTR": ("FROM",), "POSITION": ("IN",), "OVERLAY": ("PLACING",)}
 _AFTER_FROM = frozenset(("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "MINUS", "WINDOW", "SELECT", "SORT"))
@@ -49,7 +49,9 @@ def read_body(text: str | Span) -> exp.Expr:
         raise fault(query.parameters[0].span, "a view has no parameters", hint="write the value, or compare with it when reading the view")
     for reference in query.relations:
         if reference.travel is not None:
-            raise fault(reference.travel.span, "a view names no snapshot", hint="leave it out: a view is read at the snapshot of its reader")
+            raise fault(
+                reference.travel.span, "a view names no snapshot", hint="leave it out: a view is read at the snapshot of its reader"
+            )
     span = query.span
     tokens = tokenize(span.source, span.start, span.end)
     _refuse_mixed_joins(tokens)
@@ -127,8 +129,8 @@ def _runs(tokens: Tokens) -> dict[int, int]:
             runs[index + 1] = _type_end(tokens, index + 1)
         elif word in _MOMENTS and tokens.kind(index + 1) in _TEXTS:
             runs[index] = index + 2
-        elif word == "INTERVAL" and (after := _interval_end(tokens, index)):
-            runs[index] = after
+        elif word == "INTERVAL" and (end := _interval_end(tokens, index)) is not None:
+            runs[index] = end
         elif tokens.kind(index) in _TEXTS and tokens.kind(index + 1) in _TEXTS and tokens.kind(index - 1) not in _TEXTS:
             after = index + 1
             while tokens.kind(after) in _TEXTS:
@@ -214,7 +216,7 @@ def _restore(tree: exp.Expr, tokens: Tokens, runs: dict[int, int], pieces: list[
     for node in list(tree.walk()):
         node.comments = None
         if isinstance(node, exp.Identifier):
-            _restore_identifier(node, tokens, places, place)
+            _restore_identifier(node, tokens, places)
         elif isinstance(node, exp.Anonymous) and (found := _OURS.fullmatch(str(node.this))):
             node.set("this", tokens.text(int(found[2])).strip("`").lower())
             node.meta["at"] = place(int(found[2]))
@@ -222,7 +224,7 @@ def _restore(tree: exp.Expr, tokens: Tokens, runs: dict[int, int], pieces: list[
             found = _OURS.fullmatch(str(node.this)) if node.is_string else None
             index = int(found[2]) if found else int(node.this)
             node.set("this", text(index))
-            node.set("is_string", False)
+            node.args["is_string"] = False
             node.meta.update(at=place(index), type=_literal_type(tokens, index))
         elif isinstance(node, exp.Cast) and (found := _OURS.fullmatch(str(node.to.expressions[0].this.this))):
             written = text(int(found[2]))
@@ -248,7 +250,7 @@ def _places(tokens: Tokens, runs: dict[int, int], pieces: list[str]) -> dict[int
     return places
 
 
-def _restore_identifier(node: exp.Identifier, tokens: Tokens, places: dict[int, int], place: object) -> None:
+def _restore_identifier(node: exp.Identifier, tokens: Tokens, places: dict[int, int]) -> None:
     found = _OURS.fullmatch(str(node.this))
     index = int(found[2]) if found else places.get(node.meta.get("start", -1))
     if index is None:
@@ -257,7 +259,7 @@ def _restore_identifier(node: exp.Identifier, tokens: Tokens, places: dict[int, 
     if found and found[1] in "qwf":
         written = tokens.text(index)
         node.set("this", written[1:-1].replace("``", "`") if tokens.kind(index) == QUOTED else written)
-        node.set("quoted", True)
+        node.args["quoted"] = True
     elif found and found[1] == "l":
         raise fault(tokens.span(index, index + 1), "a string where a name belongs", hint="names go between back-ticks")
 
@@ -282,7 +284,13 @@ def _number_type(text: str) -> DataType | None:
     kind, value = number_value(text)
     if kind == "integer":
         whole = int(str(value))
-        return Primitive("int32") if whole < 1 << 31 else Primitive("int64") if whole < 1 << 63 else Decimal(precision=len(str(whole)), scale=0)
+        return (
+            Primitive("int32")
+            if whole < 1 << 31
+            else Primitive("int64")
+            if whole < 1 << 63
+            else Decimal(precision=len(str(whole)), scale=0)
+        )
     if kind == "decimal":
         digits = text[:-2] if suffix else text
         before, _, after = digits.partition(".")
@@ -304,4 +312,6 @@ def _refuse_unclear(node: exp.Expr, tokens: Tokens) -> None:
         if isinstance(side, exp.Binary) and not isinstance(side, (type(node), exp.Dot)):
             leaf = next((inner for inner in side.walk() if "at" in inner.meta), None)
             start, end = leaf.meta["at"] if leaf is not None else (tokens.starts[0], tokens.starts[0])
-            raise fault(Span(tokens.source, start, end), "unclear which operator comes first", hint="put brackets round the inner operation")
+            raise fault(
+                Span(tokens.source, start, end), "unclear which operator comes first", hint="put brackets round the inner operation"
+            )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.change import aliases_in, canonical, columns_in, map_columns_below, map_inputs, map_scalars, ref
-from platform_plugin.algebra.infer import LONG, common
+from platform_plugin.algebra.infer import LONG
 from platform_plugin.algebra.names import unique
 from platform_plugin.algebra.plan import (
     Aggregate,
@@ -26,6 +26,7 @@ from platform_plugin.algebra.plan import (
     outputs,
     scans,
 )
+from platform_plugin.algebra.widening import common
 from platform_plugin.views.admission import loose
 from platform_plugin.views.calls import cast
 from platform_plugin.views.parts import ROW_ID, StaticPart
@@ -46,7 +47,9 @@ def branch_out(node: Any, aliases: Aliases, clash: Callable[[SetOperation, str],
     if isinstance(node, SetOperation) and node.kind == "union":
         kinds = _types(node, clash)
         return [
-            _shaped(branch, outputs(node), kinds, aliases) for side in (node.left, node.right) for branch in branch_out(side, aliases, clash)
+            _shaped(branch, outputs(node), kinds, aliases)
+            for side in (node.left, node.right)
+            for branch in branch_out(side, aliases, clash)
         ]
     if isinstance(node, Sort):
         return branch_out(node.query, aliases, clash)
@@ -139,7 +142,9 @@ class Statics:
             return self._whole(source, needed, moved)
         if isinstance(source, Join) and source.lateral:
             left = self._source(source.left, needed, moved)
-            return replace(source, left=left, right=self._tables(source.right), condition=source.condition and self._scalar(source.condition))
+            return replace(
+                source, left=left, right=self._tables(source.right), condition=source.condition and self._scalar(source.condition)
+            )
         return self._above(source, lambda below: self._source(below, needed, moved))
 
     def _scalar(self, value: Scalar) -> Scalar:

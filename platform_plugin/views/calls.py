@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from platform_plugin.algebra.change import map_nodes, nodes
 from platform_plugin.algebra.grouping import call_in
-from platform_plugin.algebra.render import sql_of
+from platform_plugin.algebra.names import output_name
 from platform_plugin.views.body import read_body
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def make(text: str, *values: exp.Expr) -> exp.Expr:
     """An expression from its SQL, in which _0, _1, … stand for others.
 
     >>> make("coalesce(_0.n, 0) > 1", exp.column("moments")).sql("spark", normalize_functions=False)
-    'coalesce(moments.n, 0) > 1'
+    'coalesce(moments.`n`, 0) > 1'
     """
 
     def put(node: exp.Expr) -> exp.Expr | None:
@@ -88,8 +88,8 @@ class Call:
         return map_nodes(found, lambda node: next((column for value, column in pairs if value == node), None))
 
     def shown(self) -> str:
-        """Its first argument as SQL."""
-        return sql_of(self.args[0]) if self.args else "x"
+        """Its first argument as SQL, columns by their names only."""
+        return output_name(self.args[0]) if self.args else "x"
 
     def word(self, index: int = 0) -> str:
         """A word for a column that stores something of an argument: the argument's column where it is one."""
@@ -104,7 +104,8 @@ class Call:
 def read_call(node: exp.Expr) -> Call:
     """The parts of an aggregate's call."""
     inner = call_in(node)
-    assert inner is not None, node
+    if inner is None:
+        raise TypeError(node.sql())
     condition = order = None
     ignores = False
     outer = node

@@ -10,7 +10,7 @@ from sqlglot import exp
 from platform_plugin.algebra.change import aliases_in, canonical, columns_in, map_columns, map_inputs, nodes, ref
 from platform_plugin.algebra.grouping import call_in
 from platform_plugin.algebra.infer import type_of
-from platform_plugin.algebra.names import Aliases
+from platform_plugin.algebra.names import Aliases, unique
 from platform_plugin.algebra.plan import (
     Aggregate,
     Column,
@@ -33,7 +33,7 @@ from platform_plugin.views.admission import check_below, is_volatile, loose, nam
 from platform_plugin.views.aggregates import ByValue, NoSplit, Splitting, split_call
 from platform_plugin.views.branches import Statics, add_row_id, branch_out
 from platform_plugin.views.calls import read_call
-from platform_plugin.views.parts import ROW_ID, ROWS, SplitPlan, State, StreamPart
+from platform_plugin.views.parts import ROW_ID, SplitPlan, State, StreamPart
 from platform_plugin.views.store import Store, join_answers
 
 if TYPE_CHECKING:
@@ -144,7 +144,9 @@ class _Cutter:
     def _keep_grouping(self, item: Item, node: Aggregate, main: Store, answers: dict[str, Callable[[str], exp.Expr]]) -> None:
         """grouping(key) asks which set a row is of, which the upper query knows."""
         if node.sets is None:
-            raise self.refuse("A1", "grouping", "grouping(…) without GROUPING SETS", _place(item), "write GROUP BY ROLLUP(…), CUBE or GROUPING SETS")
+            raise self.refuse(
+                "A1", "grouping", "grouping(…) without GROUPING SETS", _place(item), "write GROUP BY ROLLUP(…), CUBE or GROUPING SETS"
+            )
         main.passed.append(item)
         answers[item.name] = lambda alias: ref(alias, item.name).node
 
@@ -157,8 +159,6 @@ class _Cutter:
                 return
         types = columns(node.source)
         names = {key.name.lower() for key in node.keys}
-        from platform_plugin.algebra.names import unique
-
         keys = tuple(
             Item(value=Scalar(value), name=unique(_word(value), names), type=type_of(Scalar(value), types)) for value in split.values
         )
@@ -201,7 +201,7 @@ class _Cutter:
                 calls = tuple(replace(item, value=map_columns(item.value, _instead(column))) for item in part.calls)
                 part = replace(part, source=inner, calls=calls)
             elif numbered:
-                calls = tuple(replace(item, value=map_columns(item.value, lambda found: _minus_one(found))) for item in part.calls)
+                calls = tuple(replace(item, value=map_columns(item.value, _minus_one)) for item in part.calls)
                 part = replace(part, calls=calls)
             parts.append((part, numbered))
         shape = (tuple(canonical(part) for part, _ in parts), tuple(store.merges))
@@ -255,7 +255,11 @@ def _instead(column: Column) -> Callable[[Column], Scalar | None]:
 
 def _minus_one(found: Column) -> Scalar | None:
     """Rows of tables come before all rows of streams."""
-    return Scalar(exp.Cast(this=exp.Literal.number("-1"), to=exp.DataType(this=exp.DType.USERDEFINED, kind="BIGINT"))) if found == _ROW else None
+    return (
+        Scalar(exp.Cast(this=exp.Literal.number("-1"), to=exp.DataType(this=exp.DType.USERDEFINED, kind="BIGINT")))
+        if found == _ROW
+        else None
+    )
 
 
 def _place(item: Item) -> Place | None:
@@ -270,5 +274,3 @@ def _word(value: exp.Expr) -> str:
 
 
 _NOTHING = Scan(relation=("nothing",), kind="table", alias="nothing", fields=())
-
-__all__ = ["ROWS", "cut"]

@@ -1,4 +1,4 @@
-"""Moments: variances and covariances stored as a struct of doubles, merged by Chan's formula, which keeps digits where plain sums lose them."""
+"""Moments: variances and covariances as structs of doubles, merged by Chan's formula, which keeps digits where plain sums lose them."""
 
 from __future__ import annotations
 

@@ -55,9 +55,9 @@ class StaticPart:
 class State:
     """A table of partial aggregates: `keys` say which group a row is of, `partials` what is known of the group so far.
 
-    A group may have many rows, from many ranges; `merge_sql` makes one of them. Merging is associative and commutative, may be done to any
-    subset of the rows at any time, and gives rows of the same columns; a NULL key is a key like others. A state without keys is merged to one
-    row even if it has none.
+    A group may have many rows, from many ranges; `merge_sql` makes one of them. Merging is associative and commutative, may be done to
+    any of the rows at any time, and gives rows of the same columns; a NULL key is a key like others. A state without keys is merged to
+    one row even if it has none.
     """
 
     name: str

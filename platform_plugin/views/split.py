@@ -2,16 +2,16 @@
 
 What an executor does with a `SplitPlan` (see `parts` for the values):
 
-* **Create**, at snapshot s: run every static part at s and keep its result, which the stream parts look up ever after. Make an empty table for
-  each state, with the columns of `state.columns`; a type that is None there is what Spark's analysis of a part's SQL says. A static part with
-  `feeds` is not looked up: its rows are the first addition to that state. The view covers the rows that arrive after s.
+* **Create**, at snapshot s: run every static part at s and keep its result, which the stream parts look up ever after. Make an empty table
+  for each state, with the columns of `state.columns`; a type that is None there is what Spark's analysis of a part's SQL says. A static
+  part with `feeds` is not looked up: its rows are the first addition to that state. The view covers the rows that arrive after s.
 * **Maintain**: for a range of a stream that no run has covered, run `part.sql({part.stream: range, "static_1": …})` of each stream part on
   that stream, and append the rows to the state of `part.state`. The range is a relation with the stream's columns, and with `ROW_ID`,
   growing in the order of arrival, where `part.row_id` says so. Additions and the new watermark are committed together.
 * **Compact** at any time, any rows of a state: `state.merge_sql(rows)` gives rows that stand for them.
-* **Read**: for each state, put together its stored rows and what its stream parts make of the rows that no run has covered yet, merge that, and
-  run `plan.upper_sql({"state_1": merged, …})`; other relations in it are read at the reader's snapshot. A `volatile` plan's answers are not
-  served twice. A state without keys merges to one row even of nothing.
+* **Read**: for each state, put together its stored rows and what its stream parts make of the rows that no run has covered yet, merge
+  that, and run `plan.upper_sql({"state_1": merged, …})`; other relations in it are read at the reader's snapshot. A `volatile` plan's
+  answers are not served twice. A state without keys merges to one row even of nothing.
 * All of it runs in the time zone that the view was created in, because casts between strings, dates and timestamps depend on it.
 
 The promise: for every cut of the streams' rows into ranges, and any order of additions and merges, the upper query over the merged states
@@ -83,7 +83,7 @@ def plan_split(
     >>> print(plan.streams[0].sql({"main.posts": "range_1"}))
     SELECT posts.uid, sum(posts.score) AS sum_score, count(posts.score) AS n_score FROM range_1 AS posts GROUP BY posts.uid
     >>> print(plan.states[0].merge_sql("additions"))
-    SELECT rows.uid, sum(rows.sum_score) AS sum_score, sum(rows.n_score) AS n_score FROM additions AS rows GROUP BY rows.uid
+    SELECT `rows`.uid, sum(`rows`.sum_score) AS sum_score, sum(`rows`.n_score) AS n_score FROM additions AS `rows` GROUP BY `rows`.uid
     """
     whole = read_plan(query, relations)
     refuse = Refuser(source=query.source if isinstance(query, Span) else query)

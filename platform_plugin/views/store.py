@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import column_of, map_columns, map_nodes, nodes, ref
+from platform_plugin.algebra.change import map_columns, map_nodes, nodes, ref
 from platform_plugin.algebra.infer import LONG
 from platform_plugin.algebra.names import unique
-from platform_plugin.algebra.plan import Aggregate, Column, Derived, Generate, Item, Join, Output, Project, Scalar, Scan
+from platform_plugin.algebra.plan import Aggregate, Derived, Generate, Item, Join, Output, Project, Scalar, Scan
 from platform_plugin.views.calls import fn, make
 from platform_plugin.views.parts import ROWS
 
@@ -76,7 +76,9 @@ class Store:
         fields = (*keys, *(Output(name=item.name, type=item.type) for item in self.stored))
         source = Scan(relation=(ROWS,), kind="state", alias=ROWS, fields=fields)
         return Aggregate(
-            source=source, keys=tuple(Item(value=ref(ROWS, key.name), name=key.name, type=key.type) for key in keys), calls=tuple(self.merges)
+            source=source,
+            keys=tuple(Item(value=ref(ROWS, key.name), name=key.name, type=key.type) for key in keys),
+            calls=tuple(self.merges),
         )
 
 
@@ -114,7 +116,9 @@ def join_answers(
             equal = [exp.NullSafeEQ(this=ref(first, name).node, expression=ref(alias, name).node) for name in pairs]
             condition = Scalar(exp.and_(*equal) if len(equal) > 1 else equal[0]) if equal else None
             source = Join(left=source, right=derived, kind="left" if equal else "cross", condition=condition)
-    assert source is not None
+    if source is None:
+        msg = "a grouping without any state"
+        raise ValueError(msg)
     keys = tuple(replace(key, value=ref(first, key.name)) for key in node.keys)
     return Project(source=source, items=(*keys, *(replace(item, value=Scalar(found[item.name])) for item in node.calls)), at=node.at)
 
@@ -163,6 +167,3 @@ def _valued(node: Aggregate, state: State, items: list[tuple[Item, ByValue]], al
     if with_set and node.sets is not None:
         calls.append(Item(value=Scalar(fn("grouping_id", *(key.value.node for key in keys))), name=_GROUPING, type=LONG))
     return Aggregate(source=source, keys=keys, calls=tuple(calls), sets=node.sets)
-
-
-__all__ = ["Column", "Store", "column_of", "join_answers"]

@@ -1,0 +1,94 @@
+"""Trees: a plan drawn line by line, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.algebra.plan import (
+    Aggregate,
+    Derived,
+    Distinct,
+    Filter,
+    Generate,
+    Join,
+    Limit,
+    Project,
+    Rows,
+    Scan,
+    SetOperation,
+    Single,
+    Sort,
+    Window,
+    inputs,
+    subqueries,
+)
+from platform_plugin.algebra.render import render_scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from platform_plugin.algebra.plan import Item, Node
+
+
+def draw(node: Node) -> str:
+    """The operators of a plan, each below what it feeds.
+
+    >>> from platform_plugin.algebra.change import ref
+    >>> from platform_plugin.algebra.plan import Item, Output, Project, Scan
+    >>> scan = Scan(relation=("main", "posts"), kind="stream", alias="posts", fields=(Output(name="uid"),))
+    >>> print(draw(Project(source=scan, items=(Item(value=ref("posts", "uid"), name="uid"),))))
+    project uid
+    └─ scan stream main.posts
+    """
+    return "\n".join(_lines(node, "", ""))
+
+
+def _lines(node: Node, first: str, rest: str) -> Iterator[str]:
+    yield first + _title(node)
+    below = [*inputs(node), *subqueries(node)]
+    for number, inner in enumerate(below):
+        last = number == len(below) - 1
+        yield from _lines(inner, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
+
+
+def _title(node: Node) -> str:
+    match node:
+        case Scan(relation=relation, kind=kind, alias=alias):
+            return f"scan {kind} {'.'.join(relation)}" + (f" as {alias}" if alias != relation[-1] else "")
+        case Single():
+            return "one row"
+        case Rows(rows=rows, alias=alias):
+            return f"{len(rows)} rows as {alias}"
+        case Derived(alias=alias):
+            return f"as {alias}"
+        case Filter(condition=condition):
+            return f"filter {render_scalar(condition)}"
+        case Join(kind=kind, condition=condition, lateral=lateral):
+            return f"{kind} join" + (" lateral" if lateral else "") + (f" on {render_scalar(condition)}" if condition else "")
+        case Generate(call=call, alias=alias):
+            return f"generate {render_scalar(call)} as {alias}"
+        case Project(items=items):
+            return f"project {_items(items)}"
+        case Window(items=items):
+            return f"window {_items(items)}"
+        case Aggregate(keys=keys, calls=calls, sets=sets):
+            by = f" by {_items(keys)}" if keys else ""
+            some = f" in {len(sets)} grouping sets" if sets is not None else ""
+            return f"group{by}{some}" + (f" into {_items(calls)}" if calls else "")
+        case Distinct():
+            return "distinct"
+        case Sort(keys=by):
+            return "sort by " + ", ".join(render_scalar(key.value) + (" desc" if key.descending else "") for key in by)
+        case Limit(count=count, offset=offset):
+            return "limit" + (f" {render_scalar(count)}" if count else "") + (f" after {render_scalar(offset)}" if offset else "")
+        case SetOperation(kind=kind, all=every):
+            return kind + (" all" if every else "")
+
+
+def _items(items: tuple[Item, ...]) -> str:
+    return ", ".join(_item(item) for item in items)
+
+
+def _item(item: Item) -> str:
+    shown = render_scalar(item.value)
+    return item.name if shown.split(".")[-1].strip("`") == item.name else f"{shown} as {item.name}"

@@ -1,0 +1,63 @@
+"""Widening: the types that Spark brings values to when they meet, for numbers and decimals."""
+
+from __future__ import annotations
+
+from platform_plugin.algebra.types import DataType, Decimal, Primitive
+
+DIGITS = 38
+RANKS = ("int8", "int16", "int32", "int64", "float32", "float64")
+WHOLE = {"int8": (3, 0), "int16": (5, 0), "int32": (10, 0), "int64": (20, 0)}
+_DOUBLE = Primitive("float64")
+_LEAST_SCALE = 6
+
+
+def common(found: list[DataType | None]) -> DataType | None:
+    """The type that values of all these types are brought to, as in CASE and coalesce."""
+    result: DataType | None = None
+    for index, kind in enumerate(found):
+        if kind is None:
+            return None
+        result = kind if index == 0 else wider(result, kind)
+        if result is None:
+            return None
+    return result
+
+
+def wider(a: DataType | None, b: DataType) -> DataType | None:
+    """The type for values of two types; None where Spark would decide by more than these, or refuse."""
+    if a == b:
+        return a
+    if isinstance(a, Primitive) and isinstance(b, Primitive):
+        if a.name in RANKS and b.name in RANKS:
+            top = max(a.name, b.name, key=RANKS.index)
+            # A whole number next to FLOAT becomes FLOAT or DOUBLE, depending on its width and on the place.
+            return Primitive(top) if "float32" not in (a.name, b.name) or top == "float64" else None
+        return None
+    left, right = decimal_of(a), decimal_of(b)
+    if left is not None and right is not None:
+        scale = max(left.scale, right.scale)
+        whole = max(left.precision - left.scale, right.precision - right.scale)
+        return Decimal(precision=whole + scale, scale=scale) if whole + scale <= DIGITS else None
+    return _DOUBLE if _DOUBLE in (a, b) and (left or right) else None
+
+
+def decimal_of(kind: DataType | None) -> Decimal | None:
+    """The decimal type that holds all values of an exact type."""
+    if isinstance(kind, Decimal):
+        return kind
+    if isinstance(kind, Primitive) and kind.name in WHOLE:
+        return Decimal(precision=WHOLE[kind.name][0], scale=0)
+    return None
+
+
+def adjusted(precision: int, scale: int) -> Decimal:
+    """A decimal type cut to 38 digits as Spark does it: places after the point go first, but six of them stay."""
+    if precision <= DIGITS:
+        return Decimal(precision=precision, scale=scale)
+    kept = max(DIGITS - (precision - scale), min(scale, _LEAST_SCALE))
+    return Decimal(precision=DIGITS, scale=kept)
+
+
+def bounded(precision: int, scale: int) -> Decimal:
+    """A decimal type cut to 38 digits without giving up places after the point, as in aggregates."""
+    return Decimal(precision=min(precision, DIGITS), scale=min(scale, DIGITS))
