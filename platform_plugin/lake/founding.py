@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sqlite3
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -14,6 +12,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import CatalogueError, LakeMoved, ObjectExists, StorageError
 from platform_plugin.lake import catalogue as c
+from platform_plugin.lake import marks
 from platform_plugin.lake.database import create_engine, reading, writing
 from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.storage import Storage
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.location import Location
 
-# Says whose data folder this is, so that no second catalogue ever takes its files for orphans.
-MARKER = "_platform_lake.json"
 _OLDER_FORMATS = ("0.1", "0.2", "0.3", "0.4")
 
 
@@ -48,7 +45,7 @@ def create(location: Location) -> tuple[UUID, str]:
             if sa.inspect(connection).has_table(c.METADATA.name, schema=location.schema):
                 raise ObjectExists(f'lake "{location}" exists already', hint="open it, or choose another place")
             c.metadata.create_all(connection, checkfirst=False)
-            identity = _claim(Storage(location.data_path), location)
+            identity = marks.claim(Storage(location.data_path), location, marks.database_identity(connection))
             _write_first_snapshot(connection, location, identity)
     finally:
         engine.dispose()
@@ -84,8 +81,7 @@ def _version() -> str:
 
 def check(location: Location) -> tuple[UUID, str]:
     """Make sure that there is a lake, of a version that is understood, whose data is where the URL says."""
-    identity, data_path = _inspect(location)
-    storage = Storage(data_path)
+    identity, data_path, database = _inspect(location)
     if location.is_local and _plain(data_path) != _plain(location.data_path):
         raise LakeMoved(
             f'lake "{location}" was moved: its catalogue says that its data is in "{data_path}"',
@@ -96,19 +92,17 @@ def check(location: Location) -> tuple[UUID, str]:
             f'the catalogue belongs to a lake whose data is in "{data_path}", not in "{location.data_path}"',
             hint="correct data= in the URL, or give this lake a PostgreSQL schema of its own with schema=",
         )
-    _check_marker(storage, identity, location)
+    marks.refuse_strangers(Storage(data_path), identity, location, database)
     return identity, data_path
 
 
 def adopt(location: Location) -> tuple[UUID, str]:
-    """Note the data folder of the URL as the lake's own, if it is the one that the catalogue's lake marked or nobody's."""
-    identity, data_path = _inspect(location)
+    """Note the data folder of the URL as the lake's own, and this catalogue as the one that speaks for it."""
+    identity, data_path, database = _inspect(location)
     storage = Storage(location.data_path)
     if not storage.exists(""):
         raise StorageError(f'data folder "{location.data_path}" does not exist', hint="move the data there first")
-    _check_marker(storage, identity, location)
-    if owner(storage) is None:
-        _mark(storage, identity, location)
+    marks.take_over(storage, identity, location, database)
     if _plain(data_path) != _plain(location.data_path):
         engine = create_engine(location.catalogue)
         try:
@@ -119,7 +113,8 @@ def adopt(location: Location) -> tuple[UUID, str]:
     return identity, location.data_path
 
 
-def _inspect(location: Location) -> tuple[UUID, str]:
+def _inspect(location: Location) -> tuple[UUID, str, str | None]:
+    """The lake's identity, where its catalogue says that its data is, and the database that holds it."""
     if location.folder is not None:
         file = location.folder / str(location.catalogue.database)
         # Never look inside: closing the file would drop the locks of other connections that this process has on it.
@@ -154,6 +149,7 @@ def _inspect(location: Location) -> tuple[UUID, str]:
                 raise CatalogueError(
                     f'the catalogue of "{location}" lacks the table {missing[0]}', hint="it is damaged; restore it from a copy"
                 )
+            database = marks.database_identity(connection)
             identity = None
             if c.PLATFORM_LAKE.name in found:
                 identity = connection.execute(sa.select(c.PLATFORM_LAKE.c.value).where(c.PLATFORM_LAKE.c.key == "uuid")).scalar()
@@ -162,7 +158,7 @@ def _inspect(location: Location) -> tuple[UUID, str]:
     finally:
         engine.dispose()
     data_path = metadata.get("data_path", location.data_path)
-    return (UUID(identity) if identity else _adopt_foreign(location)), data_path
+    return (UUID(identity) if identity else _adopt_foreign(location)), data_path, database
 
 
 def _check_version(metadata: dict[str, str], location: Location) -> None:
@@ -194,68 +190,6 @@ def _adopt_foreign(location: Location) -> UUID:
     finally:
         engine.dispose()
     return identity
-
-
-def _claim(storage: Storage, location: Location) -> UUID:
-    """Mark a data folder as this lake's; this same lake's mark, left by a founding that was interrupted, is taken over."""
-    found = [path for path, _ in storage.listing() if not path.startswith(MARKER)]
-    if found:
-        problem = "belongs to another lake" if storage.exists(MARKER) else "is not empty"
-        raise StorageError(f'data folder "{storage.root}" {problem}', detail=f'it holds "{found[0]}"', hint=_OTHER_FOLDER)
-    identity = new_uuid()
-    if not storage.exists(MARKER) and _mark(storage, identity, location):
-        return identity
-    mark = _read_mark(storage)
-    if mark.get("catalogue") != str(location):
-        detail = f'its catalogue is "{mark.get("catalogue")}"'
-        raise StorageError(f'data folder "{storage.root}" belongs to another lake', detail=detail, hint=_OTHER_FOLDER)
-    return UUID(mark["lake"])
-
-
-_OTHER_FOLDER = "choose an empty folder for a new lake"
-
-
-def _mark(storage: Storage, identity: UUID, location: Location) -> bool:
-    """Leave a whole mark or none; False if another lake was first."""
-    content = json.dumps({"lake": str(identity), "catalogue": str(location)}).encode()
-    if not storage.is_local:
-        with storage.open(MARKER, "wb") as file:
-            file.write(content)
-        return True
-    draft = f"{MARKER}.{identity}"
-    with storage.open(draft, "wb") as file:
-        file.write(content)
-    try:
-        os.link(storage.absolute(draft), storage.absolute(MARKER))
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise StorageError(f'data folder "{storage.root}" can\'t be marked', detail=str(error), hint="use a local disk") from error
-    finally:
-        storage.delete([draft])
-    return True
-
-
-def _read_mark(storage: Storage) -> dict[str, str]:
-    with storage.open(MARKER) as file:
-        text = file.read()
-    try:
-        mark = json.loads(text)
-        UUID(mark["lake"])
-        return dict(mark)
-    except (ValueError, KeyError, TypeError) as error:
-        raise StorageError(f'the mark "{MARKER}" of data folder "{storage.root}" can\'t be read', hint="restore it from a copy") from error
-
-
-def owner(storage: Storage) -> UUID | None:
-    """The lake that marked a data folder as its own."""
-    return UUID(_read_mark(storage)["lake"]) if storage.exists(MARKER) else None
-
-
-def _check_marker(storage: Storage, identity: UUID, location: Location) -> None:
-    marked = owner(storage)
-    if marked is not None and marked != identity:
-        raise StorageError(f'data folder "{storage.root}" belongs to another lake than "{location}"', hint="correct the URL")
 
 
 def _plain(path: str) -> str:

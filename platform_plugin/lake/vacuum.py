@@ -13,8 +13,8 @@ from platform_plugin.errors import PathOutsideLake
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.data_operations import chunks
 from platform_plugin.lake.expire import table_folders
-from platform_plugin.lake.founding import MARKER, owner
 from platform_plugin.lake.leases import read_held
+from platform_plugin.lake.marks import MARKER, database_identity, refuse_strangers
 from platform_plugin.lake.scan import resolved
 
 if TYPE_CHECKING:
@@ -46,8 +46,10 @@ def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> Vacuumed:
     """
     lake.prepare_tables([c.PLATFORM_LEASE])
     before = datetime.now(UTC) - grace
-    ours = owner(lake.storage) == lake.uuid
-    candidates = dict(_left_overs(lake, before)) if ours else {}
+    with lake.reading() as connection:
+        # Left-overs in a folder without a mark may be another lake's; nothing at all is deleted for another copy of this catalogue.
+        marked = refuse_strangers(lake.storage, lake.uuid, lake.location, database_identity(connection))
+    candidates = dict(_left_overs(lake, before)) if marked is not None else {}
     # Under the writers' lock: a commit is either seen here with its files, or comes later and finds that they are gone.
     with lake.writing() as connection:
         held = read_held(connection)

@@ -18,8 +18,8 @@ import sqlalchemy as sa
 from platform_plugin.errors import CatalogueError, LakeMoved, ObjectExists, PathOutsideLake, PlatformError, StorageError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake import founding
-from platform_plugin.lake.founding import MARKER
 from platform_plugin.lake.lake import Lake
+from platform_plugin.lake.marks import MARKER
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
@@ -38,6 +38,12 @@ def filled(url) -> Lake:
         table = commit.create_table("t", lake.columns_of(rows))
         commit.append(table, [lake.write(table, rows)])
     return lake
+
+
+def append(lake, word) -> None:
+    table = lake.table("t")
+    with lake.commit("append") as commit:
+        commit.append(table, [lake.write(table, pa.table({"id": [1], "word": [word]}))])
 
 
 @pytest.mark.parametrize(
@@ -219,16 +225,68 @@ def test_a_copied_lake_is_noticed_and_then_a_lake_of_its_own(tmp_path):
         assert lake.read("t").num_rows == 100
 
 
-@pytest.mark.xfail(
-    strict=True, reason="design: a mark names the lake, and a copy of a catalogue is the same lake; nothing tells the two catalogues apart"
-)
 def test_two_catalogues_never_share_a_data_folder_even_as_copies(tmp_path):
     filled(tmp_path / "lake").close()
     (tmp_path / "copy").mkdir()
     shutil.copy(tmp_path / "lake" / "lake.sqlite", tmp_path / "copy")
     (tmp_path / "copy" / "data").symlink_to(tmp_path / "lake" / "data")
-    with pytest.raises(PlatformError):
-        Lake.adopt(tmp_path / "copy")
+    before = fingerprint(tmp_path)
+    for door in (Lake.open, Lake.adopt):
+        with pytest.raises(PlatformError) as raised:
+            door(tmp_path / "copy")
+        assert raised.value.hint
+    assert fingerprint(tmp_path) == before
+    (tmp_path / "lake" / "lake.sqlite").unlink()
+    with Lake.adopt(tmp_path / "copy") as lake:  # the only one left may have it
+        assert lake.read("t").num_rows == 100
+
+
+@pytest.mark.postgres
+def test_of_two_copies_of_a_catalogue_one_at_a_time_has_the_data(postgres_server, postgres_database, tmp_path):
+    url = postgres_database.lake_url(tmp_path / "data")
+    running = filled(url)
+    running.close()  # a template must have no connections
+    name = f"{postgres_database.name}_copy"
+    postgres_server.execute(f'CREATE DATABASE "{name}" TEMPLATE "{postgres_database.name}"')
+    copied = postgres_server.database(name).lake_url(tmp_path / "data")
+    try:
+        with pytest.raises(StorageError, match="another copy of the catalogue") as raised:
+            Lake.open(copied)
+        assert "adopt" in raised.value.hint
+        with Lake.adopt(copied) as copy:
+            append(copy, "only here")
+        with pytest.raises(StorageError, match="another copy of the catalogue"):
+            Lake.open(url)
+        # Who had it open before must not take the other one's files for left-overs.
+        for damage in (lambda: running.vacuum(grace=timedelta(0)), lambda: running.vacuum(grace=timedelta(0), dry_run=True)):
+            with pytest.raises(StorageError, match="another copy of the catalogue"):
+                damage()
+        with Lake.open(copied) as copy:
+            assert copy.read("t").num_rows == 101
+        with Lake.adopt(url) as back:
+            assert back.read("t").num_rows == 100
+    finally:
+        running.close()
+        postgres_server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+@pytest.mark.postgres
+def test_a_database_that_hides_its_identity_still_holds_lakes(postgres_database, tmp_path):
+    with sa.create_engine(postgres_database.sqlalchemy_url).begin() as connection:
+        connection.execute(sa.text("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC"))
+        connection.execute(sa.text("DROP ROLE IF EXISTS stranger"))
+        connection.execute(sa.text("CREATE ROLE stranger LOGIN"))
+        connection.execute(sa.text("GRANT CREATE, USAGE ON SCHEMA public TO stranger"))
+    url = postgres_database.lake_url(tmp_path / "data").replace("//postgres@", "//stranger@")
+    try:
+        filled(url).close()
+        with Lake.open(url) as lake:
+            assert lake.read("t").num_rows == 100
+            lake.vacuum()
+    finally:
+        with sa.create_engine(postgres_database.sqlalchemy_url).begin() as connection:
+            connection.execute(sa.text("DROP OWNED BY stranger"))
+            connection.execute(sa.text("DROP ROLE stranger"))
 
 
 def test_a_folder_of_another_lake_is_refused(tmp_path):
