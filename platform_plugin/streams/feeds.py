@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from platform_plugin.algebra.types import List, Map, Struct
 from platform_plugin.errors import InvalidValue, PlatformError, UnsupportedType
+from platform_plugin.lake.identifiers import new_uuid
+from platform_plugin.lake.schema_operations import CreateTable
 from platform_plugin.language import statements as s
 from platform_plugin.language.options import FEEDS, STREAM
 from platform_plugin.language.places import Span, at
@@ -19,10 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from platform_plugin.algebra.types import Field
+    from platform_plugin.lake.commit import Commit
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.relations import Declaration
     from platform_plugin.lake.storage import Storage
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.tables import Name, Snapshot, Table
 
 FORMATS: dict[str, Literal["csv", "json", "parquet"]] = {
     ".csv": "csv",
@@ -117,23 +120,44 @@ def plan_feed(written: s.Feed, columns: Sequence[Field], storage: Storage) -> di
     return stored
 
 
-def declared_feed(lake: Lake, statement: s.CreateStream, snapshot: Snapshot) -> tuple[Sequence[Field], dict[str, Any]]:
-    """The columns of a stream that is to be created, its source's where the statement names none, and the option that keeps its feed."""
-    if statement.feed is None:
-        return statement.columns, {}
-    columns: Sequence[Field] = statement.columns
-    if statement.feed.relation is not None:
-        name = statement.feed.relation
-        with _blaming(name.span):
-            columns = lake.table(name.relation if name.schema is None else (name.schema, name.relation), snapshot).fields
-    stored = plan_feed(statement.feed, columns, lake.storage)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What the feed of a stream that is to be created adds to it: columns, the option that keeps the feed, and whose files it shares."""
+
+    columns: Sequence[Field]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    source: Table | None = None
+
+    def create(self, commit: Commit, name: Name, comment: str | None) -> Table:
+        """The stream's table. Over another table it has the same columns with the same ids in the same folder, so that files fit both."""
+        if self.source is None:
+            return commit.create_table(name, self.columns, comment=comment)
+        table = replace(self.source, id=None, uuid=new_uuid(), name=name, comment=comment, partition_keys=(), partition_id=None)
+        commit.also(CreateTable(table))
+        return table
+
+
+def declared_feed(lake: Lake, statement: s.CreateStream, name: Name, snapshot: Snapshot) -> Declared:
+    """What a statement's feed says of its stream; columns are the source's where the statement names none."""
+    written = statement.feed
+    if written is None:
+        return Declared(columns=statement.columns)
+    source: Table | None = None
+    if written.relation is not None:
+        from platform_plugin.streams.table_ingest import refuse_source
+
+        with _blaming(written.relation.span):
+            source = lake.table(_lake_name(written.relation), snapshot)
+            refuse_source(lake, source, name.schema)
+    columns = statement.columns if source is None else source.fields
+    stored = plan_feed(written, columns, lake.storage)
     feed = feed_of(stored)
     if isinstance(feed, FilesFeed) and not columns:
         from platform_plugin.streams.file_shapes import read_columns
 
-        with _blaming(statement.feed.span):
+        with _blaming(written.span):
             columns = read_columns(feed)
-    return columns, {"feed": stored}
+    return Declared(columns=columns, options={"feed": stored} | ({"borrows_files": True} if source else {}), source=source)
 
 
 def altered_feed(declaration: Declaration, changes: Sequence[s.Option], columns: Sequence[Field]) -> dict[str, Any]:
@@ -193,6 +217,10 @@ def written_feed(stored: Mapping[str, Any]) -> s.Feed:
         relation=relation,
         options=tuple(s.Option(name=name, value=value) for name, value in options.items()),
     )
+
+
+def _lake_name(name: s.Name) -> str | tuple[str, str]:
+    return name.relation if name.schema is None else (name.schema, name.relation)
 
 
 def _plain(value: Any) -> Any:

@@ -37,6 +37,14 @@ SOURCE_OFFSET = sa.Table(
     sa.Column("next_offset", sa.BigInteger, nullable=False),
     sa.Column("topic_id", sa.String),
 )
+SOURCE_TABLE = sa.Table(
+    "platform_source_table",
+    c.metadata,
+    sa.Column("relation_uuid", sa.String, primary_key=True),
+    sa.Column("source_uuid", sa.String, nullable=False),
+    sa.Column("snapshot_id", sa.BigInteger, nullable=False),
+    sa.Column("next_row_id", sa.BigInteger, nullable=False),
+)
 
 READ, REFUSED = "read", "refused"
 
@@ -58,6 +66,15 @@ class KnownFile:
     version: str
     state: str = READ
     reported_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """How far a stream has read a table: everything with a smaller row id, as of a snapshot."""
+
+    source_uuid: str
+    snapshot_id: int
+    next_row_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +138,15 @@ def read_offsets(connection: Connection, uuid: UUID) -> dict[int, tuple[int, str
     t = SOURCE_OFFSET.c
     query = sa.select(t.partition_id, t.next_offset, t.topic_id).where(t.relation_uuid == str(uuid))
     return {row.partition_id: (row.next_offset, row.topic_id) for row in connection.execute(query)}
+
+
+def read_position(connection: Connection, uuid: UUID) -> Position | None:
+    """How far a stream has read the table that it follows."""
+    if not has_table(connection, SOURCE_TABLE.name):
+        return None
+    t = SOURCE_TABLE.c
+    row = connection.execute(sa.select(t.source_uuid, t.snapshot_id, t.next_row_id).where(t.relation_uuid == str(uuid))).first()
+    return None if row is None else Position(source_uuid=row.source_uuid, snapshot_id=row.snapshot_id, next_row_id=row.next_row_id)
 
 
 def total_bytes(files: Sequence[SourceFile]) -> int:

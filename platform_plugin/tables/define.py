@@ -120,11 +120,11 @@ def run_create_stream(work: Workspace, statement: s.CreateStream) -> Result:
     old = find_existing(work, name, base)
     if old is not None and statement.if_not_exists:
         return outcome(base, f"stream {name} exists already")
-    columns, fed = declared_feed(work.lake, statement, base)
+    declared = declared_feed(work.lake, statement, name, base)
     with pointing_at(statement.name.span), work.lake.commit(f"create stream {name}", base=base) as commit:
         _make_room(commit, old if statement.or_replace else None)
-        table = commit.create_table(name, columns, comment=statement.comment)
-        declare(commit, table, Declaration(kind="stream", options=stored_limits(statement) | fed))
+        table = declared.create(commit, name, statement.comment)
+        declare(commit, table, Declaration(kind="stream", options={**stored_limits(statement), **declared.options}))
     return outcome(commit.made, f"stream {name} created")
 
 
