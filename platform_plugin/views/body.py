@@ -20,6 +20,7 @@ from platform_plugin.language.places import Span, fault
 from platform_plugin.language.query import analyse_query
 from platform_plugin.language.tokens import BINARY, DOUBLE, NUMBER, QUOTED, SIGN, STRING, WORD, Tokens, closing, tokenize
 from platform_plugin.language.values import number_value
+from platform_plugin.views.admission import Refuser
 
 _OURS = re.compile(r"__([fqwlt])(\d+)__")
 _TEXTS = (STRING, DOUBLE)
@@ -45,13 +46,16 @@ def read_body(text: str | Span) -> exp.Expr:
     'SELECT weekday(at) AS day FROM posts WHERE score > 1.50BD'
     """
     query = analyse_query(text)
+    refuse = Refuser(source=query.span.source)
     if query.parameters:
-        raise fault(query.parameters[0].span, "a view has no parameters", hint="write the value, or compare with it when reading the view")
+        span = query.parameters[0].span
+        hint = "write the value, or compare with it when reading the view"
+        raise refuse("R10", "parameter", "a view has no parameters", (span.start, span.end), hint)
     for reference in query.relations:
         if reference.travel is not None:
-            raise fault(
-                reference.travel.span, "a view names no snapshot", hint="leave it out: a view is read at the snapshot of its reader"
-            )
+            span = reference.travel.span
+            hint = "leave it out: a view is read at the snapshot of its reader"
+            raise refuse("R10", "snapshot", "a view names no snapshot", (span.start, span.end), hint)
     span = query.span
     tokens = tokenize(span.source, span.start, span.end)
     _refuse_mixed_joins(tokens)
