@@ -178,9 +178,15 @@ class Platform:
             case s.CreateStream():
                 return define.run_create_stream(work, statement)
             case s.CreateView():
-                return define.run_create_view(work, statement)
+                from platform_plugin.views.define import run_create_view
+
+                return run_create_view(work, statement)
             case s.CreateSchema():
                 return define.run_create_schema(work, statement)
+            case s.Refresh(kind="VIEW"):
+                from platform_plugin.views.refresh import run_refresh
+
+                return run_refresh(work, statement, **limits)
             case s.Drop():
                 return define.run_drop(work, statement)
             case s.Alter():

@@ -196,12 +196,18 @@ class Commit:
         columns: Sequence[str] = (),
         comment: str | None = None,
         or_replace: bool = False,
-    ) -> None:
-        """Store a query under a name."""
+    ) -> UUID:
+        """Store a query under a name; the identity that it gets."""
         target = Name.of(name)
         _check_name("view", target.relation)
         _check_text("the text or a column of a view", sql, comment, *columns)
-        self._do(ddl.CreateView(name=target, sql=sql, dialect=dialect, columns=tuple(columns), comment=comment, or_replace=or_replace))
+        uuid = new_uuid()
+        self._do(
+            ddl.CreateView(
+                name=target, sql=sql, dialect=dialect, columns=tuple(columns), comment=comment, or_replace=or_replace, uuid=uuid
+            )
+        )
+        return uuid
 
     def drop_view(self, view: View) -> None:
         """End a stored query."""

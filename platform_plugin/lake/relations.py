@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit import Commit
     from platform_plugin.lake.tables import Table
 
-Kind = Literal["table", "stream", "view"]
+Kind = Literal["table", "stream", "view", "state"]
 
 RELATION = sa.Table(
     "platform_relation",

@@ -14,6 +14,7 @@ from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.tables import Name, Table, View, read_schemas, shown
 
 if TYPE_CHECKING:
+    from uuid import UUID
     from platform_plugin.lake.writer import Writer
 
 DIALECT = "duckdb"  # the dialect of default values; ours are literals that every dialect reads alike
@@ -198,6 +199,7 @@ class CreateView:
     columns: tuple[str, ...] = ()
     comment: str | None = None
     or_replace: bool = False
+    uuid: UUID | None = None
 
     def apply(self, w: Writer) -> None:
         if self.or_replace:
@@ -214,7 +216,7 @@ class CreateView:
         w.insert(
             c.VIEW,
             view_id=view_id,
-            view_uuid=new_uuid(),
+            view_uuid=self.uuid or new_uuid(),
             begin_snapshot=w.id,
             schema_id=schema_id,
             view_name=self.name.relation,

@@ -176,8 +176,15 @@ def read_schemas(connection: Connection, snapshot_id: int) -> dict[str, tuple[in
     return {row.schema_name: (row.schema_id, row.path or "") for row in rows}
 
 
-def read_tables(connection: Connection, snapshot_id: int, *, name: Name | None = None, ids: Sequence[int] | None = None) -> list[Table]:
-    """The tables at a snapshot, all of them, one by name, or those of some ids."""
+def read_tables(
+    connection: Connection,
+    snapshot_id: int,
+    *,
+    name: Name | None = None,
+    ids: Sequence[int] | None = None,
+    uuids: Sequence[UUID] | None = None,
+) -> list[Table]:
+    """The tables at a snapshot, all of them, one by name, or those of some ids or identities."""
     t, s = c.TABLE, c.SCHEMA
     query = (
         sa.select(
@@ -197,6 +204,8 @@ def read_tables(connection: Connection, snapshot_id: int, *, name: Name | None =
         query = query.where(t.c.table_name == name.relation, s.c.schema_name == name.schema)
     if ids is not None:
         query = query.where(t.c.table_id.in_(ids))
+    if uuids is not None:
+        query = query.where(t.c.table_uuid.in_(uuids))
     rows = connection.execute(query).all()
     found = [row.table_id for row in rows]
     fields = read_fields(connection, snapshot_id, found)

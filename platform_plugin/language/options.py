@@ -35,6 +35,7 @@ VIEW: dict[str, str | tuple[str, ...]] = {
     "target_lag": "duration",
     "maintenance": ("split", "deferred", "eager", "batch"),
     "key": "text",
+    "start": ("now", "earliest"),
 }
 SAMPLE: dict[str, str | tuple[str, ...]] = {"window": "text", "seed": "count"}
 COPY: dict[str, str | tuple[str, ...]] = {

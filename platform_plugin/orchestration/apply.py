@@ -17,6 +17,8 @@ from platform_plugin.orchestration.inventory import Stored, read_changed, read_l
 from platform_plugin.orchestration.model import normalised
 from platform_plugin.queries.shows import created
 from platform_plugin.tables import define
+from platform_plugin.tables.target import find_existing
+from platform_plugin.views.define import run_create_view
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.types import Field
@@ -44,7 +46,7 @@ def run_model(platform: Platform, model: Model) -> Applied:
     base = lake.snapshot()
     if model.name.schema not in lake.schemas(base):
         define.run_create_schema(work, CreateSchema(name=model.name.schema, if_not_exists=True))
-    old = define.find_existing(work, model.name, base)
+    old = find_existing(work.lake, model.name, base)
     if old is not None and (kind := define.kind_of(work, old)) != model.kind:
         raise at(model.statement.name.span).attach(
             ObjectExists(
@@ -65,7 +67,7 @@ def run_model(platform: Platform, model: Model) -> Applied:
             define.run_create_stream(work, statement)
             action = "created"
         case CreateView() as statement if not (isinstance(old, View) and _same_view(old, statement)):
-            define.run_create_view(work, replace(statement, or_replace=True, if_not_exists=False))
+            run_create_view(work, replace(statement, or_replace=True, if_not_exists=False))
             action = "created" if old is None else "replaced"
         case CreateTable() | CreateStream():
             _check_same(platform, model)

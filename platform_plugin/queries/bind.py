@@ -19,6 +19,7 @@ from platform_plugin.language.query import analyse_expression, analyse_query
 from platform_plugin.language.values import Literal, Parameter
 from platform_plugin.queries.arguments import plan_given
 from platform_plugin.streams.arrivals import read_with_arrivals, wants_arrivals
+from platform_plugin.views.record import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -228,8 +229,38 @@ def _read_view(reading: _Reading, view: View, snapshot: Snapshot, within: tuple[
     if view.name in within or len(within) >= _DEEPEST_VIEW:
         chain = " → ".join(str(name) for name in (*within, view.name))
         raise InvalidValue(f'view "{view.name}" reads itself', detail=chain, hint="break the circle")
+    with reading.work.lake.reading() as connection:
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+    if record is not None:
+        from platform_plugin.views.read import read_view
+
+        return read_view(
+            reading.work, str(view.name), record, snapshot, lambda name: _read_named(reading, name, snapshot, (*within, view.name))
+        )
     frame, _ = _bind(reading, view.sql, snapshot, (), (*within, view.name))
     return frame.toDF(*view.columns) if view.columns else frame
+
+
+def read_named(work: Workspace, name: tuple[str, str], snapshot: Snapshot) -> DataFrame:
+    """All rows of one relation at a snapshot."""
+    with work.lake.reading() as connection:
+        reading = _Reading(work, snapshot, read_streams(connection))
+    return _read_named(reading, name, snapshot, ())
+
+
+def _read_named(reading: _Reading, name: tuple[str, str], snapshot: Snapshot, within: tuple[Name, ...]) -> DataFrame:
+    from platform_plugin.spark.relation import read_relation
+
+    lake = reading.work.lake
+    with lake.reading() as connection:
+        relation = lake.find_relation(connection, Name.of(name), snapshot)
+    if isinstance(relation, View):
+        return _read_view(reading, relation, snapshot, within)
+    scan = lake.scan(relation, snapshot)
+    reading.tables.append(relation)
+    reading.bytes_planned += scan.size_bytes
+    reading.files_planned += len(scan.files)
+    return read_relation(reading.work.session, lake, scan)
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from platform_plugin.queries.select import placed
 from platform_plugin.streams.declaration import stored_limits, stored_option
 from platform_plugin.streams.feeds import altered_feed, declared_feed
 from platform_plugin.streams.history import find_twin
-from platform_plugin.tables.target import find_target, outcome
+from platform_plugin.tables.target import find_existing, find_target, outcome
+from platform_plugin.views.define import drop_view, refuse_consumed
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -41,14 +42,14 @@ def run_create_table(
     """Create a history table, empty or filled by a query; table and rows become visible together."""
     name = lake_name(statement.name)
     base = work.lake.snapshot()
-    old = find_existing(work, name, base)
+    old = find_existing(work.lake, name, base)
     if old is not None and statement.if_not_exists:
         return outcome(base, f"table {name} exists already")
     declaration = Declaration(kind="table", options=_options(statement))
     if statement.query is not None:
         return _create_from_query(work, statement, name, declaration, arguments, timeout=timeout, progress=progress)
     with pointing_at(statement.name.span), work.lake.commit(f"create table {name}", base=base) as commit:
-        _make_room(commit, old if statement.or_replace else None)
+        _make_room(work, commit, old if statement.or_replace else None)
         table = commit.create_table(name, _columns(statement), comment=statement.comment)
         declare(commit, table, declaration)
     return outcome(commit.made, f"table {name} created")
@@ -86,7 +87,7 @@ def _create_from_query(
         message = "a table without a query is created empty"
         raise ValueError(message)
     with lake.lease(holder="create table") as lease:
-        old = find_existing(work, name, lease.snapshot)
+        old = find_existing(work.lake, name, lease.snapshot)
         if old is not None and not statement.or_replace:
             raise at(statement.name.span).attach(
                 ObjectExists(f'table "{name}" exists already', hint="choose another name, or write CREATE OR REPLACE")
@@ -99,7 +100,7 @@ def _create_from_query(
         files: list[DataFile] = []
         try:
             with pointing_at(statement.name.span), lake.commit(f"create table {name}", base=lease.snapshot) as commit:
-                _make_room(commit, old)
+                _make_room(work, commit, old)
                 table = commit.create_table(name, fields, comment=statement.comment)
                 declare(commit, table, declaration)
                 with placed(bound.rendered):
@@ -117,43 +118,15 @@ def run_create_stream(work: Workspace, statement: s.CreateStream) -> Result:
     """Create a stream: a table whose declared retention is noted with it."""
     name = lake_name(statement.name)
     base = work.lake.snapshot()
-    old = find_existing(work, name, base)
+    old = find_existing(work.lake, name, base)
     if old is not None and statement.if_not_exists:
         return outcome(base, f"stream {name} exists already")
     declared = declared_feed(work.lake, statement, name, base)
     with pointing_at(statement.name.span), work.lake.commit(f"create stream {name}", base=base) as commit:
-        _make_room(commit, old if statement.or_replace else None)
+        _make_room(work, commit, old if statement.or_replace else None)
         table = declared.create(commit, name, statement.comment)
         declare(commit, table, Declaration(kind="stream", options={**stored_limits(statement), **declared.options}))
     return outcome(commit.made, f"stream {name} created")
-
-
-def run_create_view(work: Workspace, statement: s.CreateView) -> Result:
-    """Store a query under a name. It is bound once, so that a view that can't be read is not created."""
-    name = lake_name(statement.name)
-    base = work.lake.snapshot()
-    old = find_existing(work, name, base)
-    if old is not None and statement.if_not_exists:
-        return outcome(base, f"view {name} exists already")
-    if statement.continuous or statement.options:
-        raise at(statement.name.span).attach(
-            InvalidValue(
-                f"view {name} can't be maintained yet", hint="leave out CONTINUOUS and WITH: a plain view is computed when it is read"
-            )
-        )
-    if isinstance(old, Table):
-        raise at(statement.name.span).attach(ObjectExists(f'"{name}" is a table', hint="choose another name"))
-    bound = bind_query(work, statement.query, base, within=(name,))
-    aliases = tuple(alias.name for alias in statement.aliases)
-    with placed(bound.rendered), work.session.job():
-        found = bound.frame.columns
-    if aliases and len(aliases) != len(found):
-        raise at(statement.query).attach(
-            InvalidValue(f"the view names {len(aliases)} columns, its query gives {len(found)}", hint="name each of them")
-        )
-    with pointing_at(statement.name.span), work.lake.commit(f"create view {name}", base=base) as commit:
-        commit.create_view(name, statement.query.text, columns=aliases, comment=statement.comment, or_replace=statement.or_replace)
-    return outcome(commit.made, f"view {name} created")
 
 
 def run_create_schema(work: Workspace, statement: s.CreateSchema) -> Result:
@@ -169,7 +142,7 @@ def run_drop(work: Workspace, statement: s.Drop) -> Result:
     if statement.kind == "SCHEMA":
         return _drop_schema(work, statement, base)
     name = lake_name(statement.name)
-    found = find_existing(work, name, base)
+    found = find_existing(work.lake, name, base)
     if found is None:
         if statement.if_exists:
             return outcome(base, f"{statement.kind.lower()} {name} does not exist")
@@ -179,8 +152,10 @@ def run_drop(work: Workspace, statement: s.Drop) -> Result:
         raise at(statement.name.span).attach(
             InvalidValue(f'"{name}" is a {actual}, not a {statement.kind.lower()}', hint=f"write DROP {actual.upper()}")
         )
+    if actual == "stream" and isinstance(found, Table):
+        refuse_consumed(work, found, statement, base)
     with lake.commit(f"drop {actual} {name}", base=base) as commit:
-        _drop(commit, found)
+        _drop(work, commit, found, base)
     return outcome(commit.made, f"{actual} {name} dropped")
 
 
@@ -193,7 +168,7 @@ def _drop_schema(work: Workspace, statement: s.Drop, base: Snapshot) -> Result:
             relations: list[Table | View] = [*work.lake.tables(base), *work.lake.views(base)]
             for relation in relations:
                 if relation.name.schema == name:
-                    _drop(commit, relation)
+                    _drop(work, commit, relation, base)
         commit.drop_schema(name)
     return outcome(commit.made, f"schema {name} dropped")
 
@@ -202,7 +177,7 @@ def run_alter(work: Workspace, statement: s.Alter) -> Result:
     """Change one thing about a table or stream."""
     lake, base = work.lake, work.lake.snapshot()
     name = lake_name(statement.name)
-    if statement.if_exists and find_existing(work, name, base) is None:
+    if statement.if_exists and find_existing(work.lake, name, base) is None:
         return outcome(base, f"{statement.kind.lower()} {name} does not exist")
     table = find_target(lake, statement.name, base)
     actual = kind_of(work, table)
@@ -260,16 +235,6 @@ def run_comment(work: Workspace, statement: s.Comment) -> Result:
     return outcome(commit.made, f"comment on {table.name} {'set' if statement.text is not None else 'dropped'}")
 
 
-def find_existing(work: Workspace, name: Name, snapshot: Snapshot) -> Table | View | None:
-    """The relation of a name, or None."""
-    lake = work.lake
-    with lake.reading() as connection:
-        try:
-            return lake.find_relation(connection, name, snapshot)
-        except UnknownObject:
-            return None
-
-
 def kind_of(work: Workspace, relation: Table | View | None) -> str:
     """The word for what a relation is."""
     if isinstance(relation, Table):
@@ -278,13 +243,13 @@ def kind_of(work: Workspace, relation: Table | View | None) -> str:
     return "view"
 
 
-def _make_room(commit: Commit, old: Table | View | None) -> None:
+def _make_room(work: Workspace, commit: Commit, old: Table | View | None) -> None:
     if old is not None:
-        _drop(commit, old)
+        _drop(work, commit, old, commit.base)
 
 
-def _drop(commit: Commit, relation: Table | View | None) -> None:
+def _drop(work: Workspace, commit: Commit, relation: Table | View | None, snapshot: Snapshot) -> None:
     if isinstance(relation, Table):
         commit.drop_table(relation)
     elif relation is not None:
-        commit.drop_view(relation)
+        drop_view(work, commit, relation, snapshot)

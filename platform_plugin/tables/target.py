@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types import Field
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.tables import Name as LakeName
+    from platform_plugin.lake.tables import Snapshot, Table, View
     from platform_plugin.language.statements import Name
     from platform_plugin.spark.metrics import JobMetrics
     from platform_plugin.spark.workspace import Workspace
@@ -28,6 +29,15 @@ def find_target(lake: Lake, name: Name, snapshot: Snapshot | None = None) -> Tab
     """The table of a written name; an unknown one is pointed at."""
     with pointing_at(name.span):
         return lake.table(lake_name(name), snapshot)
+
+
+def find_existing(lake: Lake, name: LakeName, snapshot: Snapshot) -> Table | View | None:
+    """The relation of a name, or None."""
+    with lake.reading() as connection:
+        try:
+            return lake.find_relation(connection, name, snapshot)
+        except UnknownObject:
+            return None
 
 
 def refuse_history(lake: Lake, table: Table, name: Name) -> None:

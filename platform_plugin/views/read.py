@@ -1,0 +1,125 @@
+"""Reading a continuous view: its state and the rows that no run has taken up yet, merged, under the upper query, all at one snapshot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import CatalogueError
+from platform_plugin.lake.tables import read_tables
+from platform_plugin.queries.bind import new_name
+from platform_plugin.views.plans import plan_view
+from platform_plugin.views.ranges import read_range, rows_of
+from platform_plugin.views.record import read_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.spark.workspace import Workspace
+    from platform_plugin.views.parts import SplitPlan, State, StreamPart
+    from platform_plugin.views.ranges import Range
+    from platform_plugin.views.record import ViewRecord
+
+    ReadTable = Callable[[tuple[str, str]], DataFrame]
+
+
+def read_view(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot, read_table: ReadTable) -> DataFrame:
+    """A view's rows at a snapshot; `read_table` gives the relations that the upper query reads itself, by full name."""
+    from platform_plugin.spark.relation import query_relations
+
+    plan = plan_view(work, record, snapshot)
+    tables = part_tables(work, record, snapshot)
+    ranges = tail_ranges(work, name, record, plan, snapshot)
+    statics = static_frames(work, plan, tables, snapshot)
+    frames: dict[str, DataFrame] = {}
+    names: dict[str, str] = {}
+    for state in plan.states:
+        names[state.name] = new_name()
+        frames[names[state.name]] = _merged(work, plan, state, tables[state.name], snapshot, ranges, statics)
+    for part, rows in statics.items():
+        names[part] = new_name()
+        frames[names[part]] = rows
+    for relation in plan.upper_tables:
+        names[relation] = new_name()
+        frames[names[relation]] = read_table(split_name(relation))
+    return query_relations(work.session, plan.upper_sql(names), frames)
+
+
+def part_tables(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> dict[str, Table]:
+    """The tables of a view's states and static parts at a snapshot, by part."""
+    with work.lake.reading() as connection:
+        found = {table.uuid: table for table in read_tables(connection, snapshot.id, uuids=list(record.parts.values()))}
+    missing = next((part for part, uuid in record.parts.items() if uuid not in found), None)
+    if missing is not None:
+        raise CatalogueError(f'part "{missing}" of a continuous view is missing', hint="make the view anew")
+    return {part: found[uuid] for part, uuid in record.parts.items()}
+
+
+def tail_ranges(work: Workspace, name: str, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> dict[str, Range]:
+    """What no run had taken up of each stream at a snapshot, by the stream's full name."""
+    lake = work.lake
+    with lake.reading() as connection:
+        progress = read_progress(connection, record.uuid, snapshot.id)
+    found = {}
+    for stream in plan.stream_names:
+        table = lake.table(split_name(stream), snapshot)
+        if str(table.uuid) not in progress:
+            raise CatalogueError(
+                f'stream "{table.name}" is not the one that view "{name}" was made over', hint="it was made anew; make the view anew too"
+            )
+        found[stream] = read_range(lake, table, snapshot, progress[str(table.uuid)], view=name)
+    return found
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Schema and relation of a full name as plans write it."""
+    schema, _, relation = name.partition(".")
+    return schema, relation
+
+
+def static_frames(work: Workspace, plan: SplitPlan, tables: Mapping[str, Table], snapshot: Snapshot) -> dict[str, DataFrame]:
+    """The kept results of static parts that are looked up, by part."""
+    return {part.name: _whole(work, tables[part.name], snapshot) for part in plan.statics if part.feeds is None}
+
+
+def _whole(work: Workspace, table: Table, snapshot: Snapshot) -> DataFrame:
+    from platform_plugin.spark.relation import read_relation
+
+    return read_relation(work.session, work.lake, work.lake.scan(table, snapshot))
+
+
+def _merged(
+    work: Workspace,
+    plan: SplitPlan,
+    state: State,
+    table: Table,
+    snapshot: Snapshot,
+    ranges: Mapping[str, Range],
+    statics: Mapping[str, DataFrame],
+) -> DataFrame:
+    """One row for each group of a state, the live part included."""
+    from platform_plugin.spark.relation import query_relations
+
+    scan = work.lake.scan(table, snapshot)
+    live = [part for part in plan.streams if part.state == state.name and not ranges[part.stream].is_empty]
+    rows = _whole(work, table, snapshot)
+    if not live and state.keys and len(scan.files) <= 1:
+        return rows  # one addition is merged in itself
+    for part in live:
+        rows = rows.unionAll(run_part(work, part, ranges[part.stream], statics))
+    name = new_name()
+    return query_relations(work.session, state.merge_sql(name), {name: rows})
+
+
+def run_part(
+    work: Workspace, part: StreamPart, found: Range, statics: Mapping[str, DataFrame], *, rows: DataFrame | None = None
+) -> DataFrame:
+    """What a range of a stream adds to a state; `rows` may bring the range's rows where they are at hand already."""
+    from platform_plugin.spark.relation import query_relations
+
+    names = {part.stream: new_name()} | {name: new_name() for name in part.statics}
+    frames = {names[name]: statics[name] for name in part.statics}
+    frames[names[part.stream]] = rows if rows is not None else rows_of(work.session, work.lake, found, row_ids=part.row_id)
+    return query_relations(work.session, part.sql(names), frames)

@@ -1,0 +1,36 @@
+"""REFRESH VIEW: a view takes up what has arrived, now and not when its turn comes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.tables import View
+from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.tables.target import outcome
+from platform_plugin.views.maintain import run_maintenance
+from platform_plugin.views.record import read_records
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from platform_plugin.language import statements as s
+    from platform_plugin.queries.result import Result
+    from platform_plugin.spark.job import ProgressHandler
+    from platform_plugin.spark.workspace import Workspace
+
+
+def run_refresh(
+    work: Workspace, statement: s.Refresh, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> Result:
+    """Maintain one view."""
+    lake = work.lake
+    snapshot = lake.snapshot()
+    with pointing_at(statement.name.span), lake.reading() as connection:
+        view = lake.find_relation(connection, lake_name(statement.name), snapshot)
+        if not isinstance(view, View) or view.uuid not in read_records(connection, only=view.uuid):
+            raise InvalidValue(f'"{view.name}" is not a continuous view', hint="only what is maintained can be refreshed")
+    done = run_maintenance(work, [view.name], timeout=timeout, progress=progress)
+    if done.failed:
+        raise next(iter(done.failed.values()))
+    return outcome(done.snapshot, f"view {view.name} took up {done.rows} rows in {done.groups} groups", rows=done.rows)

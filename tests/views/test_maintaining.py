@@ -1,0 +1,188 @@
+"""Continuous views through SQL: current at every read, exact at every snapshot, whatever was maintained when."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, RefusedView
+from platform_plugin.platform import Platform
+from platform_plugin.views.maintain import run_maintenance
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def platform(tmp_path, spark_server):
+    with Platform.create(tmp_path / "lake") as made:
+        yield made
+
+
+def define(platform):
+    platform.execute("CREATE STREAM posts (uid INT, score INT) WITH (retention_rows = 6)")
+    platform.execute("CREATE VIEW impact AS SELECT uid, count(*) AS posts, avg(score) AS score FROM posts GROUP BY uid")
+
+
+def append(platform, *rows):
+    lake = platform.lake
+    table = lake.table("posts")
+    with lake.commit("append") as commit:
+        columns = {"uid": pa.array([row[0] for row in rows], pa.int32()), "score": pa.array([row[1] for row in rows], pa.int32())}
+        commit.append(table, [lake.write(table, pa.table(columns))])
+    return commit.made
+
+
+def rows(platform, sql):
+    return sorted(platform.execute(sql))
+
+
+def test_a_view_is_current_before_and_after_maintenance(platform):
+    define(platform)
+    assert rows(platform, "SELECT * FROM impact") == []
+    append(platform, (1, 10), (2, 5))
+    append(platform, (1, 20))
+    assert rows(platform, "SELECT * FROM impact") == [(1, 2, 15.0), (2, 1, 5.0)]
+    done = run_maintenance(platform.work)
+    assert (done.views, done.rows, done.groups, done.jobs) == (("main.impact",), 3, 2, 1)
+    assert rows(platform, "SELECT * FROM impact") == [(1, 2, 15.0), (2, 1, 5.0)]
+    append(platform, (2, 7))
+    assert rows(platform, "SELECT uid, score FROM impact WHERE uid = 2") == [(2, 6.0)]
+
+
+def test_rows_may_be_gone_once_they_are_taken_up_and_not_before(platform):
+    define(platform)
+    for _ in range(6):
+        append(platform, (1, 10), (2, 5))
+    assert rows(platform, "SELECT count(*) FROM posts") == [(12,)], "what the view has not taken up stays"
+    assert rows(platform, "SELECT * FROM impact") == [(1, 6, 10.0), (2, 6, 5.0)]
+    platform.execute("REFRESH VIEW impact")
+    append(platform, (3, 1))
+    assert rows(platform, "SELECT count(*) FROM posts") == [(7,)]
+    assert rows(platform, "SELECT * FROM impact") == [(1, 6, 10.0), (2, 6, 5.0), (3, 1, 1.0)]
+
+
+def test_old_snapshots_read_as_they_were(platform):
+    define(platform)
+    made = []
+    for place in range(4):
+        snapshot = append(platform, (1, place))
+        made.append((snapshot.id, place))
+        if place == 1:
+            run_maintenance(platform.work)
+            made.append((platform.lake.snapshot().id, place))
+    for version, last in made:
+        assert rows(platform, f"SELECT * FROM impact AT (VERSION => {version})") == [(1, last + 1, last / 2)]
+
+
+def test_only_what_comes_after_its_creation_counts_unless_asked_for(platform):
+    platform.execute("CREATE STREAM posts (uid INT, score INT)")
+    append(platform, (1, 1))
+    platform.execute("CREATE VIEW late AS SELECT count(*) AS n FROM posts")
+    platform.execute("CREATE VIEW early WITH (start = 'earliest') AS SELECT count(*) AS n FROM posts")
+    assert rows(platform, "SELECT l.n, e.n FROM late l, early e") == [(0, 1)]
+    append(platform, (1, 1))
+    assert rows(platform, "SELECT l.n, e.n FROM late l, early e") == [(1, 2)]
+
+
+def test_many_views_are_maintained_by_one_job(platform):
+    define(platform)
+    platform.execute("CREATE VIEW total AS SELECT count(*) AS n, sum(score) AS s FROM posts")
+    platform.execute("CREATE VIEW best AS SELECT uid, max(score) AS best FROM posts WHERE score > 3 GROUP BY uid HAVING max(score) > 5")
+    append(platform, (1, 10), (2, 5), (1, 2))
+    done = run_maintenance(platform.work)
+    assert (len(done.views), done.rows, done.jobs) == (3, 3, 1)
+    assert rows(platform, "SELECT * FROM total") == [(3, 17)]
+    assert rows(platform, "SELECT * FROM best") == [(1, 10)]
+    again = run_maintenance(platform.work)
+    assert (again.views, again.jobs) == ((), 0)
+
+
+def test_tables_above_the_grouping_are_followed_and_those_below_are_pinned(platform):
+    platform.execute("CREATE STREAM posts (uid INT, score INT)")
+    platform.execute("CREATE TABLE users (id INT, region STRING)")
+    platform.execute("INSERT INTO users VALUES (1, 'DE'), (2, 'US')")
+    platform.execute("CREATE VIEW regions AS SELECT u.region, count(*) AS n FROM posts p JOIN users u ON u.id = p.uid GROUP BY u.region")
+    platform.execute(
+        "CREATE VIEW named AS SELECT u.region, i.n FROM (SELECT uid, count(*) AS n FROM posts GROUP BY uid) i JOIN users u ON u.id = i.uid"
+    )
+    append(platform, (1, 1), (2, 1), (2, 2))
+    platform.execute("UPDATE users SET region = 'FR' WHERE id = 2")
+    assert rows(platform, "SELECT * FROM regions") == [("DE", 1), ("US", 2)]
+    assert rows(platform, "SELECT * FROM named") == [("DE", 1), ("FR", 2)]
+    run_maintenance(platform.work)
+    assert rows(platform, "SELECT * FROM regions") == [("DE", 1), ("US", 2)]
+    assert rows(platform, "SELECT * FROM named") == [("DE", 1), ("FR", 2)]
+
+
+def test_additions_are_compacted_and_nothing_is_counted_twice(platform):
+    define(platform)
+    for place in range(12):
+        append(platform, (place % 3, place))
+        run_maintenance(platform.work)
+    lake = platform.lake
+    (state,) = [table for table in lake.tables() if "state" in table.name.relation]
+    assert len(lake.scan(state, lake.snapshot()).files) < 8
+    assert rows(platform, "SELECT uid, posts FROM impact") == [(0, 4), (1, 4), (2, 4)]
+
+
+def test_a_row_that_one_view_cannot_digest_does_not_hold_up_the_others(platform):
+    define(platform)
+    platform.execute("CREATE VIEW shares AS SELECT uid, sum(100 DIV score) AS s FROM posts GROUP BY uid")
+    append(platform, (1, 10), (2, 0))
+    done = run_maintenance(platform.work)
+    assert done.views == ("main.impact",)
+    assert "division by zero" in str(done.failed["main.shares"])
+    assert rows(platform, "SELECT uid, posts FROM impact") == [(1, 1), (2, 1)]
+    with pytest.raises(PlatformError, match="division by zero"):
+        rows(platform, "SELECT * FROM shares")
+
+
+def test_views_over_views(platform):
+    define(platform)
+    platform.execute("CREATE VIEW high AS SELECT uid FROM impact WHERE score > 7")
+    platform.execute("CREATE VIEW number AS SELECT count(*) AS n FROM impact")
+    append(platform, (1, 10), (2, 5))
+    assert rows(platform, "SELECT * FROM high") == [(1,)]
+    assert rows(platform, "SELECT * FROM number") == [(2,)]
+
+
+def test_a_query_without_grouping_is_computed_when_read(platform):
+    define(platform)
+    made = platform.execute("CREATE VIEW recent AS SELECT uid FROM posts WHERE score > 3")
+    assert made.message == "view main.recent created; it is computed when it is read"
+    append(platform, (1, 10), (2, 1))
+    assert rows(platform, "SELECT * FROM recent") == [(1,)]
+    with pytest.raises(RefusedView):
+        platform.execute("CREATE CONTINUOUS VIEW other AS SELECT uid FROM posts")
+
+
+def test_what_a_view_needs_can_not_be_dropped_under_it_and_goes_with_it(platform):
+    define(platform)
+    with pytest.raises(InvalidValue, match=r"is read by main\.impact"):
+        platform.execute("DROP STREAM posts")
+    with pytest.raises(ObjectExists):
+        platform.execute("CREATE VIEW impact AS SELECT count(*) AS n FROM posts")
+    append(platform, (1, 10))
+    platform.execute("CREATE OR REPLACE VIEW impact AS SELECT count(*) AS n FROM posts")
+    append(platform, (1, 10))
+    assert rows(platform, "SELECT * FROM impact") == [(1,)]
+    platform.execute("DROP VIEW impact")
+    assert [table.name.relation for table in platform.lake.tables()] == ["posts"]
+    platform.execute("DROP STREAM posts")
+
+
+def test_two_runs_at_once_count_nothing_twice(platform, tmp_path):
+    import threading
+
+    define(platform)
+    others = [Platform.open(tmp_path / "lake") for _ in range(2)]
+    for place in range(4):
+        append(platform, (place % 2, 1), (place % 2, 1))
+        threads = [threading.Thread(target=run_maintenance, args=(other.work,)) for other in others]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert rows(platform, "SELECT sum(posts) FROM impact") == [(2 * (place + 1),)]
+    for other in others:
+        other.close()
