@@ -1,0 +1,49 @@
+"""A process that reads a stream again and again while others write it, and counts the answers that are not a whole snapshot.
+
+Every row holds its own number, so a right answer is a run of numbers without a gap. Usage: url stream reads leased|bare
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+
+from platform_plugin.errors import SnapshotExpired
+from platform_plugin.lake.lake import Lake
+
+
+def is_whole(numbers: np.ndarray) -> bool:
+    """Whether numbers are consecutive, and as many as any snapshot may have held."""
+    return len(numbers) == 0 or bool((np.diff(numbers) == 1).all())
+
+
+def read_again_and_again(url: str, stream: str, reads: int, *, leased: bool) -> dict[str, int]:
+    told = {"reads": 0, "wrong": 0, "overrun": 0, "rows": 0, "first": 0, "last": 0}
+    with Lake.open(url) as lake:
+        newest = -1
+        while told["reads"] < reads:
+            try:
+                if leased:
+                    with lake.lease() as lease:
+                        rows = lake.read(stream, snapshot=lease.snapshot).column("n").to_numpy()
+                else:
+                    rows = lake.read(stream).column("n").to_numpy()
+            except SnapshotExpired:
+                told["overrun"] += 1
+                continue
+            finally:
+                told["reads"] += 1
+            last = int(rows[-1]) if len(rows) else newest
+            # Snapshots only grow: no answer is older than the one before.
+            told["wrong"] += not is_whole(rows) or last < newest
+            newest = last
+            told["rows"] += len(rows)
+            told["first"] = told["first"] or last
+            told["last"] = last
+    return told
+
+
+if __name__ == "__main__":
+    print(json.dumps(read_again_and_again(sys.argv[1], sys.argv[2], int(sys.argv[3]), leased=sys.argv[4] == "leased")))
