@@ -50,7 +50,7 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
     # The driver's own transaction handling commits before DDL; ours must hold DDL and rows in one transaction.
     connection.isolation_level = None
     cursor = connection.cursor()
-    # FULL: the catalogue's own commit outlives a power cut. Data files do not wait for the disk, as with any Parquet writer.
+    # FULL: the commit outlives a power cut, as the data files do that it names.
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.close()
 

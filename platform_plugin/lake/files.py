@@ -206,11 +206,17 @@ def write_delete_file(storage: Storage, table: Table, data_file_path: str, posit
 
 
 def read_data_files(storage: Storage, table: Table, paths: Sequence[str]) -> list[DataFile]:
-    """Describe files that somebody else wrote, in the order given; footers are read in parallel, each once."""
+    """Describe files that somebody else wrote, in the order given, and have them on disk; footers are read in parallel, each once."""
+
+    def settled(path: str) -> DataFile:
+        found = describe(storage, table, path)
+        storage.settle(path)
+        return found
+
     if len(paths) == 1:
-        return [describe(storage, table, paths[0])]
+        return [settled(paths[0])]
     with ThreadPoolExecutor(max_workers=_FOOTER_THREADS) as pool:
-        return list(pool.map(lambda path: describe(storage, table, path), paths))
+        return list(pool.map(settled, paths))
 
 
 def _footer(storage: Storage, path: str) -> pq.FileMetaData:

@@ -38,6 +38,7 @@ class Storage:
         self.root = root.rstrip("/") + "/"
         self.scheme = "" if split.scheme in ("", "file") else split.scheme
         self._base = split.path.rstrip("/") + "/" if not self.scheme else self.root
+        self._settled: set[str] = set()
 
     @property
     def is_local(self) -> bool:
@@ -100,7 +101,10 @@ class Storage:
 
     @contextmanager
     def open(self, path: str, mode: str = "rb") -> Iterator[BinaryIO]:
-        """Open one file; a missing or unreadable one is a `StorageError` that names it. One that is not written to its end is removed."""
+        """Open one file; a missing or unreadable one is a `StorageError` that names it.
+
+        One that is not written to its end is removed; one that is, outlives a power cut.
+        """
         full = self.absolute(path)
         try:
             with explained(path):
@@ -108,11 +112,28 @@ class Storage:
                     Path(full).parent.mkdir(parents=True, exist_ok=True)
                 with cast("BinaryIO", self.files.open(full, mode)) as file:
                     yield file
+                if "w" in mode:
+                    self.settle(path)
         except BaseException:
             if "w" in mode:
                 with suppress(StorageError):
                     self.delete([path])
             raise
+
+    def settle(self, path: str) -> None:
+        """Wait until a file and its name are on this machine's disk; a store elsewhere has answered for its files already."""
+        if not self.is_local:
+            return
+        full = self.absolute(path)
+        with explained(path):
+            _sync(full)
+            folder = posixpath.dirname(full)
+            _sync_folder(folder)
+            # The names of the folders on the way, once each.
+            while folder not in self._settled and folder + "/" != self._base:
+                self._settled.add(folder)
+                folder = posixpath.dirname(folder)
+                _sync_folder(folder)
 
     def size(self, path: str) -> int:
         """The size of a file in bytes."""
@@ -143,6 +164,23 @@ class Storage:
             for name, info in self.files.find(full, detail=True).items():
                 path = f"{self.scheme}://{name.lstrip('/')}" if self.scheme else name
                 yield path[len(self._base) :], info
+
+
+def _sync(full: str) -> None:
+    descriptor = os.open(full, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(full: str) -> None:
+    try:
+        _sync(full)
+    except OSError as error:
+        # A folder may be closed to reading, and not every file system can be asked for this; a file's own data is the larger part.
+        if error.errno not in (errno.EACCES, errno.EINVAL, errno.ENOTSUP):
+            raise
 
 
 def _outside(path: str) -> PathOutsideLake:

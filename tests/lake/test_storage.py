@@ -1,9 +1,18 @@
-"""Every path stays below the data folder, on any file system."""
+"""Every path stays below the data folder, on any file system, and what a commit names is on disk before."""
 
+import errno
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from platform_plugin.errors import PathOutsideLake, StorageError
+from platform_plugin.lake.deletes import write_deletes
+from platform_plugin.lake.lake import Lake
 from platform_plugin.lake.storage import Storage
+from platform_plugin.lake.types import arrow_schema
 
 
 @pytest.fixture
@@ -59,3 +68,68 @@ def test_other_file_systems():
     assert Storage("s3://bucket/lake").uri("main/x") == "s3a://bucket/lake/main/x"
     with pytest.raises(StorageError, match="no file system"):
         list(Storage("nowhere://x").listing())
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """The paths that were forced to disk, in their order."""
+    found = []
+    fsync = os.fsync
+
+    def noted(descriptor):
+        fsync(descriptor)
+        found.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+    monkeypatch.setattr(os, "fsync", noted)
+    return found
+
+
+def test_every_file_that_a_commit_names_is_on_disk_before(tmp_path, synced):
+    with Lake.create(tmp_path / "lake") as lake:
+        rows = pa.table({"id": [1, 2, 3]})
+        with lake.commit("create") as commit:
+            commit.create_table("t", lake.columns_of(rows))
+        table = lake.table("t")
+        foreign = tmp_path / "lake" / "data" / "main" / "t" / "part-0.parquet"
+        with lake.commit("append") as commit:
+            ours = lake.write(table, rows)
+            pq.write_table(rows.cast(arrow_schema(table.fields)), foreign)  # as Spark does
+            commit.append(table, [ours, *lake.describe_files(table, ["main/t/part-0.parquet"])])
+            data = tmp_path / "lake" / "data"
+            assert {data, data / "main", data / "main" / "t", data / ours.path, foreign} <= set(synced)
+        scan = lake.scan(table, lake.snapshot())
+        with lake.commit("delete") as commit:
+            commit.delete(table, write_deletes(lake, scan, {scan.files[0].id: [0]}))
+        lake.merge("t")
+    assert set(data.rglob("*.parquet")) <= set(synced)
+
+
+def test_a_disk_that_loses_what_it_took_is_an_error_and_nothing_stays(tmp_path, monkeypatch):
+    with Lake.create(tmp_path / "lake") as lake:
+        rows = pa.table({"id": [1]})
+        with lake.commit("create") as commit:
+            table = commit.create_table("t", lake.columns_of(rows))
+
+        def lost(_):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", lost)
+            with pytest.raises(StorageError, match="can't be read or written"):
+                lake.write(table, rows)
+        assert list((tmp_path / "lake" / "data").rglob("*.parquet")) == []
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EINVAL])
+def test_folders_that_can_not_be_forced_to_disk_are_let_be(storage, monkeypatch, number):
+    fsync = os.fsync
+
+    def files_only(descriptor):
+        if Path(f"/proc/self/fd/{descriptor}").readlink().is_dir():
+            raise OSError(number, os.strerror(number))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", files_only)
+    with storage.open("a/x.parquet", "wb") as file:
+        file.write(b"x")
+    assert storage.size("a/x.parquet") == 1
