@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 
 from platform_plugin.errors import PlatformError
+from platform_plugin.lake.relations import named_tables
 from platform_plugin.language.words import AFTER_RELATION, BEFORE_OPERAND, RESERVED
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class SqlCompleter(Completer):
                     table.name.relation if table.name.schema == "main" else f"{table.name.schema}.{table.name.relation}": tuple(
                         field.name for field in table.fields
                     )
-                    for table in self._lake.tables(snapshot)
+                    for table in named_tables(self._lake, snapshot)
                 }
                 self._names |= {
                     view.name.relation if view.name.schema == "main" else f"{view.name.schema}.{view.name.relation}": view.columns

@@ -160,6 +160,8 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
     for schema, name, uuid, table in catalogue.rows(_RELATIONS):
         count, rows, size = files.get(table, (0, 0, 0))
         kind = kinds.get(str(uuid), "table")
+        if kind == "state":
+            continue
         speed, last = arrivals.get(str(uuid), (0.0, None)) if kind == "stream" else (None, None)
         relations.append(
             RelationSize(

@@ -15,7 +15,7 @@ from platform_plugin.algebra.types import DataType, Field, List, Map, Struct
 from platform_plugin.dialect.faults import told_as_dbapi_errors
 from platform_plugin.dialect.types import Document
 from platform_plugin.errors import UnknownObject, UnsupportedType
-from platform_plugin.lake.relations import Declaration, read_declaration, read_declarations
+from platform_plugin.lake.relations import Declaration, named_tables, read_declaration, read_declarations
 from platform_plugin.lake.tables import Name, Table, View
 from platform_plugin.lake.types import to_sqlalchemy
 from platform_plugin.language.datatypes import parse_type
@@ -43,7 +43,7 @@ class PlatformReflection(default.DefaultDialect):
     def get_table_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
         """History tables and streams."""
         with told_as_dbapi_errors():
-            tables = _platform(connection).lake.tables(_snapshot(connection, kw))
+            tables = named_tables(_platform(connection).lake, _snapshot(connection, kw))
         return [table.name.relation for table in tables if table.name.schema == (schema or _DEFAULT_SCHEMA)]
 
     @reflection.cache

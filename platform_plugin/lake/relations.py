@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.lake.commit import Commit
-    from platform_plugin.lake.tables import Table
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.tables import Snapshot, Table
 
 Kind = Literal["table", "stream", "view", "state"]
+STATE: Kind = "state"
+"""A table that holds a part of a continuous view: lists leave it out, and only maintenance writes it."""
 
 RELATION = sa.Table(
     "platform_relation",
@@ -57,6 +60,13 @@ def read_declarations(connection: Connection, *, only: Collection[str] | None = 
         query = query.where(RELATION.c.relation_uuid.in_(only))
     rows = connection.execute(query).all()
     return {row.relation_uuid: Declaration(kind=row.kind, options=json.loads(row.options)) for row in rows}
+
+
+def named_tables(lake: Lake, snapshot: Snapshot) -> list[Table]:
+    """The tables that people name: all but the parts of views."""
+    with lake.reading() as connection:
+        declared = read_declarations(connection)
+    return [table for table in lake.tables(snapshot) if declared.get(str(table.uuid), Declaration()).kind != STATE]
 
 
 def read_declaration(connection: Connection, uuid: UUID) -> Declaration:

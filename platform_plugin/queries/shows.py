@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.relations import Declaration, read_declarations
+from platform_plugin.lake.relations import STATE, Declaration, read_declarations
 from platform_plugin.lake.tables import Table, View
 from platform_plugin.language import statements as s
 from platform_plugin.language.places import at
@@ -22,10 +22,14 @@ from platform_plugin.queries.result import Result
 from platform_plugin.streams.declaration import stream_statement
 from platform_plugin.streams.figures import read_figures
 from platform_plugin.streams.quarantine import find_quarantine
+from platform_plugin.views.record import read_records
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.algebra.types import Field
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.spark.workspace import Workspace
@@ -69,7 +73,7 @@ def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snaps
         ]
     if subject == "COLUMNS" and statement.name is not None:
         with pointing_at(statement.name.span):
-            return column_rows(lake.find_table(connection, lake_name(statement.name), snapshot))
+            return column_rows(lake.find_table(connection, lake_name(statement.name), snapshot).fields)
     if subject == "CREATE" and statement.name is not None:
         with pointing_at(statement.name.span):
             return [{"statement": created(lake, connection, statement.name, snapshot)}]
@@ -79,7 +83,7 @@ def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snaps
 
 
 def relation_rows(lake: Lake, connection: Connection, snapshot: Snapshot, *, schema: str | None = None) -> list[dict[str, Any]]:
-    """Every relation with its kind and size; rows are counted from the catalogue, deleted ones taken off."""
+    """Every relation but the parts of views with its kind and size; rows are counted from the catalogue, deleted ones taken off."""
     declared = read_declarations(connection)
     counts = _counts(connection, snapshot)
     rows = []
@@ -87,6 +91,8 @@ def relation_rows(lake: Lake, connection: Connection, snapshot: Snapshot, *, sch
     for relation in relations:
         if schema is None or relation.name.schema == schema:
             kind = "view" if isinstance(relation, View) else declared.get(str(relation.uuid), Declaration()).kind
+            if kind == STATE:
+                continue
             files, records, size = counts.get(relation.id or -1, (0, 0, 0)) if isinstance(relation, Table) else (None, None, None)
             rows.append(
                 {
@@ -128,8 +134,8 @@ def _counts(connection: Connection, snapshot: Snapshot) -> dict[int, tuple[int, 
     return {table_id: (count, rows, size) for table_id, (count, rows, size) in totals.items()}
 
 
-def column_rows(table: Table) -> list[dict[str, Any]]:
-    """The columns of a table, in order."""
+def column_rows(fields: Sequence[Field]) -> list[dict[str, Any]]:
+    """The columns of a relation, in order."""
     return [
         {
             "column": field.name,
@@ -138,19 +144,28 @@ def column_rows(table: Table) -> list[dict[str, Any]]:
             "default": field.default,
             "comment": field.comment,
         }
-        for field in table.fields
+        for field in fields
     ]
 
 
 def run_describe(work: Workspace, statement: s.Describe) -> Result:
     """A relation's columns; when extended, also what it is and how it was declared."""
+    from platform_plugin.views.figures import view_facts
+    from platform_plugin.views.plans import result_fields
+
     lake = work.lake
     snapshot = lake.snapshot()
     with lake.reading() as connection, pointing_at(statement.name.span):
         relation = lake.find_relation(connection, lake_name(statement.name), snapshot)
-        rows = _view_columns(work, relation, snapshot) if isinstance(relation, View) else column_rows(relation)
+        record = read_records(connection, only=relation.uuid).get(relation.uuid)
+        if record is not None:
+            rows = column_rows(result_fields(record))
+        else:
+            rows = _view_columns(work, relation, snapshot) if isinstance(relation, View) else column_rows(relation.fields)
         if statement.extended:
             rows += _extended(lake, connection, relation, snapshot)
+            if record is not None:
+                rows += fact_rows(view_facts(work, str(relation.name), record, snapshot))
     return Result(as_table(rows, _SHAPES["DESCRIBE"]), snapshot=snapshot)
 
 
@@ -174,15 +189,19 @@ def _view_columns(work: Workspace, view: View, snapshot: Snapshot) -> list[dict[
 
 
 def _extended(lake: Lake, connection: Connection, relation: Table | View, snapshot: Snapshot) -> list[dict[str, Any]]:
-    row = next(
-        row for row in relation_rows(lake, connection, snapshot, schema=relation.name.schema) if row["name"] == relation.name.relation
-    )
+    found = (row for row in relation_rows(lake, connection, snapshot, schema=relation.name.schema) if row["name"] == relation.name.relation)
+    row = next(found, dict.fromkeys(_SHAPES["RELATIONS"]))
     declared = read_declarations(connection).get(str(relation.uuid), Declaration())
     facts = {name: row[name] for name in ("kind", "rows", "files", "bytes", "comment")} | dict(declared.options)
     if isinstance(relation, Table) and declared.kind == "stream":
         facts |= _stream_facts(lake, connection, relation, snapshot)
     if isinstance(relation, View):
         facts = {"kind": "view", "query": relation.sql, "comment": relation.comment}
+    return fact_rows(facts)
+
+
+def fact_rows(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What DESCRIBE EXTENDED says beside the columns."""
     return [
         {"column": f"# {name}", "type": str(value), "nullable": None, "default": None, "comment": None}
         for name, value in facts.items()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue, PlatformError, UnknownObject
-from platform_plugin.lake.relations import read_declaration
+from platform_plugin.lake.relations import STATE, read_declaration
 from platform_plugin.language.places import did_you_mean
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.queries.result import Result
@@ -41,10 +41,13 @@ def find_existing(lake: Lake, name: LakeName, snapshot: Snapshot) -> Table | Vie
 
 
 def refuse_history(lake: Lake, table: Table, name: Name) -> None:
-    """Refuse to append to a history, which takes its rows from its stream."""
+    """Refuse to append to a history, which takes its rows from its stream, and to what belongs to a view."""
     with lake.reading() as connection:
-        is_history = "history_of" in read_declaration(connection, table.uuid).options
-    if is_history:
+        declaration = read_declaration(connection, table.uuid)
+    if declaration.kind == STATE:
+        with pointing_at(name.span):
+            raise InvalidValue(f'table "{table.name}" is part of a continuous view', hint="only maintenance writes it")
+    if "history_of" in declaration.options:
         with pointing_at(name.span):
             raise InvalidValue(
                 f'table "{table.name}" takes its rows from its stream', hint="write to the stream; its rows come here when they leave it"
@@ -66,6 +69,9 @@ def find_changeable(lake: Lake, name: Name, snapshot: Snapshot) -> Table:
     table = find_target(lake, name, snapshot)
     with lake.reading() as connection:
         kind = read_declaration(connection, table.uuid).kind
+    if kind == STATE:
+        with pointing_at(name.span):
+            raise InvalidValue(f'table "{table.name}" is part of a continuous view', hint="only maintenance writes it")
     if kind == "stream":
         with pointing_at(name.span):
             raise InvalidValue(

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from platform_plugin.algebra.types import Field
 from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, RefusedView
 from platform_plugin.lake.data_operations import has_table
-from platform_plugin.lake.relations import RELATION, Declaration, declare
+from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare
 from platform_plugin.lake.segments import CONSUMER, RING_TABLES
 from platform_plugin.lake.tables import Table
 from platform_plugin.language.places import at
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
-
-STATE = "state"
-"""The kind of a table that holds a part of a continuous view."""
-
 
 def run_create_view(work: Workspace, statement: s.CreateView) -> Result:
     """Store a query under a name. Over a stream it is maintained from now on, or refused with the rule that it breaks."""
@@ -119,7 +115,7 @@ def _create_continuous(
             parts = {}
             for part in (*(state.name for state in plan.states), *(static.name for static in plan.statics if static.feeds is None)):
                 table = commit.create_table((name.schema, f"{name.relation}__{part}_{suffix}"), fields[part])
-                declare(commit, table, Declaration(kind="state", options={"view": str(uuid)}))
+                declare(commit, table, Declaration(kind=STATE, options={"view": str(uuid)}))
                 parts[part] = table
             for static in plan.statics:
                 table = parts[static.feeds or static.name]
@@ -127,7 +123,7 @@ def _create_continuous(
                 written, _ = run_write(work.session, lake, table, frame)
                 files += written
                 commit.append(table, written)
-            for stream, table in streams.items():
+            for table in streams.values():
                 commit.also(Attach(uuid, table, first_uncovered(lake, table, snapshot, earliest=options.get("start") == "earliest")))
             result = [[field.name, type_text(field.type)] for field in fields[_RESULT]]
             record = ViewRecord(

@@ -186,3 +186,28 @@ def test_two_runs_at_once_count_nothing_twice(platform, tmp_path):
         assert rows(platform, "SELECT sum(posts) FROM impact") == [(2 * (place + 1),)]
     for other in others:
         other.close()
+
+
+def test_lists_leave_the_parts_of_views_out_and_nobody_writes_them(platform):
+    define(platform)
+    append(platform, (1, 10), (2, 1))
+    (state,) = [table.name.relation for table in platform.lake.tables() if table.name.relation != "posts"]
+    assert rows(platform, "SHOW TABLES")[0][1:3] == ("impact", "view")
+    assert [row[1] for row in rows(platform, "SHOW TABLES")] == ["impact", "posts"]
+    for sql in (f"INSERT INTO {state} VALUES (1, 1, 1)", f"DELETE FROM {state}", f"DROP TABLE {state}", f"UPDATE {state} SET uid = 1"):
+        with pytest.raises(InvalidValue, match=r"part of a continuous view|is a state"):
+            platform.execute(sql)
+    platform.execute("REFRESH VIEW impact")
+    append(platform, (1, 10))
+    said = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED impact")}
+    assert (said["uid"], said["posts"], said["score"]) == ("INT", "BIGINT", "DOUBLE")
+    assert said["# taken up of main.posts"] == "up to row 1, 1 rows wait and are merged when it is read"
+    assert said["# state_1"].startswith("2 rows, ")
+
+
+def test_columns_are_named_by_the_view(platform):
+    define(platform)
+    platform.execute("CREATE VIEW named (who COMMENT 'the user', n) AS SELECT uid, count(*) FROM posts GROUP BY uid")
+    append(platform, (1, 10))
+    assert platform.execute("SELECT * FROM named").columns == ["who", "n"]
+    assert [row[0] for row in platform.execute("DESCRIBE named")] == ["who", "n"]
