@@ -42,8 +42,8 @@ class Result:
         self._row_count = row_count
         self._metrics = metrics
         self._release = _Once(on_close)
-        self._batches: Iterator[pa.RecordBatch] = (
-            iter(rows.to_batches()) if isinstance(rows, pa.Table) else _streamed(rows, self._release, on_error)
+        self._batches: Iterator[pa.RecordBatch] = iter(
+            rows.to_batches() if isinstance(rows, pa.Table) else _begun(_streamed(rows, self._release, on_error))
         )
 
     @property
@@ -115,10 +115,17 @@ class _Once:
             act()
 
 
-def _streamed(stream: ArrowStream, release: _Once, on_error: Callable[[PlatformError], None] | None) -> Iterator[pa.RecordBatch]:
+def _begun(batches: Iterator[pa.RecordBatch | None]) -> Iterator[pa.RecordBatch]:
+    """The same, which lets go when it is dropped: a generator that was never asked for anything does not run its `finally`."""
+    next(batches)
+    return cast("Iterator[pa.RecordBatch]", batches)
+
+
+def _streamed(stream: ArrowStream, release: _Once, on_error: Callable[[PlatformError], None] | None) -> Iterator[pa.RecordBatch | None]:
     # It knows nothing of the result, so that a result which is dropped half read lets go at once. The garbage collector would do so
     # whenever it likes, also inside a transaction of this very thread, which the release would then wait for.
     try:
+        yield None
         yield from stream
     except PlatformError as error:
         if on_error is not None:
