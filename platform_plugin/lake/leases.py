@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
 
 DURATION = timedelta(hours=1)
+SESSION = "session"
 
 
 @dataclass(slots=True)
@@ -91,6 +92,8 @@ class Held:
 
     snapshots: frozenset[int]
     since: datetime | None
+    has_readers: bool
+    """Whether others than sessions are among the holders: a session says by itself how far it has read a stream."""
 
 
 def read_held(connection: Connection) -> Held:
@@ -103,7 +106,11 @@ def read_held(connection: Connection) -> Held:
     for ids in chunks(dead):
         connection.execute(sa.delete(lease).where(lease.c.lease_id.in_(ids)))
     rows = [row for row in found if row.lease_id not in set(dead)]
-    return Held(snapshots=frozenset(row.snapshot_id for row in rows), since=min((row.acquired_at for row in rows), default=None))
+    return Held(
+        snapshots=frozenset(row.snapshot_id for row in rows),
+        since=min((row.acquired_at for row in rows), default=None),
+        has_readers=any(not (row.holder or "").startswith(SESSION) for row in rows),
+    )
 
 
 def _gone(snapshot_id: int | None) -> SnapshotExpired:

@@ -12,8 +12,8 @@ from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.data_operations import chunks, has_table, inlined_data_tables, table_totals, write_totals
 from platform_plugin.lake.history import take_up
-from platform_plugin.lake.holders import this_holder
-from platform_plugin.lake.leases import read_held
+from platform_plugin.lake.holders import is_gone, this_holder
+from platform_plugin.lake.leases import SESSION, read_held
 from platform_plugin.lake.relations import RELATION, Declaration, read_declarations
 from platform_plugin.lake.scan import resolved
 from platform_plugin.lake.segments import (
@@ -184,13 +184,17 @@ def _due(w: Writer, uuid: UUID, ring: Ring, limits: Limits) -> list[Segment]:
 
 def _held_from(w: Writer, table: Table, limits: Limits) -> int | None:
     """The oldest row that a consumer, or under `on_overrun = 'block'` any reader, still needs; None if nothing is held."""
-    held: int | None = None
-    if not limits.drops_unconsumed:
-        query = sa.select(sa.func.min(CONSUMER.c.next_row_id)).where(CONSUMER.c.relation_uuid == str(table.uuid))
-        held = w.connection.execute(query).scalar()
-    if limits.blocks and has_table(w.connection, c.PLATFORM_LEASE.name) and read_held(w.connection).snapshots:
+    own = CONSUMER.c.relation_uuid == str(table.uuid)
+    needed = []
+    for consumer, next_row_id in w.connection.execute(sa.select(CONSUMER.c.consumer, CONSUMER.c.next_row_id).where(own)).all():
+        is_session = consumer.startswith(SESSION)
+        if is_session and is_gone(consumer):
+            w.connection.execute(sa.delete(CONSUMER).where(own, CONSUMER.c.consumer == consumer))
+        elif is_session or not limits.drops_unconsumed:
+            needed.append(next_row_id)
+    if limits.blocks and has_table(w.connection, c.PLATFORM_LEASE.name) and read_held(w.connection).has_readers:
         return 0
-    return held
+    return min(needed, default=None)
 
 
 def _let_go(w: Writer, table: Table, table_id: int, ring: Ring, cut: int, *, borrowed: bool) -> Ring:

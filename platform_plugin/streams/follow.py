@@ -11,8 +11,12 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.holders import this_holder
+from platform_plugin.lake.identifiers import new_uuid
+from platform_plugin.lake.leases import SESSION
+from platform_plugin.lake.relations import read_declaration
 from platform_plugin.lake.scan import FileScan, Scan, plan_scan, resolved
-from platform_plugin.lake.segments import RING_TABLES, read_ring, read_segments
+from platform_plugin.lake.segments import CONSUMER, RING_TABLES, Limits, read_ring, read_segments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,8 +77,12 @@ class Follower:
         lake.prepare_tables(RING_TABLES)
         with lake.reading() as connection:
             ring, self._newest = read_ring(connection, table.uuid), self._read_next(connection)
+            limits = Limits.of(read_declaration(connection, table.uuid).options)
         # Rows that other clients have added are part of the ring only after the next commit that counts them.
         self.position = ring.first_row_id if earliest else self._newest
+        # A stream that waits for its readers is told how far this one has come; any other may let rows go.
+        self._consumer = this_holder(f"{SESSION} {new_uuid()}") if limits.blocks else None
+        self._note_position()
         self._arrived_at: datetime | None = None
         self._alive_at = self._polled_at = time.monotonic()
 
@@ -113,7 +121,7 @@ class Follower:
 
     def take(self) -> Arrived | None:
         """All that has arrived and was not taken yet, up to a pause as long as the session's; None if the pause comes first."""
-        lease = self._lake.lease(holder="session")
+        lease = self._lake.lease(holder=SESSION)
         try:
             with self._lake.reading() as connection:
                 end = self._pause(connection)
@@ -121,7 +129,7 @@ class Follower:
         except BaseException:
             lease.release()
             raise
-        self.release()
+        self._let_go()
         self._lease, self._seen = lease, lease.snapshot
         if end is not None:
             self.ended = True
@@ -130,7 +138,18 @@ class Follower:
         self.position = arrived.next_row_id
         self.row_count += arrived.row_count
         self.segment_count += len(arrived.scan.files)
+        # Whoever waits for this reader may go on: the files themselves stay until the leases end.
+        self._note_position()
         return arrived
+
+    def _note_position(self) -> None:
+        if self._consumer is None:
+            return
+        row = {"relation_uuid": str(self.table.uuid), "consumer": self._consumer}
+        with self._lake.writing(shared=True) as connection:
+            connection.execute(sa.delete(CONSUMER).where(CONSUMER.c.consumer == self._consumer))
+            if not self.ended:
+                connection.execute(sa.insert(CONSUMER).values(row | {"next_row_id": self.position}))
 
     def _pause(self, connection: Connection) -> int | None:
         """Where a pause between two arrivals ends the session, though the reader was too busy to see it."""
@@ -198,7 +217,13 @@ class Follower:
         )
 
     def release(self) -> None:
-        """Let go of the files that were taken last."""
+        """Let go of the files that were taken last, and of all that comes."""
+        self.ended = True
+        self._let_go()
+        self._note_position()
+        self._consumer = None
+
+    def _let_go(self) -> None:
         if self._lease is not None:
             self._lease.release()
             self._lease = None

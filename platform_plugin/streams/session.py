@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import InvalidValue, QueryInterrupted
+from platform_plugin.lake.leases import SESSION
 from platform_plugin.lake.relations import read_streams
 from platform_plugin.lake.tables import Table
 from platform_plugin.language.query import analyse_query
@@ -73,7 +74,7 @@ def run_session(
     query = analyse_query(text)
     check_arguments(query.parameters, arguments)
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
-    lease = work.lake.lease(holder="session")
+    lease = work.lake.lease(holder=SESSION)
     followers: dict[Reference, Follower] = {}
     try:
         followers |= {reference: _follow(work, reference, lease) for reference in query.relations if reference.session is not None}

@@ -194,7 +194,7 @@ def test_a_reader_that_falls_behind_is_told(platform, monkeypatch):
         arrived = plain(self)
         if not taken:
             taken.append(1)
-            self.release()
+            self._let_go()
             with platform.stream("posts") as stream:
                 for turn in range(20):
                     stream.append(posts(1000 + turn * 100, 100), wait=True)
@@ -204,6 +204,47 @@ def test_a_reader_that_falls_behind_is_told(platform, monkeypatch):
     with Writer(platform, (0.3, 50)), pytest.raises(StreamOverrun, match="posts") as raised:
         number(platform, COUNT)
     assert raised.value.hint
+
+
+def test_a_stream_that_blocks_waits_for_a_slow_session(platform, monkeypatch):
+    """RS-18: the writer slows, and every row is counted."""
+    platform.execute("ALTER STREAM posts SET (retention_rows = 100, on_overrun = 'block')")
+    plain = folding.Folded.add
+
+    def slow(self, *args, **options):
+        plain(self, *args, **options)
+        time.sleep(0.5)
+
+    monkeypatch.setattr(folding.Folded, "add", slow)
+    began = time.monotonic()
+    with Writer(platform, *((0.3, 50) for _ in range(30))) as writer:
+        assert number(platform, COUNT.replace("'1'", "'2'")) == 1500
+        took = time.monotonic() - began
+    assert writer.written == 1500
+    assert took > 3, "the writer did not wait"
+    assert platform.lake.read("posts").num_rows <= 250
+    from platform_plugin.lake.segments import CONSUMER
+
+    with platform.lake.reading() as connection:
+        assert connection.execute(CONSUMER.select()).all() == []
+
+
+def test_a_session_that_died_holds_nothing(platform):
+    """A blocked writer finds out that the reader it waits for does not exist any more."""
+    from platform_plugin.lake.segments import CONSUMER
+
+    platform.execute("ALTER STREAM posts SET (retention_rows = 100, on_overrun = 'block', overrun_grace = '5 seconds')")
+    table = platform.lake.table("posts")
+    with platform.lake.lease(holder="session") as lease:
+        follower = Follower(platform.lake, table, idle=timedelta(seconds=1), earliest=True, lease=lease)
+    dead = follower._consumer.rpartition("/")[0] + "/1"  # the same process number, but begun at another time
+    with platform.lake.writing() as connection:
+        connection.execute(CONSUMER.update().values(consumer=dead))
+    with platform.stream("posts") as stream:
+        for turn in range(10):
+            stream.append(posts(turn * 100, 100), wait=True)
+    assert platform.lake.read("posts").num_rows <= 200
+    follower.release()
 
 
 def test_two_sessions_do_not_disturb_each_other(platform):
