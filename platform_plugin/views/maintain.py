@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from platform_plugin.errors import CommitConflict, PlatformError, QueryFailed
 from platform_plugin.queries.bind import new_name
-from platform_plugin.views.packing import pack
+from platform_plugin.views.answers import Answer, Target, run_answers
 from platform_plugin.views.plans import plan_view
-from platform_plugin.views.read import part_tables, run_part, static_frames, tail_ranges
+from platform_plugin.views.ranges import rows_of
+from platform_plugin.views.read import part_tables, static_frames, tail_ranges
 from platform_plugin.views.record import Advance, read_records
+from platform_plugin.views.sharing import ViewParts, plan_sharing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
     from datetime import timedelta
 
     from pyspark.sql import DataFrame
@@ -27,20 +26,15 @@ if TYPE_CHECKING:
     from platform_plugin.lake.scan import Scan
     from platform_plugin.lake.tables import Name, Snapshot, Table
     from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.metrics import JobMetrics
-    from platform_plugin.spark.session import Session
     from platform_plugin.spark.workspace import Workspace
-    from platform_plugin.views.parts import SplitPlan, State
+    from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.ranges import Range
     from platform_plugin.views.record import ViewRecord
 
 _ATTEMPTS = 5
-_ADAPTIVE = "spark.sql.adaptive.enabled"
 # From so many additions on they are looked at: they become one when they weigh enough against the rest, or are too many.
 _ADDITIONS, _TOO_MANY = 8, 32
 _WEIGHT = 0.25
-# Rows of an answer that wait in memory before they become a file.
-_WAITING_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,19 +68,7 @@ class Behind:
         return sum(found.row_count for found in self.ranges.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addition:
-    """New rows of one state: from ranges, and where `replaces` is not empty from the whole state as it was."""
-
-    view: Behind
-    state: State
-    table: Table
-    scan: Scan | None = None
-
-    @property
-    def replaces(self) -> tuple[int, ...]:
-        """The files that the new rows take the place of."""
-        return () if self.scan is None else tuple(file.id for file in self.scan.files)
+Key = tuple[str, int, int]
 
 
 def find_behind(work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None) -> tuple[list[Behind], dict[str, PlatformError]]:
@@ -159,145 +141,91 @@ def _maintain_together(
 def _maintain(
     work: Workspace, snapshot: Snapshot, behind: Sequence[Behind], *, timeout: timedelta | None, progress: ProgressHandler | None
 ) -> Maintained:
-    additions = [addition for view in behind for addition in _plan_additions(work, view, snapshot)]
-    rows, cached = _shared_rows(work, behind)
-    written: list[list[DataFile]] = []
+    by_range: defaultdict[Key, list[Behind]] = defaultdict(list)
+    for view in behind:
+        for stream, tail in view.ranges.items():
+            by_range[stream, tail.first_row_id, tail.next_row_id].append(view)
+    answers: list[Answer] = []
+    cached: list[DataFrame] = []
+    written: list[tuple[Target, list[DataFile]]] = []
     try:
-        frames = [_added(work, addition, snapshot, rows) for addition in additions]
-        written, metrics = run_additions(work, additions, frames, timeout=timeout, progress=progress)
+        for key, views in by_range.items():
+            answers += _answers_of_range(work, snapshot, key, views, cached)
+        answers += [answer for view in behind for answer in _compactions(work, snapshot, view)]
+        written, metrics = run_answers(work, answers, timeout=timeout, progress=progress)
         with work.lake.commit(f"maintain {', '.join(view.name for view in behind)}"[:200], base=snapshot) as commit:
-            for addition, files in zip(additions, written, strict=True):
-                if addition.replaces:
-                    commit.replace(addition.table, addition.replaces, files)
+            for target, files in written:
+                if target.replaces:
+                    commit.replace(target.table, target.replaces, files)
                 else:
-                    commit.append(addition.table, files)
+                    commit.append(target.table, files)
             for view in behind:
                 for tail in view.ranges.values():
                     commit.also(Advance(view.record.uuid, tail.stream, tail.first_row_id, tail.next_row_id))
     except BaseException:
-        work.lake.discard(file for files in written for file in files)
+        work.lake.discard(file for _, files in written for file in files)
         raise
     finally:
         for frame in cached:
             frame.unpersist()
     return Maintained(
         views=tuple(view.name for view in behind),
-        rows=sum({id_: tail.row_count for view in behind for id_, tail in _ranges_by_key(view).items()}.values()),
-        groups=sum(file.record_count for files in written for file in files),
-        compacted=sum(bool(addition.replaces) for addition in additions),
+        rows=sum(next_row_id - first_row_id for _, first_row_id, next_row_id in by_range),
+        groups=sum(file.record_count for target, files in written if not target.replaces for file in files),
+        compacted=sum(bool(target.replaces) for target, _ in written),
         jobs=metrics.jobs or 0,
         tasks=metrics.tasks,
         snapshot=commit.made,
     )
 
 
-def _ranges_by_key(view: Behind) -> dict[tuple[object, int, int], Range]:
-    return {(tail.stream.uuid, tail.first_row_id, tail.next_row_id): tail for tail in view.ranges.values()}
+def _answers_of_range(work: Workspace, snapshot: Snapshot, key: Key, views: Sequence[Behind], cached: list[DataFrame]) -> list[Answer]:
+    """The queries over one range of a stream for all views on it: few, however many the views are."""
+    from platform_plugin.spark.relation import query_relations
+
+    stream, tail = key[0], views[0].ranges[key[0]]
+    by_name = {view.name: view for view in views}
+    statics: dict[str, DataFrame] = {}
+    parts = []
+    for view in views:
+        kept = {
+            f"{name}_{view.tables[name].uuid.hex}": frame for name, frame in static_frames(work, view.plan, view.tables, snapshot).items()
+        }
+        statics |= kept
+        parts.append(ViewParts(view=view.name, plan=view.plan, statics={name.rpartition("_")[0]: name for name in kept}))
+    shared = plan_sharing(parts, stream, rows=tail.row_count)
+    rows: DataFrame | None = None
+    if len(shared.queries) > 1:
+        # Decoded once and kept until the run has ended.
+        rows = rows_of(work.session, work.lake, tail, row_ids=any(query.row_id for query in shared.queries)).persist()
+        cached.append(rows)
+    answers = []
+    for number, query in enumerate(shared.queries):
+        names = {relation: new_name() for relation in query.relations}
+        frames = {name: statics[relation] for relation, name in names.items() if relation in statics}
+        frames[names[stream]] = rows if rows is not None else rows_of(work.session, work.lake, tail, row_ids=query.row_id)
+        targets = tuple(Target(table=by_name[part.view].tables[part.state], part=part) for part in query.parts)
+        known = (work.lake.uuid, snapshot.schema_version, stream, tuple(sorted(by_name)), number)
+        answers.append(Answer(frame=query_relations(work.session, query.sql(names), frames), targets=targets, cached_as=known))
+    return answers
 
 
-def _plan_additions(work: Workspace, view: Behind, snapshot: Snapshot) -> list[Addition]:
-    """The states that new rows go to, and whether they are compacted while at it."""
-    found = []
+def _compactions(work: Workspace, snapshot: Snapshot, view: Behind) -> list[Answer]:
+    """Queries that make one of a state's many additions, where that is due; what is added in this run is left for the next."""
+    from platform_plugin.spark.relation import query_relations, read_relation
+
+    answers = []
     for state in view.plan.states:
-        if any(part.state == state.name and part.stream in view.ranges for part in view.plan.streams):
-            table = view.tables[state.name]
-            scan = work.lake.scan(table, snapshot)
-            found.append(Addition(view=view, state=state, table=table, scan=scan if is_due_for_compaction(scan) else None))
-    return found
+        table = view.tables[state.name]
+        scan = work.lake.scan(table, snapshot)
+        if is_due_for_compaction(scan):
+            name = new_name()
+            frame = query_relations(work.session, state.merge_sql(name), {name: read_relation(work.session, work.lake, scan)})
+            answers.append(Answer(frame=frame, targets=(Target(table=table, replaces=tuple(file.id for file in scan.files)),)))
+    return answers
 
 
 def is_due_for_compaction(scan: Scan) -> bool:
     """Whether a state's additions should become one: they bound what a read costs, and each rewrite costs the whole state."""
     sizes = sorted(file.size_bytes for file in scan.files)
     return len(sizes) >= _TOO_MANY or (len(sizes) >= _ADDITIONS and sum(sizes[:-1]) >= _WEIGHT * sizes[-1])
-
-
-def _shared_rows(work: Workspace, behind: Sequence[Behind]) -> tuple[dict[tuple[object, int, int], DataFrame], list[DataFrame]]:
-    """The rows of ranges that several parts read, decoded once and kept until the run has ended."""
-    from platform_plugin.views.ranges import rows_of
-
-    readers: defaultdict[tuple[object, int, int], list[tuple[Range, bool]]] = defaultdict(list)
-    for view in behind:
-        for part in view.plan.streams:
-            tail = view.ranges.get(part.stream)
-            if tail is not None:
-                readers[tail.stream.uuid, tail.first_row_id, tail.next_row_id].append((tail, part.row_id))
-    shared: dict[tuple[object, int, int], DataFrame] = {}
-    for key, users in readers.items():
-        if len(users) > 1:
-            tail = users[0][0]
-            shared[key] = rows_of(work.session, work.lake, tail, row_ids=any(row_id for _, row_id in users)).persist()
-    return shared, list(shared.values())
-
-
-def _added(work: Workspace, addition: Addition, snapshot: Snapshot, shared: dict[tuple[object, int, int], DataFrame]) -> DataFrame:
-    """The new rows of a state, in its table's columns."""
-    from platform_plugin.spark.relation import query_relations, read_relation
-    from platform_plugin.spark.write import shaped
-
-    view = addition.view
-    statics = static_frames(work, view.plan, view.tables, snapshot)
-    names = [column.name for column in addition.state.columns]
-    frames = []
-    for part in view.plan.streams:
-        tail = view.ranges.get(part.stream)
-        if part.state == addition.state.name and tail is not None:
-            rows = shared.get((tail.stream.uuid, tail.first_row_id, tail.next_row_id))
-            frames.append(run_part(work, part, tail, statics, rows=rows))
-    if addition.scan is not None:
-        frames.append(read_relation(work.session, work.lake, addition.scan))
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.unionAll(frame)
-    if len(frames) > 1:
-        name = new_name()
-        whole = query_relations(work.session, addition.state.merge_sql(name), {name: whole})
-    return shaped(whole, addition.table.fields, names)
-
-
-@contextmanager
-def planned_as_one(session: Session) -> Iterator[None]:
-    """Let Spark run a query as one job: with adaptive execution each shuffle of each view would be a job of its own."""
-    session.spark.conf.set(_ADAPTIVE, "false")
-    try:
-        yield
-    finally:
-        session.spark.conf.unset(_ADAPTIVE)
-
-
-def run_additions(
-    work: Workspace,
-    additions: Sequence[Addition],
-    frames: Sequence[DataFrame],
-    *,
-    timeout: timedelta | None,
-    progress: ProgressHandler | None,
-) -> tuple[list[list[DataFile]], JobMetrics]:
-    """Run all frames as one query and write each one's rows as files of its table; if that fails, nothing is left."""
-    from platform_plugin.spark.schema import to_spark_schema
-
-    lake = work.lake
-    names = [[column.name for column in addition.table.fields] for addition in additions]
-    packed = pack(frames, [to_spark_schema(addition.table.fields) for addition in additions])
-    waiting: list[list[pa.Table]] = [[] for _ in additions]
-    files: list[list[DataFile]] = [[] for _ in additions]
-
-    def write(number: int) -> None:
-        if waiting[number]:
-            files[number].append(lake.write(additions[number].table, pa.concat_tables(waiting[number])))
-            waiting[number] = []
-
-    try:
-        with planned_as_one(work.session), work.session.arrow(packed.frame, timeout=timeout, progress=progress) as stream:
-            for batch in stream:
-                for number, rows in packed.unpack(batch, names):
-                    waiting[number].append(rows)
-                    if sum(part.nbytes for part in waiting[number]) >= _WAITING_BYTES:
-                        write(number)
-            for number in range(len(additions)):
-                write(number)
-            metrics = stream.metrics()
-    except BaseException:
-        lake.discard(file for found in files for file in found)
-        raise
-    return files, metrics
