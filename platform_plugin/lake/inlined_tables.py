@@ -59,6 +59,8 @@ _WIDEST_SQLITE, _WIDEST_POSTGRES = 1_500, 400
 
 def follow_shapes(w: Writer, table_ids: Collection[int]) -> None:
     """Give every new or altered table one for its shape; where there can be none, tell DuckDB to write files instead."""
+    if not table_ids:
+        return
     shapes = {table_id: fields for table_id, fields in read_fields(w.connection, w.id, list(table_ids)).items() if fields}
     sqlite = w.connection.dialect.name == "sqlite"
     inlined = {table_id: fields for table_id, fields in shapes.items() if not _never_inlined(fields, sqlite=sqlite)}
