@@ -99,15 +99,17 @@ class Platform:
         *,
         timeout: timedelta | None = None,
         progress: ProgressHandler | None = None,
+        batch_id: str | None = None,
     ) -> Result:
         """Run one statement, or a script of several, and return the last one's result.
 
         `parameters` are bound to `:name` (a dict) or `?` (a list) and never become part of the text. A statement that
-        takes longer than `timeout` is interrupted; `progress` is called while Spark works.
+        takes longer than `timeout` is interrupted; `progress` is called while Spark works. With `batch_id` one INSERT or
+        COPY adds its rows once, however often it is run under that id.
         """
         last: Result | None = None
         try:
-            for result in self.execute_script(sql, parameters, timeout=timeout, progress=progress):
+            for result in self.execute_script(sql, parameters, timeout=timeout, progress=progress, batch_id=batch_id):
                 if last is not None:
                     last.close()
                 last = result
@@ -126,11 +128,17 @@ class Platform:
         *,
         timeout: timedelta | None = None,
         progress: ProgressHandler | None = None,
+        batch_id: str | None = None,
     ) -> Iterator[Result]:
         """Run the statements of a script one by one, each a commit of its own; all are parsed before the first runs."""
         if not isinstance(sql, str):
             raise InvalidValue(f"a statement of type {type(sql).__name__}", hint="give SQL as text")
         statements = parse_script(sql)
+        limits: dict[str, Any] = {"timeout": timeout, "progress": progress}
+        if batch_id is not None:
+            if len(statements) != 1 or not isinstance(statements[0], s.Insert | s.Copy):
+                raise InvalidValue("only a single INSERT or COPY can have a batch id", hint="run it by itself, or leave batch_id out")
+            limits["batch_id"] = batch_id
         everything = [parameter for statement in statements for parameter in statement.parameters]
         arguments = plan_arguments(parameters, everything)
         used = 0
@@ -139,11 +147,11 @@ class Platform:
             if isinstance(arguments, tuple):
                 own = arguments[used : used + len(statement.parameters)]
                 used += len(statement.parameters)
-            yield self._run(statement, own, timeout, progress)
+            yield self._run(statement, own, limits)
 
-    def _run(self, statement: s.Statement, arguments: Arguments, timeout: timedelta | None, progress: ProgressHandler | None) -> Result:
+    def _run(self, statement: s.Statement, arguments: Arguments, limits: dict[str, Any]) -> Result:
         try:
-            result = self._dispatch(statement, arguments, {"timeout": timeout, "progress": progress})
+            result = self._dispatch(statement, arguments, limits)
         except ServerLost:
             self.work.forget_session()
             raise
@@ -197,6 +205,10 @@ class Platform:
                 return shows.run_show(work, statement)
             case s.Describe():
                 return shows.run_describe(work, statement)
+            case s.Explain(statement=s.CreateView() as view):
+                from platform_plugin.views.define import run_explain_view
+
+                return run_explain_view(work, view)
             case s.Explain(statement=s.Select() as query):
                 return select.run_explain(work, statement, query, arguments)
         raise _not_yet(statement)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import sqlalchemy as sa
 
 from platform_plugin.algebra.types import Field
@@ -15,13 +16,16 @@ from platform_plugin.lake.tables import Table
 from platform_plugin.language.places import at
 from platform_plugin.language.render import type_text
 from platform_plugin.queries.bind import bind_query, lake_name, new_name, pointing_at, read_named
+from platform_plugin.queries.result import Result
 from platform_plugin.queries.select import placed
 from platform_plugin.streams.declaration import stored_option
 from platform_plugin.tables.target import find_existing, outcome
-from platform_plugin.views.plans import plan_query
+from platform_plugin.views.explain import explain_split
+from platform_plugin.views.plans import plan_query, read_plans
 from platform_plugin.views.ranges import empty_range, first_uncovered
 from platform_plugin.views.read import part_tables, run_part, split_name
 from platform_plugin.views.record import VIEW_TABLES, Attach, Detach, ViewRecord, note_view, read_records
+from platform_plugin.views.sharing import ViewParts, plan_sharing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,9 +36,9 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.tables import Name, Snapshot, View
     from platform_plugin.language import statements as s
-    from platform_plugin.queries.result import Result
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
+
 
 def run_create_view(work: Workspace, statement: s.CreateView) -> Result:
     """Store a query under a name. Over a stream it is maintained from now on, or refused with the rule that it breaks."""
@@ -73,6 +77,23 @@ def run_create_view(work: Workspace, statement: s.CreateView) -> Result:
                 )
             return _create_plain(work, statement, name, aliases, lease.snapshot)
         return _create_continuous(work, statement, name, plan, aliases, lease.snapshot, old)
+
+
+def run_explain_view(work: Workspace, statement: s.CreateView) -> Result:
+    """How a view would be split and what it would share with others on its streams, or the rule that it breaks; nothing is made."""
+    snapshot = work.lake.snapshot()
+    name = lake_name(statement.name)
+    plan = plan_query(work, statement.query, snapshot, columns=tuple(alias.name for alias in statement.aliases))
+    if not plan.streams:
+        text = f"view {name} reads no stream: it is computed when it is read"
+    else:
+        others = [view for view in read_plans(work, snapshot) if view.view != str(name)]
+        mine = ViewParts(view=str(name), plan=plan)
+        shared = [
+            plan_sharing([*(view for view in others if stream in view.plan.stream_names), mine], stream) for stream in plan.stream_names
+        ]
+        text = "\n".join([explain_split(plan), *(found.explain() for found in shared), *(f"note: {note}" for note in plan.notes)])
+    return Result(pa.table({"plan": text.splitlines()}), snapshot=snapshot)
 
 
 def _create_plain(work: Workspace, statement: s.CreateView, name: Name, aliases: tuple[str, ...], snapshot: Snapshot) -> Result:

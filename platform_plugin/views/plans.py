@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.relations import Relation
 from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.errors import PlatformError
 from platform_plugin.lake.relations import read_declarations
 from platform_plugin.lake.tables import View
 from platform_plugin.language.datatypes import parse_type
 from platform_plugin.language.query import analyse_query
 from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
 from platform_plugin.views.record import read_records
+from platform_plugin.views.sharing import ViewParts
 from platform_plugin.views.split import plan_split
 
 if TYPE_CHECKING:
@@ -88,3 +91,15 @@ def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -
 def result_fields(record: ViewRecord) -> tuple[Field, ...]:
     """The columns of a continuous view's result, as they were found when it was created."""
     return tuple(Field(name=name, type=parse_type(kind)) for name, kind in record.options.get("result", ()))
+
+
+def read_plans(work: Workspace, snapshot: Snapshot) -> list[ViewParts]:
+    """The plans of all continuous views at a snapshot; one that can't be planned any more is left out."""
+    with work.lake.reading() as connection:
+        records = read_records(connection)
+    found = []
+    for view in work.lake.views(snapshot):
+        if view.uuid in records:
+            with suppress(PlatformError):
+                found.append(ViewParts(view=str(view.name), plan=plan_view(work, records[view.uuid], snapshot)))
+    return found

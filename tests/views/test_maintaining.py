@@ -211,3 +211,16 @@ def test_columns_are_named_by_the_view(platform):
     append(platform, (1, 10))
     assert platform.execute("SELECT * FROM named").columns == ["who", "n"]
     assert [row[0] for row in platform.execute("DESCRIBE named")] == ["who", "n"]
+
+
+def test_explain_says_how_a_view_would_be_split_and_makes_nothing(platform):
+    define(platform)
+    before = platform.lake.snapshot()
+    said = "\n".join(row[0] for row in platform.execute("EXPLAIN CREATE VIEW total AS SELECT count(*) AS n FROM posts"))
+    assert "stream part" in said
+    assert "upper part" in said
+    assert "a range of main.posts is read by 1 query" in said
+    assert platform.lake.snapshot() == before
+    with pytest.raises(RefusedView) as refused:
+        platform.execute("EXPLAIN CREATE VIEW top AS SELECT uid FROM posts ORDER BY score LIMIT 3")
+    assert refused.value.rule

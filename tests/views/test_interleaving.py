@@ -1,0 +1,89 @@
+"""Whatever is appended, maintained, merged and dropped from the ring in whatever order: a view is what its query gives over all rows."""
+
+from __future__ import annotations
+
+import itertools
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from platform_plugin.platform import Platform
+from platform_plugin.views.maintain import run_maintenance
+
+pytestmark = pytest.mark.spark
+
+VIEWS = {
+    "by_user": "SELECT uid, count(*) AS n, avg(score) AS score, min(score) AS low, max(score) AS high FROM {posts} GROUP BY uid",
+    "total": "SELECT count(*) AS n, sum(score) AS s, count(DISTINCT uid) AS users FROM {posts}",
+    "high": "SELECT uid, count(*) FILTER (WHERE score > 2) AS n FROM {posts} WHERE score IS NOT NULL GROUP BY uid HAVING count(*) > 1",
+    "cubed": "SELECT uid, word, sum(score) AS s FROM {posts} GROUP BY CUBE (uid, word)",
+    "named": "SELECT u.name, count(*) AS n FROM {posts} p LEFT JOIN users u ON u.id = p.uid GROUP BY u.name",
+    "nested": "SELECT n, count(*) AS users FROM (SELECT uid, count(*) AS n FROM {posts} GROUP BY uid) GROUP BY n",
+    "spread": "SELECT word, round(stddev(score), 9) AS d, sort_array(collect_set(uid)) AS who FROM {posts} GROUP BY word",
+}
+ROW = st.tuples(st.none() | st.integers(0, 3), st.none() | st.integers(-5, 5), st.sampled_from([None, "a", "b"]))
+STEP = st.lists(ROW, min_size=1, max_size=6) | st.sampled_from(["maintain", "one", "merge", "read"])
+NUMBERS = itertools.count()
+
+
+def rows(platform, sql):
+    return sorted((tuple(row) for row in platform.execute(sql)), key=repr)
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory, spark_server):
+    with Platform.create(tmp_path_factory.mktemp("interleaving") / "lake") as made:
+        made.execute("CREATE TABLE users (id INT, name STRING)")
+        made.execute("INSERT INTO users VALUES (0, 'zero'), (1, 'one')")
+        yield made
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(STEP, min_size=4, max_size=9))
+def test_views_are_what_their_queries_give_over_all_rows(platform, steps):
+    try_steps(platform, steps)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(STEP, min_size=4, max_size=20))
+def test_the_same_for_longer(platform, steps):
+    try_steps(platform, steps)
+
+
+def try_steps(platform, steps):
+    number = next(NUMBERS)
+    posts, lake = f"posts_{number}", platform.lake
+    platform.execute(f"CREATE STREAM {posts} (uid INT, score INT, word STRING) WITH (retention_rows = 5)")
+    platform.execute(f"CREATE TABLE every_{number} (uid INT, score INT, word STRING)")
+    for name, query in VIEWS.items():
+        platform.execute(f"CREATE CONTINUOUS VIEW {name}_{number} AS {query.format(posts=posts)}")
+    stream, every = lake.table(posts), lake.table(f"every_{number}")
+    for step in [*steps, "read"]:
+        match step:
+            case "maintain":
+                assert not run_maintenance(platform.work).failed
+            case "one":
+                assert not run_maintenance(
+                    platform.work, [view.name for view in lake.views() if view.name.relation == f"total_{number}"]
+                ).failed
+            case "merge":
+                lake.merge(posts)
+            case "read":
+                for name, query in VIEWS.items():
+                    assert rows(platform, f"SELECT * FROM {name}_{number}") == rows(platform, query.format(posts=f"every_{number}")), name
+            case new:
+                columns = {
+                    "uid": pa.array([row[0] for row in new], pa.int32()),
+                    "score": pa.array([row[1] for row in new], pa.int32()),
+                    "word": pa.array([row[2] for row in new], pa.string()),
+                }
+                with lake.commit("append") as commit:
+                    for table in (stream, every):
+                        commit.append(table, [lake.write(table, pa.table(columns))])
+    for name in VIEWS:
+        platform.execute(f"DROP VIEW {name}_{number}")
+    platform.execute(f"DROP STREAM {posts}")
