@@ -13,7 +13,7 @@ from platform_plugin.language.values import Parameter
 from platform_plugin.queries.bind import Arguments, argument, pointing_at
 from platform_plugin.spark.schema import to_spark_type
 from platform_plugin.spark.write import run_write, shaped
-from platform_plugin.tables.target import append_files, find_target, named_fields, refuse_history, refuse_partitioned
+from platform_plugin.tables.target import append_files, find_repeat, find_target, named_fields, refuse_history, refuse_partitioned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,13 @@ _OPTIONS = {
 
 
 def run_copy(
-    work: Workspace, statement: Copy, arguments: Arguments, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+    work: Workspace,
+    statement: Copy,
+    arguments: Arguments,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+    batch_id: str | None = None,
 ) -> Result:
     """Append the rows of files. A row that can't be read fails the statement, unless `ignore_errors` was asked for."""
     table = find_target(work.lake, statement.name)
@@ -59,6 +65,9 @@ def run_copy(
     refuse_partitioned(table, statement.name)
     with pointing_at(statement.name.span):
         fields = named_fields(table, statement.columns)
+    repeat = find_repeat(work.lake, table, batch_id)
+    if repeat is not None:
+        return repeat
     path = argument(statement.path, arguments) if isinstance(statement.path, Parameter) else statement.path
     kind = statement.format or next(
         (kind for ending, kind in _ENDINGS.items() if str(path).lower().removesuffix(".gz").endswith(ending)), None
@@ -74,7 +83,7 @@ def run_copy(
             files, metrics = run_write(work.session, work.lake, table, columns, timeout=timeout, progress=progress)
         except QueryFailed as error:
             raise _explained(error, str(path), _first_bad_row(work, kind, _absolute(str(path)), options, fields)) from error
-    return append_files(work, table, files, message=f"copy into {table.name}", metrics=metrics)
+    return append_files(work, table, files, message=f"copy into {table.name}", metrics=metrics, batch_id=batch_id)
 
 
 def _absolute(path: str) -> str:

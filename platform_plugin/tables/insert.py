@@ -9,7 +9,7 @@ from platform_plugin.language.places import at
 from platform_plugin.queries.bind import Arguments, bind_query, pointing_at
 from platform_plugin.queries.select import placed
 from platform_plugin.tables.rows import literal_rows
-from platform_plugin.tables.target import append_files, find_target, named_fields, refuse_history, refuse_partitioned
+from platform_plugin.tables.target import append_files, find_repeat, find_target, named_fields, refuse_history, refuse_partitioned
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -22,14 +22,23 @@ if TYPE_CHECKING:
 
 
 def run_insert(
-    work: Workspace, statement: Insert, arguments: Arguments, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+    work: Workspace,
+    statement: Insert,
+    arguments: Arguments,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+    batch_id: str | None = None,
 ) -> Result:
     """Append rows to a history table or stream."""
     table = find_target(work.lake, statement.name)
     refuse_history(work.lake, table, statement.name)
     refuse_partitioned(table, statement.name)
+    repeat = find_repeat(work.lake, table, batch_id)
+    if repeat is not None:
+        return repeat
     if statement.rows is not None and not statement.by_name:
-        return _insert_literals(work, table, statement, arguments)
+        return _insert_literals(work, table, statement, arguments, batch_id)
     from platform_plugin.spark.write import run_write, shaped
 
     with pointing_at(statement.name.span):
@@ -43,10 +52,10 @@ def run_insert(
                 frame = shaped(bound.frame, table.fields, given)
         with placed(bound.rendered):
             files, metrics = run_write(work.session, work.lake, table, frame, timeout=timeout, progress=progress)
-    return append_files(work, table, files, message=f"insert into {table.name}", metrics=metrics)
+    return append_files(work, table, files, message=f"insert into {table.name}", metrics=metrics, batch_id=batch_id)
 
 
-def _insert_literals(work: Workspace, table: Table, statement: Insert, arguments: Arguments) -> Result:
+def _insert_literals(work: Workspace, table: Table, statement: Insert, arguments: Arguments, batch_id: str | None) -> Result:
     rows = statement.rows or ()
     with pointing_at(statement.name.span):
         fields = named_fields(table, statement.columns)
@@ -59,4 +68,4 @@ def _insert_literals(work: Workspace, table: Table, statement: Insert, arguments
             raise at(statement.query).attach(error)
     with pointing_at(statement.query):
         file = work.lake.write(table, literal_rows(rows, fields, arguments, statement.query))
-    return append_files(work, table, [file], message=f"insert into {table.name}")
+    return append_files(work, table, [file], message=f"insert into {table.name}", batch_id=batch_id)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from platform_plugin.errors import InvalidValue, PlatformError, UnknownObject
+from platform_plugin.errors import InvalidValue, OutcomeUnknown, PlatformError, UnknownObject
 from platform_plugin.lake.relations import STATE, read_declaration
 from platform_plugin.language.places import did_you_mean
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.queries.result import Result
+from platform_plugin.streams.batches import BatchTaken, TakeBatches, check_batch_id, read_batches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,19 +96,47 @@ def named_fields(table: Table, names: Sequence[str]) -> tuple[Field, ...]:
     return tuple(found)
 
 
-def append_files(work: Workspace, table: Table, files: Sequence[DataFile], *, message: str, metrics: JobMetrics | None = None) -> Result:
-    """Commit written files to a table; if the commit is refused, they are removed."""
+def append_files(
+    work: Workspace,
+    table: Table,
+    files: Sequence[DataFile],
+    *,
+    message: str,
+    metrics: JobMetrics | None = None,
+    batch_id: str | None = None,
+) -> Result:
+    """Commit written files to a table; if the commit is refused, they are removed. A batch that was taken before adds nothing."""
     lake = work.lake
     rows = sum(file.record_count for file in files)
-    if not files:
+    if not files and batch_id is None:
         return outcome(lake.snapshot(), f"{message}: no rows", rows=0, metrics=metrics)
     try:
         with lake.commit(message) as commit:
-            commit.append(table, files)
+            if files:
+                commit.append(table, files)
+            if batch_id is not None:
+                commit.also(TakeBatches(table, {batch_id: rows}, forgets=True))
+    except OutcomeUnknown:
+        raise  # the files may be part of a snapshot
+    except BatchTaken:
+        lake.discard(files)
+        return find_repeat(lake, table, batch_id) or outcome(lake.snapshot(), message, rows=0)
     except PlatformError:
         lake.discard(files)
         raise
     return outcome(commit.made, f"{rows} {'row' if rows == 1 else 'rows'} written to {table.name}", rows=rows, metrics=metrics)
+
+
+def find_repeat(lake: Lake, table: Table, batch_id: str | None) -> Result | None:
+    """The outcome of a statement whose batch was taken by an earlier one; None if this one is the first."""
+    if batch_id is None:
+        return None
+    check_batch_id(batch_id)
+    taken = read_batches(lake, table.uuid, [batch_id]).get(batch_id)
+    if taken is None:
+        return None
+    said = f'batch "{batch_id}" of {table.name} was taken before, with {taken.row_count} rows in snapshot {taken.snapshot_id}'
+    return outcome(lake.snapshot(), f"{said}; nothing was added", rows=0)
 
 
 def outcome(snapshot: Snapshot, message: str, *, rows: int | None = None, metrics: JobMetrics | None = None) -> Result:

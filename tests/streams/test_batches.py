@@ -151,3 +151,31 @@ def test_more_ids_than_are_kept_go_oldest_first(platform, monkeypatch):
         with platform.lake.commit("take") as commit:
             commit.also(batches.TakeBatches(table, {f"b{number}": 1}, forgets=True))
     assert set(batches.read_batches(platform.lake, table.uuid, [f"b{n}" for n in range(6)])) == {"b3", "b4", "b5"}
+
+
+def test_statements_have_batch_ids_too(platform):
+    platform.execute("CREATE TABLE t (id INT)")
+    for name in ("s", "t"):
+        first = platform.execute(f"INSERT INTO {name} VALUES (1), (2)", batch_id="a")
+        again = platform.execute(f"INSERT INTO {name} VALUES (3)", batch_id="a")
+        assert (first.row_count, again.row_count) == (2, 0)
+        assert "was taken before, with 2 rows" in again.message
+        assert ids_of(platform, name) == [1, 2]
+    with platform.stream("s") as stream:
+        assert stream.append(rows(9), batch_id="a", wait=True).result().is_repeat
+
+
+@pytest.mark.parametrize("sql", ["INSERT INTO s VALUES (1); INSERT INTO s VALUES (2)", "SHOW TABLES", "DROP STREAM s"])
+def test_only_one_insert_or_copy_has_a_batch_id(platform, sql):
+    with pytest.raises(InvalidValue, match="batch id"):
+        platform.execute(sql, batch_id="a")
+    assert ids_of(platform) == []
+
+
+@pytest.mark.spark
+def test_a_copy_runs_once(platform, tmp_path, spark_server):
+    (tmp_path / "ids.csv").write_text("1\n2\n")
+    for count in (2, 0):
+        assert platform.execute(f"COPY s FROM '{tmp_path}/ids.csv' (FORMAT csv)", batch_id="file 1").row_count == count
+        assert platform.execute("INSERT INTO s SELECT id FROM range(10, 13)", batch_id="rows").row_count == (3 if count else 0)
+    assert ids_of(platform) == [1, 2, 10, 11, 12]
