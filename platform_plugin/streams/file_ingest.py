@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed
 from platform_plugin.streams.file_listing import Batch, plan_batch, read_changed, read_listing
-from platform_plugin.streams.file_reading import read_files, source_key
+from platform_plugin.streams.file_reading import may_be_malformed, read_files, source_key
 from platform_plugin.streams.file_shapes import Refused, Shape, Shapes, read_shapes
 from platform_plugin.streams.ingest import IngestReport
 from platform_plugin.streams.landing import Landed, malformed_error, run_landing, run_quarantine
@@ -118,7 +118,10 @@ class _Attempt:
         try:
             with session.job(timeout=self.timeout):
                 frame = read_files(session, self.feed, shapes.groups, self.table.fields)
-            landed = run_landing(session, self.work.lake, self.table, frame, timeout=self.timeout, progress=self.progress)
+            doubtful = may_be_malformed(self.feed, shapes.groups, self.table.fields)
+            landed = run_landing(
+                session, self.work.lake, self.table, frame, doubtful=doubtful, timeout=self.timeout, progress=self.progress
+            )
         except QueryFailed as error:
             changed = read_changed(self.files)
             if changed:

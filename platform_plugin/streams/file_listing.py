@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from platform_plugin.errors import StorageError
 from platform_plugin.lake.storage import explained
@@ -77,11 +77,18 @@ def read_listing(glob: str) -> list[SourceFile]:
     with explained(glob):
         system.invalidate_cache()
         found = system.glob(path, detail=True)
-    return [
-        source_file(system, name, info)
-        for name, info in found.items()
-        if info.get("type") == "file" and not name.rsplit("/", 1)[-1].startswith((".", "_"))
-    ]
+    listed = ((name, _followed(system, name, info)) for name, info in found.items() if not name.rsplit("/", 1)[-1].startswith((".", "_")))
+    return [source_file(system, name, info) for name, info in listed if info.get("type") == "file"]
+
+
+def _followed(system: AbstractFileSystem, name: str, info: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a symbolic link leads to; a listing tells of the link itself."""
+    if not info.get("islink"):
+        return info
+    try:
+        return cast("Mapping[str, Any]", system.info(name))
+    except FileNotFoundError:
+        return {"type": "broken link"}
 
 
 def read_changed(files: Sequence[SourceFile]) -> list[SourceFile]:

@@ -20,6 +20,7 @@ from platform_plugin.streams.screening import (
     SOURCE,
     WHY,
     column,
+    has_rules,
     reader_options,
     record_schema,
     record_type,
@@ -54,6 +55,13 @@ def read_files(
         message = "there is nothing to read"
         raise ValueError(message)
     return screened(frame, fields, feed.format)
+
+
+def may_be_malformed(feed: FilesFeed, groups: Sequence[tuple[Shape, tuple[SourceFile, ...]]], fields: Sequence[Field]) -> bool:
+    """Whether any record of the files may not fit. Values of Parquet files have types, and those of the same type always fit."""
+    known = {field.name.lower(): field.type for field in fields}
+    typed = feed.format == "parquet" and all(part.type == known[part.name.lower()] for shape, _ in groups for part in shape.columns)
+    return not typed or has_rules(fields)
 
 
 def spark_path(uri: str) -> str:

@@ -45,17 +45,29 @@ class Landed:
 
 
 def run_landing(
-    session: Session, lake: Lake, table: Table, frame: DataFrame, *, timeout: timedelta | None, progress: ProgressHandler | None
+    session: Session,
+    lake: Lake,
+    table: Table,
+    frame: DataFrame,
+    *,
+    doubtful: bool = True,
+    timeout: timedelta | None,
+    progress: ProgressHandler | None,
 ) -> Landed:
-    """Write the records that fit. The same job counts the others and notes their sources, so that a clean batch is read once."""
+    """Write the records that fit. The same job counts the others and notes their sources, so that a clean batch is read once.
+
+    Records that are not `doubtful` are not looked at.
+    """
     seen = Observation(f"landing-{uuid.uuid4().hex}")
     with session.job(timeout=timeout):
-        sources = f.collect_set(f.when(column(BAD), column(SOURCE)))
-        watched = frame.observe(cast("Any", seen), f.count_if(column(BAD)).alias("malformed"), sources.alias("sources"))
         names = [field.name for field in table.fields]
-        good = shaped(watched.where(~column(BAD)).select(*[column(name) for name in names]), table.fields, names)
+        if doubtful:
+            sources = f.collect_set(f.when(column(BAD), column(SOURCE)))
+            watched = frame.observe(cast("Any", seen), f.count_if(column(BAD)).alias("malformed"), sources.alias("sources"))
+            frame = watched.where(~column(BAD))
+        good = shaped(frame.select(*[column(name) for name in names]), table.fields, names)
     files, metrics = run_write(session, lake, table, good, timeout=timeout, progress=progress)
-    found = seen.get
+    found: dict[str, Any] = seen.get if doubtful else {"malformed": 0, "sources": []}
     return Landed(
         files=tuple(files),
         malformed=int(found["malformed"]),

@@ -19,6 +19,18 @@ def test_files_come_in_the_order_of_their_age_and_hidden_ones_never(tmp_path):
     assert [file.uri for file in batch.files] == [f"{tmp_path}/b.csv", f"{tmp_path}/a.csv"]
 
 
+def test_links_are_the_files_that_they_lead_to(tmp_path):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "a").write_text("123")
+    (tmp_path / "a.csv").symlink_to(tmp_path / "far" / "a")
+    (tmp_path / "folder.csv").symlink_to(tmp_path / "far")
+    (tmp_path / "broken.csv").symlink_to(tmp_path / "nowhere")
+    (listed,) = read_listing(f"{tmp_path}/*.csv")
+    assert (listed.uri, listed.size_bytes, read_changed([listed])) == (f"{tmp_path}/a.csv", 3, [])
+    (tmp_path / "far" / "a").write_text("1234")
+    assert read_changed([listed]) == [listed]
+
+
 def test_every_way_of_changing_a_file_is_seen(tmp_path):
     path = tmp_path / "a.csv"
 
