@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from sqlalchemy.engine import Connection
 
 
 def insert_rows(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows; a column that one of them lacks is NULL there."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    found = dict(rows[0])
+    for row in rows:
+        if row.keys() != found.keys():
+            found |= row
+    names = list(found)
     if len(rows) == 1 or connection.dialect.name != "postgresql":
         connection.execute(sa.insert(table), [{name: row.get(name) for name in names} for row in rows])
         return
@@ -41,6 +45,13 @@ def update_rows(connection: Connection, table: sa.Table, keys: Sequence[Mapping[
     condition = sa.and_(*(table.c[name] == source.c[bound] for bound, name in by.items()))
     statement = sa.update(table).where(condition).values({name: source.c[bound] for bound, name in new.items()})
     connection.execute(statement, {bound: [row[bound] for row in rows] for bound in rows[0]})
+
+
+def among(connection: Connection, column: sa.Column[Any], values: Collection[Any]) -> sa.ColumnElement[bool]:
+    """Whether a column has one of many values; one parameter where the database takes arrays, so that one statement fits all."""
+    if connection.dialect.name == "postgresql":
+        return column == sa.any_(sa.bindparam(None, list(values), type_=sa.ARRAY(column.type), unique=True))
+    return column.in_(values)
 
 
 def _unnested(columns: Mapping[str, sa.Column[Any]]) -> sa.TableValuedAlias:

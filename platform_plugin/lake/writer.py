@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import CommitConflict, StorageError
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.bulk import insert_rows, update_rows
+from platform_plugin.lake.bulk import among, insert_rows, update_rows
 from platform_plugin.lake.inlined_tables import follow_shapes
 from platform_plugin.lake.tables import CommitRecord, Snapshot, read_commits
 
@@ -155,7 +155,7 @@ class Writer:
         wanted = {table.id: table for table in tables if table.id is not None and table.uuid not in self.table_ids}
         if len(wanted) > 1:
             t = c.TABLE
-            query = sa.select(t.c.table_id).where(t.c.table_id.in_(wanted), t.c.end_snapshot.is_(None))
+            query = sa.select(t.c.table_id).where(among(self.connection, t.c.table_id, wanted), t.c.end_snapshot.is_(None))
             for table_id in self.connection.execute(query).scalars():
                 self.table_ids[wanted[table_id].uuid] = table_id
 
