@@ -232,8 +232,13 @@ def _read_view(reading: _Reading, view: View, snapshot: Snapshot, within: tuple[
     with reading.work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
     if record is not None:
+        from platform_plugin.spark.relation import read_relation
         from platform_plugin.views.read import read_view
+        from platform_plugin.views.stored import find_stored
 
+        stored = find_stored(reading.work, view, snapshot)
+        if stored is not None:
+            return read_relation(reading.work.session, reading.work.lake, reading.work.lake.scan(stored, snapshot))
         return read_view(
             reading.work, str(view.name), record, snapshot, lambda name: _read_named(reading, name, snapshot, (*within, view.name))
         )

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from platform_plugin.errors import CatalogueError, PlatformError, QueryFailed
 from platform_plugin.queries.bind import Arguments, bind_query
+from platform_plugin.queries.lookup import answer_lookup
 from platform_plugin.queries.result import Result
 from platform_plugin.streams.overrun import blame_overrun, blaming_overruns
 
@@ -41,6 +42,9 @@ def run_select(
 
         if reads_session(query):
             return run_session(work, query, arguments, timeout=timeout, progress=progress, tags=tags)
+    answer = answer_lookup(work, query, arguments)
+    if answer is not None:
+        return answer
     snapshot, release = _held(work)
     try:
         bound = bind_query(work, query, snapshot, arguments)

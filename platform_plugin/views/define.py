@@ -26,6 +26,7 @@ from platform_plugin.views.ranges import empty_range, first_uncovered
 from platform_plugin.views.read import part_tables, run_part, split_name
 from platform_plugin.views.record import VIEW_TABLES, Attach, Detach, ViewRecord, note_view, read_records
 from platform_plugin.views.sharing import ViewParts, plan_sharing
+from platform_plugin.views.stored import RESULT_PART
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +77,7 @@ def run_create_view(work: Workspace, statement: s.CreateView) -> Result:
                     InvalidValue(f'view "{name}" reads no stream', hint="leave out CONTINUOUS and WITH: it is computed when it is read")
                 )
             return _create_plain(work, statement, name, aliases, lease.snapshot)
-        return _create_continuous(work, statement, name, plan, aliases, lease.snapshot, old)
+        return _create_continuous(work, statement, plan, lease.snapshot, old)
 
 
 def run_explain_view(work: Workspace, statement: s.CreateView) -> Result:
@@ -102,19 +103,12 @@ def _create_plain(work: Workspace, statement: s.CreateView, name: Name, aliases:
     return outcome(commit.made, f"view {name} created; it is computed when it is read")
 
 
-def _create_continuous(
-    work: Workspace,
-    statement: s.CreateView,
-    name: Name,
-    plan: SplitPlan,
-    aliases: tuple[str, ...],
-    snapshot: Snapshot,
-    old: View | None,
-) -> Result:
+def _create_continuous(work: Workspace, statement: s.CreateView, plan: SplitPlan, snapshot: Snapshot, old: View | None) -> Result:
     from platform_plugin.spark.schema import from_spark_type
     from platform_plugin.spark.write import run_write, shaped
 
-    lake = work.lake
+    lake, name = work.lake, lake_name(statement.name)
+    aliases = tuple(alias.name for alias in statement.aliases)
     options = dict(stored_option(option) for option in statement.options)
     streams = {stream: lake.table(split_name(stream), snapshot) for stream in plan.stream_names}
     frames = _analyse(work, plan, streams, snapshot)
@@ -138,6 +132,8 @@ def _create_continuous(
                 table = commit.create_table((name.schema, f"{name.relation}__{part}_{suffix}"), fields[part])
                 declare(commit, table, Declaration(kind=STATE, options={"view": str(uuid)}))
                 parts[part] = table
+            parts[RESULT_PART] = commit.create_table((name.schema, f"{name.relation}__{RESULT_PART}_{suffix}"), fields[_RESULT])
+            declare(commit, parts[RESULT_PART], Declaration(kind=STATE, options={"view": str(uuid)}))
             for static in plan.statics:
                 table = parts[static.feeds or static.name]
                 frame = shaped(frames[static.name], table.fields, [field.name for field in table.fields])

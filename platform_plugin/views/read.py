@@ -12,10 +12,11 @@ from platform_plugin.views.ranges import read_range, rows_of
 from platform_plugin.views.record import read_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.lake.scan import Scan
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan, State, StreamPart
@@ -36,8 +37,13 @@ def read_view(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot
     frames: dict[str, DataFrame] = {}
     names: dict[str, str] = {}
     for state in plan.states:
+        live = [
+            run_part(work, part, ranges[part.stream], statics)
+            for part in plan.streams
+            if part.state == state.name and not ranges[part.stream].is_empty
+        ]
         names[state.name] = new_name()
-        frames[names[state.name]] = _merged(work, plan, state, tables[state.name], snapshot, ranges, statics)
+        frames[names[state.name]] = _merged(work, state, live, work.lake.scan(tables[state.name], snapshot))
     for part, rows in statics.items():
         names[part] = new_name()
         frames[names[part]] = rows
@@ -90,25 +96,15 @@ def _whole(work: Workspace, table: Table, snapshot: Snapshot) -> DataFrame:
     return read_relation(work.session, work.lake, work.lake.scan(table, snapshot))
 
 
-def _merged(
-    work: Workspace,
-    plan: SplitPlan,
-    state: State,
-    table: Table,
-    snapshot: Snapshot,
-    ranges: Mapping[str, Range],
-    statics: Mapping[str, DataFrame],
-) -> DataFrame:
+def _merged(work: Workspace, state: State, live: Sequence[DataFrame], scan: Scan) -> DataFrame:
     """One row for each group of a state, the live part included."""
-    from platform_plugin.spark.relation import query_relations
+    from platform_plugin.spark.relation import query_relations, read_relation
 
-    scan = work.lake.scan(table, snapshot)
-    live = [part for part in plan.streams if part.state == state.name and not ranges[part.stream].is_empty]
-    rows = _whole(work, table, snapshot)
+    rows = read_relation(work.session, work.lake, scan)
     if not live and state.keys and len(scan.files) <= 1:
         return rows  # one addition is merged in itself
-    for part in live:
-        rows = rows.unionAll(run_part(work, part, ranges[part.stream], statics))
+    for added in live:
+        rows = rows.unionAll(added)
     name = new_name()
     return query_relations(work.session, state.merge_sql(name), {name: rows})
 

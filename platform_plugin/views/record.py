@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.lake.commit import Commit
-    from platform_plugin.lake.tables import Table
+    from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.lake.writer import Writer
 
 VIEW = sa.Table(
@@ -45,7 +45,15 @@ PROGRESS = sa.Table(
     sa.Column("snapshot_id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("next_row_id", sa.BigInteger, nullable=False),
 )
-VIEW_TABLES = (VIEW, PART, PROGRESS)
+# Which snapshot a stored result is the answer of, by the snapshot that stored it.
+RESULT = sa.Table(
+    "platform_view_result",
+    c.metadata,
+    sa.Column("view_uuid", sa.String, primary_key=True),
+    sa.Column("snapshot_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("of_snapshot", sa.BigInteger, nullable=False),
+)
+VIEW_TABLES = (VIEW, PART, PROGRESS, RESULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +161,26 @@ def _note_progress(w: Writer, view: UUID, stream: Table, next_row_id: int) -> No
     if needed is not None:
         w.connection.execute(sa.delete(PROGRESS).where(own, p.snapshot_id < needed))
     w.insert(PROGRESS, view_uuid=str(view), stream_uuid=str(stream.uuid), snapshot_id=w.id, next_row_id=next_row_id)
+
+
+def note_result(commit: Commit, view: UUID, of: Snapshot) -> None:
+    """Note that what a commit stores for a view is its answer at a snapshot."""
+    commit.also(_Stored(view, of.id))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    view: UUID
+    of_snapshot: int
+
+    def apply(self, w: Writer) -> None:
+        r = RESULT.c
+        own = r.view_uuid == str(self.view)
+        oldest = sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id)).scalar_subquery()
+        needed = w.connection.execute(sa.select(sa.func.max(r.snapshot_id)).where(own, r.snapshot_id <= oldest)).scalar()
+        if needed is not None:
+            w.connection.execute(sa.delete(RESULT).where(own, r.snapshot_id < needed))
+        w.insert(RESULT, view_uuid=str(self.view), snapshot_id=w.id, of_snapshot=self.of_snapshot)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""REFRESH VIEW: a view takes up what has arrived, now and not when its turn comes."""
+"""REFRESH VIEW: a view takes up what has arrived, now and not when its turn comes, and its result is stored for those who look it up."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.tables.target import outcome
 from platform_plugin.views.maintain import run_maintenance
 from platform_plugin.views.record import read_records
+from platform_plugin.views.stored import Wanted, run_storing
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -23,14 +24,16 @@ if TYPE_CHECKING:
 def run_refresh(
     work: Workspace, statement: s.Refresh, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
 ) -> Result:
-    """Maintain one view."""
+    """Maintain one view, and store its result."""
     lake = work.lake
     snapshot = lake.snapshot()
     with pointing_at(statement.name.span), lake.reading() as connection:
         view = lake.find_relation(connection, lake_name(statement.name), snapshot)
-        if not isinstance(view, View) or view.uuid not in read_records(connection, only=view.uuid):
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+        if not isinstance(view, View) or record is None:
             raise InvalidValue(f'"{view.name}" is not a continuous view', hint="only what is maintained can be refreshed")
     done = run_maintenance(work, [view.name], timeout=timeout, progress=progress)
     if done.failed:
         raise next(iter(done.failed.values()))
+    run_storing(work, [Wanted(view=view, record=record)], timeout=timeout, progress=progress)
     return outcome(done.snapshot, f"view {view.name} took up {done.rows} rows in {done.groups} groups", rows=done.rows)

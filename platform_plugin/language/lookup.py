@@ -1,0 +1,197 @@
+"""Lookups: queries so plain that they need no engine: some columns of one relation, for rows that meet plain conditions.
+
+What is not certain to mean the same without Spark is no lookup.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlglot import exp
+
+    from platform_plugin.algebra.predicates import Operator
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value that the caller gives: by name, or by its place among the question marks."""
+
+    key: str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`column op value`; for `in` the value is a tuple, for `null` and `not null` there is none."""
+
+    column: str
+    op: Operator | str
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """The relation by the parts of its name, its columns with the names they get (None for all), the conditions and the limit."""
+
+    relation: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...] | None
+    conditions: tuple[Condition, ...] = ()
+    limit: int | None = None
+
+
+@lru_cache(maxsize=4096)
+def plan_lookup(text: str) -> Lookup | None:
+    """The lookup that a query is, or None if it is none.
+
+    >>> plan_lookup("SELECT uid, score AS s FROM impact WHERE uid = :uid LIMIT 2").conditions
+    (Condition(column='uid', op='=', value=Given(key='uid')),)
+    >>> plan_lookup("SELECT upper(name) FROM users") is None
+    True
+    """
+    # sqlglot is loaded with the first query, not with the package.
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    if len(text) > 10_000 or "--" in text or "/*" in text or "{" in text:
+        return None
+    try:
+        tree = sqlglot.parse_one(text, read="spark")
+    except (SqlglotError, RecursionError):
+        return None
+    if not isinstance(tree, exp.Select) or any(
+        value for name, value in tree.args.items() if name not in ("expressions", "from_", "where", "limit", "kind", "hint") and value
+    ):
+        return None
+    if tree.args.get("kind") or tree.args.get("hint"):
+        return None
+    try:
+        return _Reader(exp).read(tree)
+    except _NoLookup:
+        return None
+
+
+class _NoLookup(Exception):
+    """Something in a query that is no part of a lookup."""
+
+
+class _Reader:
+    def __init__(self, exp: Any) -> None:
+        self.exp = exp
+        self.marks = 0
+        self.names: set[str] = set()
+
+    def read(self, tree: exp.Select) -> Lookup:
+        exp = self.exp
+        source = tree.args.get("from_")
+        table = source.this if source is not None else None
+        if not isinstance(table, exp.Table) or {name for name, value in table.args.items() if value} - {"this", "db", "alias"}:
+            raise _NoLookup
+        if not all(isinstance(part, exp.Identifier) for part in table.parts):
+            raise _NoLookup
+        alias = table.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            raise _NoLookup
+        parts = tuple(part.name for part in table.parts)
+        self.names = {(alias.name if alias is not None else parts[-1]).lower()}
+        columns = self._columns(tree.expressions)
+        where = tree.args.get("where")
+        conditions = tuple(self._conditions(where.this)) if where is not None else ()
+        limit = tree.args.get("limit")
+        return Lookup(relation=parts, columns=columns, conditions=conditions, limit=None if limit is None else self._limit(limit))
+
+    def _columns(self, items: list[Any]) -> tuple[tuple[str, str], ...] | None:
+        exp = self.exp
+        if len(items) == 1 and isinstance(items[0], exp.Star) and not any(items[0].args.values()):
+            return None
+        found = []
+        for item in items:
+            name = item.alias if isinstance(item, exp.Alias) else None
+            column = self._column(item.this if isinstance(item, exp.Alias) else item)
+            found.append((column, name or column))
+        return tuple(found)
+
+    def _column(self, node: Any) -> str:
+        exp = self.exp
+        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier) or node.args.get("db"):
+            raise _NoLookup
+        if node.table and node.table.lower() not in self.names:
+            raise _NoLookup
+        return str(node.name)
+
+    def _limit(self, node: Any) -> int:
+        value = node.expression
+        if not isinstance(value, self.exp.Literal) or value.is_string or not value.this.isdigit():
+            raise _NoLookup
+        return int(value.this)
+
+    def _conditions(self, node: Any) -> Iterator[Condition]:
+        exp = self.exp
+        match node:
+            case exp.Paren():
+                yield from self._conditions(node.this)
+            case exp.And():
+                yield from self._conditions(node.this)
+                yield from self._conditions(node.expression)
+            case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
+                yield Condition(self._column(node.this), _OPERATORS[type(node).__name__], self._value(node.expression))
+            case exp.Between():
+                column = self._column(node.this)
+                yield Condition(column, ">=", self._value(node.args["low"]))
+                yield Condition(column, "<=", self._value(node.args["high"]))
+            case exp.In() if node.expressions and not any(
+                value for name, value in node.args.items() if name not in ("this", "expressions")
+            ):
+                column = self._column(node.this)
+                yield Condition(column, "in", tuple(self._value(item) for item in node.expressions))
+            case exp.Is() if isinstance(node.expression, exp.Null):
+                yield Condition(self._column(node.this), "null")
+            case exp.Not() if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
+                yield Condition(self._column(node.this.this), "not null")
+            case _:
+                raise _NoLookup
+
+    def _value(self, node: Any) -> Any:
+        exp = self.exp
+        match node:
+            case exp.Placeholder():
+                if isinstance(node.this, str) and node.this:
+                    return Given(node.this)
+                self.marks += 1
+                return Given(self.marks - 1)
+            case exp.Literal() if node.is_string:
+                # Escapes are Spark's matter.
+                if "\\" in node.this:
+                    raise _NoLookup
+                return str(node.this)
+            case exp.Literal():
+                return _number(str(node.this))
+            case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
+                return -_number(str(node.this.this))
+            case exp.Boolean():
+                return bool(node.this)
+            case exp.Cast() if isinstance(node.this, exp.Literal) and node.this.is_string and node.to.is_type("date"):
+                try:
+                    return date.fromisoformat(node.this.this)
+                except ValueError:
+                    raise _NoLookup from None
+            case _:
+                raise _NoLookup
+
+
+_OPERATORS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
+
+
+def _number(text: str) -> int | Decimal:
+    if text.isdigit():
+        return int(text)
+    # 1e3 is a double and 1L a bigint: Spark's matter too.
+    if not text.replace(".", "", 1).isdigit():
+        raise _NoLookup
+    return Decimal(text)

@@ -1,0 +1,203 @@
+"""Lookups answered from Arrow: a few columns and rows of something small need no Spark job."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from datetime import date, datetime
+from decimal import Decimal as Number
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from platform_plugin.algebra.types import Decimal, Primitive
+from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
+from platform_plugin.lake.read import read_rows
+from platform_plugin.lake.tables import Name, View
+from platform_plugin.language.lookup import Condition, Given, Lookup, plan_lookup
+from platform_plugin.queries.result import Result
+from platform_plugin.views.stored import find_stored
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from platform_plugin.algebra.types import Field
+    from platform_plugin.lake.scan import Scan
+    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.language.places import Span
+    from platform_plugin.spark.workspace import Workspace
+
+# A scan of more is Spark's: it reads with all cores.
+_SMALL_BYTES = 16 * 1024 * 1024
+_FEW_FILES = 64
+_KEPT_BYTES = 256 * 1024 * 1024
+
+_WHOLE = frozenset({"int8", "int16", "int32", "int64"})
+# The types that mean the same to Arrow and to Spark, value for value and as columns of a result.
+_SAME = _WHOLE | {"boolean", "varchar", "date", "float32", "float64", "timestamp"}
+
+
+def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | Sequence[Any]) -> Result | None:
+    """The answer of a query that is a lookup in something small, or None where Spark has to answer."""
+    lookup = plan_lookup(query.text)
+    if lookup is None or len(lookup.relation) > 2:
+        return None
+    bound = _bound(lookup.conditions, arguments)
+    if bound is None:
+        return None
+    lake = work.lake
+    name = Name.of(lookup.relation[0]) if len(lookup.relation) == 1 else Name(schema=lookup.relation[0], relation=lookup.relation[1])
+    try:
+        snapshot = lake.snapshot()
+        table = _find(work, name, snapshot)
+        if table is None or not _is_plain(table, lookup, bound):
+            return None
+        rows = _KEPT.rows_of(work, table, snapshot)
+    except (UnknownObject, SnapshotExpired, StorageError):
+        return None  # told, or overcome, by the way that every other query goes
+    if rows is None:
+        return None
+    return Result(_chosen(rows, lookup, bound), snapshot=snapshot)
+
+
+def _find(work: Workspace, name: Name, snapshot: Snapshot) -> Table | None:
+    """The table that holds a relation's rows: itself, or the stored result of a view that nothing has changed since."""
+    with work.lake.reading() as connection:
+        relation = work.lake.find_relation(connection, name, snapshot)
+    return find_stored(work, relation, snapshot) if isinstance(relation, View) else relation
+
+
+def _bound(conditions: Sequence[Condition], arguments: Mapping[str, Any] | Sequence[Any]) -> tuple[Condition, ...] | None:
+    found = []
+    for condition in conditions:
+        values = condition.value if condition.op == "in" else (condition.value,)
+        plain = []
+        for value in values:
+            if not isinstance(value, Given):
+                plain.append(value)
+                continue
+            known: Mapping[Any, Any] = dict(enumerate(arguments)) if isinstance(arguments, tuple | list) else dict(arguments)
+            if value.key not in known:
+                return None
+            plain.append(known[value.key])
+        found.append(Condition(condition.column, condition.op, tuple(plain) if condition.op == "in" else plain[0]))
+    return tuple(found)
+
+
+def _is_plain(table: Table, lookup: Lookup, conditions: Sequence[Condition]) -> bool:
+    """Whether the lookup means the same here as in Spark: exact names, and values of the columns' own types."""
+    by_name = {field.name: field for field in table.fields}
+    chosen = [field.name for field in table.fields] if lookup.columns is None else [column for column, _ in lookup.columns]
+    if any(name not in by_name or not _is_same(by_name[name]) for name in chosen):
+        return False
+    return all(condition.column in by_name and _fits(by_name[condition.column], condition) for condition in conditions)
+
+
+def _is_same(field: Field) -> bool:
+    return isinstance(field.type, Decimal) or (isinstance(field.type, Primitive) and field.type.name in _SAME)
+
+
+def _fits(field: Field, condition: Condition) -> bool:
+    if condition.op in ("null", "not null"):
+        return _is_same(field)
+    values = condition.value if condition.op == "in" else (condition.value,)
+    return bool(values) and all(_is_own(field, value) for value in values)
+
+
+def _is_own(field: Field, value: Any) -> bool:
+    kind = field.type
+    if isinstance(kind, Decimal):
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole and not isinstance(value, Number):
+            return False
+        exact = Number(value)
+        exponent = exact.as_tuple().exponent
+        return isinstance(exponent, int) and -exponent <= kind.scale and abs(exact) < Number(10) ** (kind.precision - kind.scale)
+    name = kind.name if isinstance(kind, Primitive) else ""
+    if name in _WHOLE:
+        width = int(name[3:])
+        return isinstance(value, int) and not isinstance(value, bool) and -(1 << (width - 1)) <= value < 1 << (width - 1)
+    if name == "varchar":
+        return isinstance(value, str)
+    if name == "boolean":
+        return isinstance(value, bool)
+    return name == "date" and isinstance(value, date) and not isinstance(value, datetime)
+
+
+_COMPARE = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+def _chosen(rows: pa.Table, lookup: Lookup, conditions: Sequence[Condition]) -> pa.Table:
+    mask: Any = None
+    for condition in conditions:
+        column = rows.column(condition.column)
+        match condition.op:
+            case "null":
+                found = column.is_null()
+            case "not null":
+                found = column.is_valid()
+            case "in":
+                found = pc.is_in(column, pa.array(condition.value, column.type))
+            case op:
+                found = _COMPARE[op](column, pa.scalar(condition.value, column.type))
+        mask = found if mask is None else pc.and_(mask, found)
+    if lookup.columns is not None:
+        rows = pa.table([rows.column(column) for column, _ in lookup.columns], names=[name for _, name in lookup.columns])
+    if mask is not None:
+        rows = rows.filter(mask)
+    return rows if lookup.limit is None else rows.slice(0, lookup.limit)
+
+
+class _Kept:
+    """Small relations in memory, by the files that they are: files never change, so what is kept never has to be checked."""
+
+    def __init__(self) -> None:
+        self._tables: OrderedDict[tuple[Any, ...], pa.Table] = OrderedDict()
+        self._bytes = 0
+        self._scans: OrderedDict[tuple[Any, int, int], Scan] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def rows_of(self, work: Workspace, table: Table, snapshot: Snapshot) -> pa.Table | None:
+        """All rows of a table at a snapshot, or None if they are not small."""
+        scan = self._scan(work, table, snapshot)
+        if scan.size_bytes > _SMALL_BYTES or len(scan.files) > _FEW_FILES:
+            return None
+        key = (work.lake.uuid, table.uuid, snapshot.schema_version, tuple(file.path for file in scan.files))
+        keepable = not scan.inlined and all(file.is_whole for file in scan.files)
+        with self._lock:
+            known = self._tables.get(key)
+            if known is not None:
+                self._tables.move_to_end(key)
+                return known
+        rows = read_rows(work.lake, scan).combine_chunks()
+        if keepable:
+            with self._lock:
+                self._tables[key] = rows
+                self._bytes += rows.nbytes
+                while self._bytes > _KEPT_BYTES and len(self._tables) > 1:
+                    _, oldest = self._tables.popitem(last=False)
+                    self._bytes -= oldest.nbytes
+        return rows
+
+    def _scan(self, work: Workspace, table: Table, snapshot: Snapshot) -> Scan:
+        key = (work.lake.uuid, table.id or -1, snapshot.id)
+        with self._lock:
+            known = self._scans.get(key)
+        if known is None:
+            known = work.lake.scan(table, snapshot)
+            with self._lock:
+                self._scans[key] = known
+                while len(self._scans) > 1_000:
+                    self._scans.popitem(last=False)
+        return known
+
+
+_KEPT = _Kept()

@@ -1,0 +1,165 @@
+"""Stored results: what a view answered last, served again for as long as nothing that it reads has changed."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.data_operations import has_table, inlined_data_tables
+from platform_plugin.lake.tables import Name, View, read_tables
+from platform_plugin.views.answers import Answer, Target, run_answers
+from platform_plugin.views.plans import plan_view
+from platform_plugin.views.read import part_tables, read_view, split_name
+from platform_plugin.views.record import RESULT, note_result, read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import timedelta
+    from uuid import UUID
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.spark.job import ProgressHandler
+    from platform_plugin.spark.metrics import JobMetrics
+    from platform_plugin.spark.workspace import Workspace
+    from platform_plugin.views.record import ViewRecord
+
+RESULT_PART = "result"
+
+
+def find_stored(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
+    """The table that holds what a view's query would give at a snapshot, or None where it has to be asked."""
+    return _FOUND.get(work, view, snapshot)
+
+
+class _Found:
+    """What was found for a view at a snapshot holds for ever, so it is looked for once."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[UUID, UUID, int], Table | None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
+        key = (work.lake.uuid, view.uuid, snapshot.id)
+        with self._lock:
+            if key in self._known:
+                return self._known[key]
+        found = _find(work, view, snapshot)
+        with self._lock:
+            self._known[key] = found
+            while len(self._known) > 10_000:
+                self._known.popitem(last=False)
+        return found
+
+
+_FOUND = _Found()
+
+
+def _find(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
+    with work.lake.reading() as connection:
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+        if record is None or RESULT_PART not in record.parts or not has_table(connection, RESULT.name):
+            return None
+        r = RESULT.c
+        newest = sa.select(r.of_snapshot).where(r.view_uuid == str(view.uuid), r.snapshot_id <= snapshot.id)
+        of = connection.execute(newest.order_by(r.snapshot_id.desc()).limit(1)).scalar()
+        if of is None:
+            return None
+    if any(_changed(work, relation, of, snapshot) for relation in _inputs(work, record, snapshot)):
+        return None
+    with work.lake.reading() as connection:
+        found = read_tables(connection, snapshot.id, uuids=[record.parts[RESULT_PART]])
+    return found[0] if found else None
+
+
+def _inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Iterator[tuple[Table, bool]]:
+    """All that a view's answer depends on: streams, of which only appends count, and tables, of which every change does."""
+    plan = plan_view(work, record, snapshot)
+    for stream in plan.stream_names:
+        yield work.lake.table(split_name(stream), snapshot), True
+    for name in plan.upper_tables:
+        with work.lake.reading() as connection:
+            relation = work.lake.find_relation(connection, Name.of(split_name(name)), snapshot)
+            records = read_records(connection, only=relation.uuid)
+        if isinstance(relation, View):
+            yield from _inputs(work, records[relation.uuid], snapshot)
+        else:
+            yield relation, False
+
+
+def _changed(work: Workspace, found: tuple[Table, bool], of: int, snapshot: Snapshot) -> bool:
+    table, appends_only = found
+    if (table.begin_snapshot or 0) > of:
+        return True
+    with work.lake.reading() as connection:
+        return any(_any_between(connection, rows, where, of, snapshot.id) for rows, where in _changes(connection, table, appends_only))
+
+
+def _changes(connection: Connection, table: Table, appends_only: bool) -> Iterator[tuple[sa.ColumnElement[int], sa.ColumnElement[bool]]]:  # noqa: FBT001
+    """The columns that hold the snapshots of a table's changes, each with the condition for the table's own rows."""
+    f, d = c.DATA_FILE.c, c.DELETE_FILE.c
+    yield f.begin_snapshot, f.table_id == table.id
+    for name in inlined_data_tables(connection, table.id or -1):
+        inlined = sa.table(name, sa.column("begin_snapshot"), sa.column("end_snapshot"))
+        yield inlined.c.begin_snapshot, sa.true()
+        if not appends_only:
+            yield inlined.c.end_snapshot, sa.true()
+    if not appends_only:
+        yield f.end_snapshot, f.table_id == table.id
+        yield d.begin_snapshot, d.table_id == table.id
+        if has_table(connection, f"ducklake_inlined_delete_{table.id}"):
+            yield c.inlined_deletes(table.id or -1).c.begin_snapshot, sa.true()
+
+
+def _any_between(connection: Connection, column: sa.ColumnElement[int], own: sa.ColumnElement[bool], after: int, until: int) -> bool:
+    return connection.execute(sa.select(sa.literal(1)).where(own, column > after, column <= until).limit(1)).first() is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A view whose result is to be stored."""
+
+    view: View
+    record: ViewRecord
+
+
+def run_storing(
+    work: Workspace, wanted: Sequence[Wanted], *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> JobMetrics | None:
+    """Store the present results of views, all by one job; those whose stored result still holds are left alone."""
+    from platform_plugin.queries.bind import read_named
+
+    lake = work.lake
+    with lake.lease(holder="storing") as lease:
+        snapshot = lease.snapshot
+        answers, targets = [], []
+        for each in wanted:
+            if plan_view(work, each.record, snapshot).volatile or find_stored(work, each.view, snapshot) is not None:
+                continue
+            table = part_tables(work, each.record, snapshot)[RESULT_PART]
+            old = tuple(file.id for file in lake.scan(table, snapshot).files)
+            frame = read_view(work, str(each.view.name), each.record, snapshot, lambda name: read_named(work, name, snapshot))
+            answers.append(Answer(frame=frame, targets=(Target(table=table, replaces=old),)))
+            targets.append(each)
+        if not answers:
+            return None
+        written, metrics = run_answers(work, answers, timeout=timeout, progress=progress)
+        try:
+            with lake.commit(f"store {', '.join(str(each.view.name) for each in targets)}"[:200], base=snapshot) as commit:
+                for target, files in written:
+                    if target.replaces:
+                        commit.replace(target.table, target.replaces, files)
+                    else:
+                        commit.append(target.table, files)
+                for each in targets:
+                    note_result(commit, each.record.uuid, snapshot)
+        except BaseException:
+            lake.discard(file for _, files in written for file in files)
+            raise
+    return metrics

@@ -1,0 +1,77 @@
+"""A stored result is served while nothing that it depends on has changed, and never longer."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from platform_plugin.platform import Platform
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def platform(tmp_path, spark_server):
+    with Platform.create(tmp_path / "lake") as made:
+        made.execute("CREATE STREAM posts (uid INT, score INT) WITH (retention_rows = 4)")
+        made.execute("CREATE TABLE users (id INT, region STRING)")
+        made.execute("INSERT INTO users VALUES (1, 'DE'), (2, 'US')")
+        made.execute("CREATE VIEW impact AS SELECT uid, count(*) AS n FROM posts GROUP BY uid")
+        made.execute(
+            "CREATE VIEW regions AS SELECT u.region, i.n FROM (SELECT uid, count(*) AS n FROM posts GROUP BY uid) i JOIN users u ON u.id = i.uid"
+        )
+        yield made
+
+
+def append(platform, *uids):
+    lake = platform.lake
+    table = lake.table("posts")
+    with lake.commit("append") as commit:
+        columns = {"uid": pa.array(uids, pa.int32()), "score": pa.array([1] * len(uids), pa.int32())}
+        commit.append(table, [lake.write(table, pa.table(columns))])
+
+
+def read(platform, view):
+    result = platform.execute(f"SELECT * FROM {view}")
+    return sorted(result), "looked up" if result.metrics is None else "computed"
+
+
+def test_nothing_new_is_looked_up_and_anything_new_is_computed(platform):
+    append(platform, 1, 2, 2)
+    assert read(platform, "impact") == ([(1, 1), (2, 2)], "computed")
+    platform.execute("REFRESH VIEW impact")
+    assert read(platform, "impact") == ([(1, 1), (2, 2)], "looked up")
+    assert list(platform.execute("SELECT n FROM impact WHERE uid = :uid", {"uid": 2})) == [(2,)]
+    append(platform, 1)
+    assert read(platform, "impact") == ([(1, 2), (2, 2)], "computed")
+    platform.execute("REFRESH VIEW impact")
+    assert read(platform, "impact") == ([(1, 2), (2, 2)], "looked up")
+    append(platform, 3, 3, 3, 3)  # the ring turns
+    platform.execute("REFRESH VIEW impact")
+    platform.lake.retain()
+    assert read(platform, "impact") == ([(1, 2), (2, 2), (3, 4)], "looked up")
+
+
+def test_tables_above_the_grouping_count_others_do_not(platform):
+    append(platform, 1, 2)
+    platform.execute("REFRESH VIEW regions")
+    assert read(platform, "regions") == ([("DE", 1), ("US", 1)], "looked up")
+    platform.execute("CREATE TABLE other (n INT)")
+    platform.execute("INSERT INTO other VALUES (1)")
+    assert read(platform, "regions") == ([("DE", 1), ("US", 1)], "looked up")
+    platform.execute("UPDATE users SET region = 'FR' WHERE id = 2")
+    assert read(platform, "regions") == ([("DE", 1), ("FR", 1)], "computed")
+    platform.execute("REFRESH VIEW regions")
+    assert read(platform, "regions") == ([("DE", 1), ("FR", 1)], "looked up")
+    platform.execute("DELETE FROM users WHERE id = 1")
+    assert read(platform, "regions") == ([("FR", 1)], "computed")
+
+
+def test_old_snapshots_and_queries_by_spark_use_it_too(platform):
+    append(platform, 1)
+    platform.execute("REFRESH VIEW impact")
+    version = platform.lake.snapshot().id
+    append(platform, 1)
+    platform.execute("REFRESH VIEW impact")
+    assert sorted(platform.execute(f"SELECT * FROM impact AT (VERSION => {version})")) == [(1, 1)]
+    assert sorted(platform.execute("SELECT sum(n) FROM impact")) == [(2,)]
