@@ -21,6 +21,7 @@ from platform_plugin.algebra.plan import (
     Scalar,
     Scan,
     SetOperation,
+    Single,
     Sort,
     columns,
     outputs,
@@ -129,11 +130,19 @@ class Statics:
 
     def settle(self, part: Aggregate) -> Aggregate:
         """A stream part that reads results of static parts where it read tables."""
-        needed = columns_in(part)
+        needed = columns_in(replace(part, source=self._outline(part.source)))
         moved: dict[Column, Column] = {}
         source = self._source(part.source, needed, moved)
         found: Aggregate = replace(part, source=source)
         return map_columns_below(found, lambda column: ref(*moved[column]) if column in moved else None) if moved else found
+
+    def _outline(self, source: Any) -> Any:
+        """A source in which what becomes a static part is left out, so that only what others need of it is counted."""
+        if not loose(source):
+            return Single() if scans(source) else source
+        if isinstance(source, Join) and source.lateral:
+            return replace(source, left=self._outline(source.left))
+        return _above(source, self._outline, lambda value: value)
 
     def _source(self, source: Any, needed: set[Column], moved: dict[Column, Column]) -> Any:
         if not scans(source):
@@ -145,7 +154,7 @@ class Statics:
             return replace(
                 source, left=left, right=self._tables(source.right), condition=source.condition and self._scalar(source.condition)
             )
-        return self._above(source, lambda below: self._source(below, needed, moved))
+        return _above(source, lambda below: self._source(below, needed, moved), self._scalar)
 
     def _scalar(self, value: Scalar) -> Scalar:
         """An expression whose sub-queries read static parts: a whole result where it stands alone, else tables one by one."""
@@ -184,16 +193,17 @@ class Statics:
             return replace(node, relation=(self.add(Project(source=node, items=items)),), kind="static")
         return map_inputs(node, self._tables)
 
-    def _above(self, node: Any, change: Callable[[Any], Any]) -> Any:
-        """A source over changed sources, through the projections between them."""
-        node = map_scalars(node, self._scalar)
-        match node:
-            case Derived(query=Project() as query):
-                query = map_scalars(query, self._scalar)
-                return replace(node, query=replace(query, source=change(query.source)))
-            case Filter() | Generate():
-                return replace(node, source=change(node.source))
-            case Join():
-                return replace(node, left=change(node.left), right=change(node.right))
-            case _:
-                return node
+
+def _above(node: Any, change: Callable[[Any], Any], scalar: Callable[[Scalar], Scalar]) -> Any:
+    """A source over changed sources, through the projections between them, with its own expressions changed."""
+    node = map_scalars(node, scalar)
+    match node:
+        case Derived(query=Project() as query):
+            query = map_scalars(query, scalar)
+            return replace(node, query=replace(query, source=change(query.source)))
+        case Filter() | Generate():
+            return replace(node, source=change(node.source))
+        case Join():
+            return replace(node, left=change(node.left), right=change(node.right))
+        case _:
+            return node

@@ -33,11 +33,13 @@ from platform_plugin.views.admission import check_below, is_volatile, loose, nam
 from platform_plugin.views.aggregates import ByValue, NoSplit, Splitting, split_call
 from platform_plugin.views.branches import Statics, add_row_id, branch_out
 from platform_plugin.views.calls import read_call
+from platform_plugin.views.correlation import uncorrelate
+from platform_plugin.views.lookups import arrange
 from platform_plugin.views.parts import ROW_ID, SplitPlan, State, StreamPart
 from platform_plugin.views.store import Store, join_answers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from platform_plugin.algebra.plan import Place, Query, Source
     from platform_plugin.algebra.types import DataType
@@ -49,18 +51,19 @@ if TYPE_CHECKING:
 _ROW = Column("the branch", ROW_ID)
 
 
-def cut(whole: Query, refuse: Refuser, typer: Typer | None) -> SplitPlan:
-    """A plan split at the first grouping above each stream."""
+def cut(whole: Query, refuse: Refuser, typer: Typer | None, table_keys: Mapping[tuple[str, ...], tuple[str, ...]]) -> SplitPlan:
+    """A plan split at the first grouping above each stream; `table_keys` are the primary keys of tables."""
     aliases = Aliases()
     for alias in sorted(aliases_in(whole)):
         aliases.take(alias)
-    return _Cutter(refuse=refuse, typer=typer, aliases=aliases, statics=Statics(aliases=aliases)).run(whole)
+    return _Cutter(refuse=refuse, typer=typer, table_keys=table_keys, aliases=aliases, statics=Statics(aliases=aliases)).run(whole)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Cutter:
     refuse: Refuser
     typer: Typer | None
+    table_keys: Mapping[tuple[str, ...], tuple[str, ...]]
     aliases: Aliases
     statics: Statics
     states: list[State] = field(default_factory=list)
@@ -108,11 +111,15 @@ class _Cutter:
         return map_inputs(node, self._drop_sorts)
 
     def _cut(self, node: Aggregate, grouping: str) -> Query:
-        source = node.source
-        check_below(source, grouping, self.refuse)
+        check_below(node.source, grouping, self.refuse)
         self._refuse_volatile(node)
+        asked = node
+        node, apart = uncorrelate(node)
         self._refuse_outer(node)
-        branches = branch_out(source, self.aliases, self._clash)
+        source = node.source
+        branches = [
+            arrange(branch, self.table_keys) if loose(branch) else branch for branch in branch_out(source, self.aliases, self._clash)
+        ]
         main = self._store(node)
         by_value: list[tuple[Store, list[tuple[Item, Any]]]] = []
         answers: dict[str, Callable[[str], exp.Expr]] = {}
@@ -127,16 +134,18 @@ class _Cutter:
                 main.add_call(item, found, answers)
             else:
                 self._by_value(by_value, item, found, read.condition, node)
-        whole_groups = bool(by_value) and not main.stored and not main.passed and not node.keys
+        whole_groups = bool(by_value) and not main.stored and not main.passed and not asked.keys
         if not node.keys and not main.stored and not by_value:
             main.add_rows()
         stores = [store for store, _ in by_value]
         if whole_groups or (by_value and not main.stored and not main.passed and stores[0].condition is None):
             states = [self._state(store, branches) for store in stores]
-            return join_answers(node, None, {}, [(s, i) for s, (_, i) in zip(states, by_value, strict=True)], self.aliases)
+            return join_answers(
+                asked, None, {}, [(s, i) for s, (_, i) in zip(states, by_value, strict=True)], aliases=self.aliases, apart=apart
+            )
         state = self._state(main, branches)
         others = [(self._state(store, branches), items) for store, items in by_value]
-        return join_answers(node, (state, main), answers, others, self.aliases)
+        return join_answers(asked, (state, main), answers, others, aliases=self.aliases, apart=apart)
 
     def _store(self, node: Aggregate, keys: tuple[Item, ...] = (), condition: exp.Expr | None = None) -> Store:
         return Store(keys=(*node.keys, *keys), condition=condition, names={item.name.lower() for item in (*node.keys, *keys)})

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.names import Aliases
     from platform_plugin.algebra.plan import Query, Source
     from platform_plugin.views.aggregates import ByValue, Splitting
+    from platform_plugin.views.correlation import Apart
     from platform_plugin.views.parts import State
 
 _GROUPING = "grouping_set"
@@ -91,21 +92,27 @@ def join_answers(
     main: tuple[State, Store] | None,
     answers: dict[str, Callable[[str], exp.Expr]],
     by_value: list[tuple[State, list[tuple[Item, ByValue]]]],
+    *,
     aliases: Aliases,
+    apart: Apart,
 ) -> Query:
-    """The query over merged states that gives what a grouping gives over the rows."""
+    """The query over merged states that gives what a grouping gives over the rows.
+
+    `apart` are conditions of a grouping that can only be asked of the stored groups, which are finer than the grouping's own.
+    """
     source: Source | None = None
     found: dict[str, exp.Expr] = {}
     first = ""
     if main is not None:
-        source, first = _main(node, *main, aliases, with_set=bool(by_value))
+        source, first = _main(node, *main, aliases, apart, with_set=bool(by_value))
         found = {name: answer(first) for name, answer in answers.items()}
     for state, items in by_value:
         for expand in (False, True):
             chosen = [(item, split) for item, split in items if split.expand is expand]
             if not chosen:
                 continue
-            query = _valued(node, state, chosen, aliases, with_set=main is not None or len(by_value) > 1 or len(items) > len(chosen))
+            with_set = main is not None or len(by_value) > 1 or len(items) > len(chosen)
+            query = _valued(node, state, chosen, aliases, apart, with_set=with_set)
             alias = aliases.take("by_value")
             derived = Derived(query=query, alias=alias)
             found |= {item.name: _missing(item, ref(alias, item.name).node) for item, _ in chosen}
@@ -129,18 +136,18 @@ def _missing(item: Item, column: exp.Expr) -> exp.Expr:
     return make("coalesce(_0, 0)", column) if counts else column
 
 
-def _main(node: Aggregate, state: State, store: Store, aliases: Aliases, *, with_set: bool) -> tuple[Source, str]:
+def _main(node: Aggregate, state: State, store: Store, aliases: Aliases, apart: Apart, *, with_set: bool) -> tuple[Source, str]:
     alias = aliases.take(state.name)
     scan = Scan(relation=(state.name,), kind="state", alias=alias, fields=state.columns)
-    if node.sets is None:
+    if node.sets is None and not apart.conditions:
         return scan, alias
-    # The finest groups are stored, so that each grouping set merges them once more.
+    # Finer groups are stored than are asked for, so that each of these merges them once more.
     keys = tuple(Item(value=ref(alias, key.name), name=key.name, type=key.type) for key in node.keys)
     merges = [replace(item, value=map_columns(item.value, lambda column: ref(alias, column.name))) for item in store.merges]
     passed = [replace(item, value=_on_keys(item.value, node, alias)) for item in store.passed]
     if with_set:
         passed.append(Item(value=Scalar(fn("grouping_id", *(key.value.node for key in keys))), name=_GROUPING, type=LONG))
-    query = Aggregate(source=scan, keys=keys, calls=(*merges, *passed), sets=node.sets)
+    query = Aggregate(source=apart.over(scan, alias), keys=keys, calls=(*merges, *passed), sets=node.sets)
     outer = aliases.take("sets")
     return Derived(query=query, alias=outer), outer
 
@@ -154,11 +161,13 @@ def _on_keys(value: Scalar, node: Aggregate, alias: str) -> Scalar:
     return Scalar(map_nodes(value.node, put))
 
 
-def _valued(node: Aggregate, state: State, items: list[tuple[Item, ByValue]], aliases: Aliases, *, with_set: bool) -> Aggregate:
+def _valued(
+    node: Aggregate, state: State, items: list[tuple[Item, ByValue]], aliases: Aliases, apart: Apart, *, with_set: bool
+) -> Aggregate:
     alias = aliases.take(state.name)
     source: Source = Scan(relation=(state.name,), kind="state", alias=alias, fields=state.columns)
     number = ref(alias, state.partials[0].name).node
-    values = [ref(alias, key.name).node for key in state.keys[len(node.keys) :]]
+    values = [ref(alias, key.name).node for key in state.keys[len(node.keys) + len(apart.keys) :]]
     if items[0][1].expand:
         call = Scalar(make("explode(array_repeat(0, CAST(_0 AS INT)))", number))
         source = Generate(source=source, call=call, alias=aliases.take("each"), names=("row",))
@@ -166,4 +175,4 @@ def _valued(node: Aggregate, state: State, items: list[tuple[Item, ByValue]], al
     calls = [replace(item, value=Scalar(split.answer(values, number))) for item, split in items]
     if with_set and node.sets is not None:
         calls.append(Item(value=Scalar(fn("grouping_id", *(key.value.node for key in keys))), name=_GROUPING, type=LONG))
-    return Aggregate(source=source, keys=keys, calls=tuple(calls), sets=node.sets)
+    return Aggregate(source=apart.over(source, alias), keys=keys, calls=tuple(calls), sets=node.sets)

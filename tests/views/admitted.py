@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Queries that are admitted, one for each thing that a view may do, with the answer Spark gives as the only measure."""
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ ADMITTED = {
     "exists": "SELECT uid, count(*) AS n FROM posts p WHERE EXISTS (SELECT 1 FROM users u WHERE u.id = p.uid AND u.rate < p.amount) GROUP BY uid",
     "scalar sub-query below": "SELECT uid, count(*) AS n FROM posts WHERE amount > (SELECT max(rate) FROM users) GROUP BY uid",
     "using": "SELECT uid, count(*) AS n, max(region) AS r FROM posts JOIN (SELECT id AS uid, region FROM users) AS u USING (uid) GROUP BY uid",
-    "cross": "SELECT v.top, count(*) AS n FROM posts CROSS JOIN (SELECT max(rate) AS top FROM users) AS v GROUP BY v.top",
+    "cross": "SELECT v.top, count(*) AS n FROM posts CROSS JOIN (SELECT region AS top FROM users WHERE rate > 2) AS v GROUP BY v.top",
     "two tables": """SELECT a.region, b.n, count(*) AS c FROM posts JOIN users a ON posts.uid = a.id
         LEFT JOIN (SELECT region, count(*) AS n FROM users GROUP BY region) b ON a.region = b.region GROUP BY a.region, b.n""",
     "tables joined first": """SELECT a.region, count(*) AS n FROM posts LEFT JOIN (users a JOIN users b ON a.id = b.id AND a.rate < b.rate)
@@ -117,6 +118,14 @@ ADMITTED = {
     "window over aggregates": "SELECT uid, sum(score) AS s, sum(sum(score)) OVER () AS t, rank() OVER w AS r FROM posts GROUP BY uid WINDOW w AS (ORDER BY count(*), uid)",
     "correlated above": """SELECT g.region, (SELECT max(v.rate) FROM users v WHERE v.region = g.region) AS m, g.n
         FROM (SELECT u.region, count(*) AS n FROM posts JOIN users u ON uid = id GROUP BY u.region) g""",
+    "correlated over a stream": """SELECT id, rate, (SELECT count(*) FROM posts WHERE uid = id) AS n,
+        (SELECT sum(score) + 1 FROM posts p WHERE p.uid = u.id AND p.score > u.rate AND p.content <> 'b') AS s,
+        (SELECT count(DISTINCT score) FROM posts p WHERE p.uid = u.id) AS d FROM users u""",
+    "correlated condition": """SELECT id, region FROM users
+        WHERE rate < (SELECT 0.5 * sum(amount) FROM posts WHERE posts.uid = users.id AND score > 2)""",
+    "tables in a list": """SELECT a.region, count(*) AS n FROM users a, users b, posts p
+        WHERE p.uid = a.id AND b.id = p.uid AND a.rate > 1 AND p.score > a.rate AND b.region IS NOT NULL GROUP BY a.region""",
+    "product with a table": "SELECT region, count(*) AS n FROM users, posts WHERE amount > rate OR rate IS NULL GROUP BY region",
     "group in a condition": "SELECT id, region FROM users WHERE id IN (SELECT uid FROM posts GROUP BY uid HAVING count(*) > 1)",
     "lambda": "SELECT uid, sum(CAST(aggregate(transform(tags, t -> length(t)), 0, (a, t) -> a + t) AS INT)) AS s FROM posts WHERE tags IS NOT NULL GROUP BY uid",
     "nothing arrives": "SELECT count(*) AS n, sum(score) AS s, count(DISTINCT uid) AS d, stddev(score) AS v, collect_list(score) AS l FROM posts WHERE 1 = 0",

@@ -1,24 +1,25 @@
-"""One query for each side of the promise: a view's own text over all rows, and its parts over ranges of them, put together as a run and a read would.
+"""One query for each side of the promise: a view's own text over all rows, and its parts over ranges of them, put together as runs do.
 
 Both are plain Spark SQL over rows written out in it, so that any engine that runs one can run the other.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.relations import Relation
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.types import Field
 from platform_plugin.language.datatypes import parse_type
 from platform_plugin.views.split import plan_split
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from platform_plugin.views.parts import SplitPlan
+    from platform_plugin.views.parts import SplitPlan, State
 
 COLUMNS = {
     "posts": {
@@ -43,7 +44,6 @@ def relation(name: str, kind: str, columns: dict[str, str]) -> Relation:
 
 RELATIONS = {name: relation(name, KINDS[name], columns) for name, columns in COLUMNS.items()}
 RELATIONS |= {f"main.{name}": found for name, found in RELATIONS.items()}
-ASSERTED = Primitive("int32")
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -82,7 +82,7 @@ class Cut:
 
     def ranges(self, stream: str, length: int) -> list[tuple[int, int]]:
         edges = [0, *sorted(min(place, length) for place in self.places.get(stream, ())), length]
-        return list(zip(edges, edges[1:], strict=False))
+        return list(itertools.pairwise(edges))
 
 
 def literal(value: Any, kind: str) -> str:
@@ -111,21 +111,23 @@ def written_rows(name: str, rows: Sequence[tuple[Any, ...]], columns: dict[str, 
     return " UNION ALL ".join(selects) or f"{nothing} WHERE 1 = 0"
 
 
-def whole(query: str, rows: Rows, columns: dict[str, dict[str, str]] | None = None) -> str:
+def written(rows: Rows) -> list[str]:
+    """The relations as CTEs of rows that are written out."""
+    return [f"{name} AS (SELECT {', '.join(kinds)} FROM ({written_rows(name, rows[name], kinds)}) AS t)" for name, kinds in COLUMNS.items()]
+
+
+def whole(query: str, rows: Rows) -> str:
     """The view's own text over all rows."""
-    found = columns or COLUMNS
-    tables = ", ".join(
-        f"{name} AS (SELECT {', '.join(f'{column}' for column in kinds)} FROM ({written_rows(name, rows[name], kinds)}) AS t)"
-        for name, kinds in found.items()
-    )
-    return f"WITH {tables} SELECT * FROM ({query}) AS answer"
+    return f"WITH {', '.join(written(rows))} SELECT * FROM ({query}) AS answer"
 
 
-def composed(plan: SplitPlan, rows: Rows, cut: Cut, columns: dict[str, dict[str, str]] | None = None) -> str:
-    """The parts over ranges, merged in two steps, under the upper query."""
-    found = columns or COLUMNS
-    ctes = [f"{name} AS (SELECT {', '.join(kinds)} FROM ({written_rows(name, rows[name], kinds)}) AS t)" for name, kinds in found.items()]
-    names: dict[str, str | tuple[str, ...]] = {f"main.{name}": name for name in found}
+def composed(plan: SplitPlan, rows: Rows, cut: Cut, range_of: Callable[[str, int, int], str] | None = None) -> str:
+    """The parts over ranges, some additions merged before the others come, under the upper query.
+
+    `range_of` gives the SELECT of a stream's rows from one number to before another, where an engine has the relations as tables.
+    """
+    ctes = [] if range_of else written(rows)
+    names: dict[str, str | tuple[str, ...]] = {f"main.{name}": name for name in COLUMNS}
     additions: dict[str, list[str]] = {state.name: [] for state in plan.states}
     for static in plan.statics:
         ctes.append(f"{static.name} AS ({static.sql(names)})")
@@ -136,20 +138,29 @@ def composed(plan: SplitPlan, rows: Rows, cut: Cut, columns: dict[str, dict[str,
         stream = part.stream.split(".")[-1]
         for number, (first, last) in enumerate(cut.ranges(stream, len(rows[stream]))):
             span = f"{part.name}_range_{number}"
-            ctes.append(f"{span} AS ({written_rows(stream, rows[stream][first:last], found[stream], first)})")
-            ctes.append(f"{span}_made AS ({part.sql({**names, part.stream: span})})")
+            chosen = range_of(stream, first, last) if range_of else written_rows(stream, rows[stream][first:last], COLUMNS[stream], first)
+            ctes += [f"{span} AS ({chosen})", f"{span}_made AS ({part.sql({**names, part.stream: span})})"]
             additions[part.state].append(f"{span}_made")
     for state in plan.states:
-        made = additions[state.name]
-        early = made[: cut.merged_before]
-        if early:
-            ctes.append(f"{state.name}_early AS ({' UNION ALL '.join(f'SELECT * FROM {name}' for name in early)})")
-            ctes.append(f"{state.name}_compact AS ({state.merge_sql(f'{state.name}_early')})")
-            made = [f"{state.name}_compact", *made[cut.merged_before :]]
-        ctes.append(f"{state.name}_rows AS ({' UNION ALL '.join(f'SELECT * FROM {name}' for name in made)})")
-        ctes.append(f"{state.name}_merged AS ({state.merge_sql(f'{state.name}_rows')})")
+        ctes += merged(state, additions[state.name], cut.merged_before)
         names[state.name] = f"{state.name}_merged"
-    return f"WITH {', '.join(ctes)} {plan.upper_sql(names)}"
+    return f"WITH {', '.join(ctes)} {plan.upper_sql(names)}" if ctes else plan.upper_sql(names)
+
+
+def merged(state: State, made: list[str], before: int) -> list[str]:
+    """CTEs that merge additions, the first of them by themselves."""
+    ctes = []
+    if before:
+        ctes.append(f"{state.name}_early AS ({_all_of(made[:before])})")
+        ctes.append(f"{state.name}_compact AS ({state.merge_sql(f'{state.name}_early')})")
+        made = [f"{state.name}_compact", *made[before:]]
+    ctes.append(f"{state.name}_rows AS ({_all_of(made)})")
+    ctes.append(f"{state.name}_merged AS ({state.merge_sql(f'{state.name}_rows')})")
+    return ctes
+
+
+def _all_of(relations: list[str]) -> str:
+    return " UNION ALL ".join(f"SELECT * FROM {name}" for name in relations)
 
 
 def bag(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:

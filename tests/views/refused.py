@@ -55,7 +55,7 @@ REFUSED = {
     "both kept": ("SELECT id, count(uid) AS n FROM posts FULL JOIN users ON id = uid GROUP BY id", "R4", "users", "FULL JOIN users"),
     "table semi stream": ("SELECT id, count(*) AS n FROM users LEFT SEMI JOIN posts ON id = uid GROUP BY id", "R4", "posts", "key IN"),
     "table anti stream": ("SELECT id, count(*) AS n FROM users LEFT ANTI JOIN posts ON id = uid GROUP BY id", "R4", "posts", "key NOT IN"),
-    "correlated": ("SELECT id, (SELECT count(*) FROM posts WHERE uid = id) AS n FROM users", "R4", "posts", "LEFT JOIN the groups"),
+    "correlated": ("SELECT id, (SELECT count(id) FROM posts WHERE uid = 1) AS n FROM users", "R4", "posts", "LEFT JOIN the groups"),
     "lateral stream": (
         "SELECT u.id, count(*) AS n FROM users u CROSS JOIN LATERAL (SELECT p.uid FROM posts p WHERE p.uid = u.id) x GROUP BY u.id",
         "R4",

@@ -43,7 +43,9 @@ def test_the_place_is_found_on_any_line() -> None:
 
 def sections() -> dict[str, tuple[str, list[str]]]:
     found = re.split(r"(?m)^## ", PAGE.read_text())[1:]
-    return {part.split(":")[0]: (part.splitlines()[0].split(": ", 1)[1], re.findall(r"```sql\n(.*?)```", part, re.DOTALL)) for part in found}
+    return {
+        part.split(":")[0]: (part.splitlines()[0].split(": ", 1)[1], re.findall(r"```sql\n(.*?)```", part, re.DOTALL)) for part in found
+    }
 
 
 def test_the_page_names_every_rule_in_its_own_words() -> None:
@@ -100,7 +102,7 @@ def test_a_fault_inside_of_a_plain_view_points_at_the_view() -> None:
     from dataclasses import replace
 
     relations = {**RELATIONS, "recent": replace(view, body="SELECT nothing FROM posts")}
-    with pytest.raises(InvalidStatement, match='in view "main.recent": column "nothing" does not exist') as caught:
+    with pytest.raises(InvalidStatement, match=r'in view "main\.recent": column "nothing" does not exist') as caught:
         plan_split("SELECT count(*) AS n FROM recent", relations)
     assert "line 1, column 27" in str(caught.value.detail)
 

@@ -62,7 +62,7 @@ ARGUMENTS = {
 def test_each_of_the_table_splits(name: str) -> None:
     plan = split(f"SELECT uid, {name}{ARGUMENTS.get(name, '(score)')} AS answer FROM posts GROUP BY uid")
     (part,) = plan.streams
-    assert [column.name for column in plan.state(part.state).keys][0] == "uid"
+    assert plan.state(part.state).keys[0].name == "uid"
     assert [column.name for column in plan.columns] == ["uid", "answer"]
 
 
