@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from platform_plugin.streams.sources import SourceFile
 
 _HADOOP = {"s3": "s3a", "local": "file"}
+# Spark looks at more files than this by a job of its own, which for files of this machine takes longer than looking.
+_LISTED_BY_JOB, _LISTED_BY_DRIVER = 32, 100_000
 _UUID_PARTS = "(.{8})(.{4})(.{4})(.{4})(.{12})"
 
 
@@ -46,6 +48,8 @@ def read_files(
     session: Session, feed: FilesFeed, groups: Sequence[tuple[Shape, tuple[SourceFile, ...]]], fields: Sequence[Field]
 ) -> DataFrame:
     """The records of all files in the columns of the stream, with the columns for screening beside them."""
+    if sum(len(files) for _, files in groups) > _LISTED_BY_JOB and all("://" not in file.uri for _, files in groups for file in files):
+        session.spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", _LISTED_BY_DRIVER)
     frame: DataFrame | None = None
     for shape, files in groups:
         paths = [spark_path(file.uri) for file in files]

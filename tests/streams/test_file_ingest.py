@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,10 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from platform_plugin.errors import CommitConflict, InvalidValue, UnknownObject
+from platform_plugin.errors import CatalogueError, CommitConflict, InvalidValue, StorageError, UnknownObject
 from platform_plugin.platform import Platform
 from platform_plugin.streams import file_ingest, ingest
 from platform_plugin.streams.ingest import Limits, run_ingest
+from platform_plugin.streams.service import Ingester
 
 pytestmark = pytest.mark.spark
 
@@ -391,3 +394,66 @@ def test_killed_anywhere_it_neither_loses_nor_repeats_a_row(platform, folder, tm
     run_ingest(platform.work, "s")
     assert sorted(rows(platform, "SELECT id FROM s")) == [(number,) for number in range(len(places))]
     assert [raw.decode() for _, raw, _ in quarantine(platform)] == [f"bad {number}" for number in range(len(places))]
+
+
+@pytest.mark.postgres
+def test_on_postgres_two_processes_and_a_restart_in_the_middle_change_nothing(private_postgres, tmp_path, spark_server, monkeypatch):
+    (tmp_path / "in").mkdir()
+    database = private_postgres.database("postgres")
+    with Platform.create(database.lake_url(tmp_path / "data")) as platform:
+        platform.execute(f"CREATE STREAM s (id INT) FROM FILES '{tmp_path}/in/*.csv' (max_files 2)")
+        for number in range(8):
+            (tmp_path / "in" / f"{number}.csv").write_text(f"{number}\nbad {number}\n")
+        land, told = file_ingest.run_landing, []
+
+        def interrupted(*args, **kwargs):
+            landed = land(*args, **kwargs)
+            if not told:
+                private_postgres.stop()
+            return landed
+
+        class Restarting:
+            def report(self, report):
+                pass
+
+            def failed(self, error, pause_seconds):
+                told.append(error)
+                private_postgres.start()
+
+        monkeypatch.setattr(file_ingest, "run_landing", interrupted)
+        ingester = Ingester(platform.work, "s", interval_seconds=0)
+        threading.Timer(60, ingester.stop).start()
+
+        def stop_when_done():
+            while run_in(database.lake_url(tmp_path / "data")) < 8:
+                time.sleep(0.3)
+            ingester.stop()
+
+        def run_in(url):
+            with suppress(CatalogueError), Platform.open(url) as other:
+                return other.lake.read("s").num_rows
+            return 0
+
+        watching = threading.Thread(target=stop_when_done, daemon=True)
+        watching.start()
+        ingester.run(Restarting())
+        assert isinstance(told[0], CatalogueError)
+        assert sorted(rows(platform, "SELECT id FROM s")) == [(number,) for number in range(8)]
+        assert [raw.decode() for _, raw, _ in quarantine(platform)] == [f"bad {number}" for number in range(8)]
+
+
+def test_a_full_disk_fails_the_batch_and_leaves_nothing(platform, folder, monkeypatch):
+    platform.execute(f"CREATE STREAM s (id INT) FROM FILES '{folder}/*.csv'")
+    (folder / "a.csv").write_text("1\nx\n")
+    before = platform.lake.snapshot().id
+
+    def full(*args, **kwargs):
+        raise StorageError("the disk is full", hint="make room")
+
+    monkeypatch.setattr(file_ingest, "run_quarantine", full)
+    with pytest.raises(StorageError):
+        run_ingest(platform.work, "s")
+    assert platform.lake.snapshot().id == before
+    assert [path for path, _ in platform.lake.storage.listing("main") if path.endswith(".parquet")] == []
+    monkeypatch.undo()
+    assert run_ingest(platform.work, "s").rows == 1
