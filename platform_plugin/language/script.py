@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.alter import read_alter, read_comment, read_drop
@@ -63,6 +64,7 @@ _HINTS = {
 }
 
 
+@lru_cache(maxsize=1024)
 def parse_script(text: str) -> tuple[Statement, ...]:
     """The statements of a text, separated by semicolons; empty ones vanish.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal as Number
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from platform_plugin.algebra.types import Field
-    from platform_plugin.lake.scan import Scan
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.language.places import Span
     from platform_plugin.spark.workspace import Workspace
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # A scan of more is Spark's: it reads with all cores.
 _SMALL_BYTES = 16 * 1024 * 1024
 _FEW_FILES = 64
+_KEPT_RELATIONS = 200
 _KEPT_BYTES = 256 * 1024 * 1024
 
 _WHOLE = frozenset({"int8", "int16", "int32", "int64"})
@@ -46,19 +47,13 @@ def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | S
     bound = _bound(lookup.conditions, arguments)
     if bound is None:
         return None
-    lake = work.lake
-    name = Name.of(lookup.relation[0]) if len(lookup.relation) == 1 else Name(schema=lookup.relation[0], relation=lookup.relation[1])
     try:
-        snapshot = lake.snapshot()
-        table = _find(work, name, snapshot)
-        if table is None or not _is_plain(table, lookup, bound):
-            return None
-        rows = _KEPT.rows_of(work, table, snapshot)
+        held = _KEPT.newest(work, lookup.relation)
     except (UnknownObject, SnapshotExpired, StorageError):
         return None  # told, or overcome, by the way that every other query goes
-    if rows is None:
+    if held.table is None or held.rows is None or not _is_plain(held.table, lookup, bound):
         return None
-    return Result(_chosen(rows, lookup, bound), snapshot=snapshot)
+    return Result(_chosen(held.rows, lookup, bound), snapshot=held.snapshot)
 
 
 def _find(work: Workspace, name: Name, snapshot: Snapshot) -> Table | None:
@@ -156,18 +151,47 @@ def _chosen(rows: pa.Table, lookup: Lookup, conditions: Sequence[Condition]) -> 
     return rows if lookup.limit is None else rows.slice(0, lookup.limit)
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A relation at a snapshot: the table that its rows are in, and the rows if they are few."""
+
+    snapshot: Snapshot
+    table: Table | None
+    rows: pa.Table | None
+
+
 class _Kept:
     """Small relations in memory, by the files that they are: files never change, so what is kept never has to be checked."""
 
     def __init__(self) -> None:
         self._tables: OrderedDict[tuple[Any, ...], pa.Table] = OrderedDict()
         self._bytes = 0
-        self._scans: OrderedDict[tuple[Any, int, int], Scan] = OrderedDict()
+        self._held: OrderedDict[tuple[Any, ...], _Held] = OrderedDict()
         self._lock = threading.Lock()
+
+    def newest(self, work: Workspace, relation: tuple[str, ...]) -> _Held:
+        """A relation at the newest snapshot; as long as that is the same, nothing is read but its number."""
+        key = (work.lake.uuid, str(work.lake.location), *relation)
+        number = work.lake.newest_id()
+        with self._lock:
+            known = self._held.get(key)
+        if known is not None and known.snapshot.id == number:
+            return known
+        name = Name.of(relation[0]) if len(relation) == 1 else Name(schema=relation[0], relation=relation[1])
+        snapshot = work.lake.snapshot()
+        table = _find(work, name, snapshot)
+        rows = None if table is None else self.rows_of(work, table, snapshot)
+        found = _Held(snapshot, table, rows)
+        with self._lock:
+            self._held[key] = found
+            self._held.move_to_end(key)
+            while len(self._held) > _KEPT_RELATIONS:
+                self._held.popitem(last=False)
+        return found
 
     def rows_of(self, work: Workspace, table: Table, snapshot: Snapshot) -> pa.Table | None:
         """All rows of a table at a snapshot, or None if they are not small."""
-        scan = self._scan(work, table, snapshot)
+        scan = work.lake.scan(table, snapshot)
         if scan.size_bytes > _SMALL_BYTES or len(scan.files) > _FEW_FILES:
             return None
         key = (work.lake.uuid, table.uuid, snapshot.schema_version, tuple(file.path for file in scan.files))
@@ -186,18 +210,6 @@ class _Kept:
                     _, oldest = self._tables.popitem(last=False)
                     self._bytes -= oldest.nbytes
         return rows
-
-    def _scan(self, work: Workspace, table: Table, snapshot: Snapshot) -> Scan:
-        key = (work.lake.uuid, table.id or -1, snapshot.id)
-        with self._lock:
-            known = self._scans.get(key)
-        if known is None:
-            known = work.lake.scan(table, snapshot)
-            with self._lock:
-                self._scans[key] = known
-                while len(self._scans) > 1_000:
-                    self._scans.popitem(last=False)
-        return known
 
 
 _KEPT = _Kept()
