@@ -24,7 +24,7 @@ _STRINGS = frozenset(("concat_ws", "lower", "upper", "substring", "substr", "lef
 _INTS = frozenset(
     ("year", "month", "day", "hour", "minute", "quarter", "weekday", "dayofweek", "dayofyear", "weekofyear", "length", "datediff", "size")
 )
-_SAME = frozenset(("abs", "coalesce", "greatest", "least", "nvl", "ifnull", "nullif", "negative", "positive"))
+_SAME = frozenset(("abs", "coalesce", "greatest", "least", "nvl", "ifnull", "negative", "positive"))
 _REAL = frozenset(("sqrt", "exp", "ln", "log10", "log2", "pow", "power", "sin", "cos", "tan", "degrees", "radians", "cbrt", "double"))
 _COUNTS = frozenset(("count", "count_if", "regr_count", "approx_count_distinct", "grouping_id"))
 _MOMENT_NAMES = """
@@ -99,6 +99,8 @@ def _call(node: exp.Anonymous, types: Mapping[Column, DataType | None], whole: S
         return aggregate_type(canonical(name), args[0] if args else None)
     if name in _SAME:
         return common(args)
+    if name == "nullif":
+        return args[0] if args else None
     if name == "if" and len(node.expressions) == 3:
         return common([_type(found, types, whole) for found in node.expressions[1:] if not isinstance(found, exp.Null)])
     if name in _STRINGS:

@@ -72,11 +72,6 @@ def render(query: Query, names: Mapping[tuple[str, ...], str | tuple[str, ...]] 
     return sql_of(_Rendering(naming).query(query), pretty=pretty)
 
 
-def render_scalar(value: Scalar) -> str:
-    """An expression as Spark SQL, columns with their aliases."""
-    return sql_of(_Rendering(lambda relation: relation).scalar(value))
-
-
 def sql_of(node: exp.Expr, *, pretty: bool = False) -> str:
     """Sqlglot's tree as Spark SQL in which names are quoted where they must be, and calls are written as they were."""
     shown = node.copy()

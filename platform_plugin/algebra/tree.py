@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
+from platform_plugin.algebra.change import is_plan, map_nodes
 from platform_plugin.algebra.plan import (
     Aggregate,
     Derived,
@@ -22,12 +25,12 @@ from platform_plugin.algebra.plan import (
     inputs,
     subqueries,
 )
-from platform_plugin.algebra.render import render_scalar
+from platform_plugin.algebra.render import sql_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from platform_plugin.algebra.plan import Item, Node
+    from platform_plugin.algebra.plan import Item, Node, Scalar
 
 
 def draw(node: Node) -> str:
@@ -62,11 +65,11 @@ def _title(node: Node) -> str:
         case Derived(alias=alias):
             return f"as {alias}"
         case Filter(condition=condition):
-            return f"filter {render_scalar(condition)}"
+            return f"filter {_shown(condition)}"
         case Join(kind=kind, condition=condition, lateral=lateral):
-            return f"{kind} join" + (" lateral" if lateral else "") + (f" on {render_scalar(condition)}" if condition else "")
+            return f"{kind} join" + (" lateral" if lateral else "") + (f" on {_shown(condition)}" if condition else "")
         case Generate(call=call, alias=alias):
-            return f"generate {render_scalar(call)} as {alias}"
+            return f"generate {_shown(call)} as {alias}"
         case Project(items=items):
             return f"project {_items(items)}"
         case Window(items=items):
@@ -78,11 +81,16 @@ def _title(node: Node) -> str:
         case Distinct():
             return "distinct"
         case Sort(keys=by):
-            return "sort by " + ", ".join(render_scalar(key.value) + (" desc" if key.descending else "") for key in by)
+            return "sort by " + ", ".join(_shown(key.value) + (" desc" if key.descending else "") for key in by)
         case Limit(count=count, offset=offset):
-            return "limit" + (f" {render_scalar(count)}" if count else "") + (f" after {render_scalar(offset)}" if offset else "")
+            return "limit" + (f" {_shown(count)}" if count else "") + (f" after {_shown(offset)}" if offset else "")
         case SetOperation(kind=kind, all=every):
             return kind + (" all" if every else "")
+
+
+def _shown(value: Scalar) -> str:
+    """An expression, with … for the sub-queries that are drawn below."""
+    return sql_of(map_nodes(value.node, lambda node: exp.Var(this="(…)") if is_plan(node) else None))
 
 
 def _items(items: tuple[Item, ...]) -> str:
@@ -90,5 +98,5 @@ def _items(items: tuple[Item, ...]) -> str:
 
 
 def _item(item: Item) -> str:
-    shown = render_scalar(item.value)
+    shown = _shown(item.value)
     return item.name if shown.split(".")[-1].strip("`") == item.name else f"{shown} as {item.name}"

@@ -1,0 +1,127 @@
+"""Plans say what the text says: read, rendered and read again they are the same, and literals and calls keep the user's own words."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from platform_plugin.algebra.change import canonical
+from platform_plugin.algebra.plan import (
+    Aggregate,
+    Column,
+    Distinct,
+    Filter,
+    Generate,
+    Join,
+    Limit,
+    Scan,
+    SetOperation,
+    columns,
+    outputs,
+    scans,
+    walk,
+)
+from platform_plugin.algebra.render import render
+from platform_plugin.views.split import read_plan
+from tests.views.admitted import ADMITTED
+from tests.views.composed import RELATIONS
+
+
+def plan(query: str):
+    return read_plan(query, RELATIONS)
+
+
+@pytest.mark.parametrize("name", ADMITTED)
+def test_a_rendered_plan_reads_as_the_same_operators_types_and_names(name: str) -> None:
+    first = canonical(plan(ADMITTED[name]))
+    again = plan(render(first))
+    assert [(item.name, item.type) for item in outputs(again)] == [(item.name, item.type) for item in outputs(first)]
+    assert [scan.relation for scan in scans(again)] == [scan.relation for scan in scans(first)]
+    kinds = (Join, Filter, Distinct, Limit, SetOperation, Generate)
+    assert Counter(type(node) for node in walk(again) if isinstance(node, kinds)) == Counter(
+        type(node) for node in walk(first) if isinstance(node, kinds)
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"'it\'s'",
+        "'a' 'b'",
+        "X'0aFF'",
+        "1.50BD",
+        "1e-3D",
+        "10000000000L",
+        "DATE '2026-01-01'",
+        "TIMESTAMP '2026-01-01 00:00:00 Europe/Berlin'",
+        "INTERVAL '1-2' YEAR TO MONTH",
+        "INTERVAL 3 DAYS",
+        "INTERVAL '1 day 2 hours'",
+        "CAST(uid AS TIME(3))",
+        "TRY_CAST(content AS DECIMAL(9,2))",
+        "CAST(NULL AS STRUCT<a: DECIMAL(9,2), b: ARRAY<INT>>)",
+        "weekday(posts.`at`)",
+        "date_add(posts.`at`, 1)",
+        "timestampadd(DAY, 1, posts.`at`)",
+        "left(posts.content, 1)",
+        "if(posts.uid > 1, 'a', 'b')",
+        "named_struct('a', 1)",
+        "exists(posts.tags, t -> t = 'x')",
+        "posts.score DIV 2",
+        "posts.content RLIKE '^a'",
+        "posts.content LIKE 'a!%' ESCAPE '!'",
+        "posts.uid <=> 1",
+        "posts.tags[0]",
+        "posts.uid IS NOT NULL",
+        "TRIM(BOTH 'x' FROM posts.content)",
+        "EXTRACT(YEAR FROM posts.`at`)",
+    ],
+)
+def test_an_expression_keeps_its_words(text: str) -> None:
+    shown = render(plan(f"SELECT {text} AS x FROM posts"))
+    kept = text.replace("<=>", "IS NOT DISTINCT FROM").replace("(uid", "(posts.uid").replace("(content", "(posts.content")
+    assert shown.replace("NOT posts.uid IS NULL", "posts.uid IS NOT NULL") == f"SELECT {kept} AS x FROM main.posts"
+
+
+def test_names_are_settled_by_sparks_rules() -> None:
+    found = plan("SELECT UID, P.Score AS s, s + 1 AS t FROM posts p WHERE `content` = 'x'")
+    assert render(found) == "SELECT p.uid AS `UID`, p.score AS s, p.score + 1 AS t FROM main.posts AS p WHERE p.content = 'x'"
+
+
+def test_a_column_of_the_source_goes_before_an_alias() -> None:
+    assert render(plan("SELECT uid + 1 AS score, score + 1 AS x FROM posts")).startswith(
+        "SELECT posts.uid + 1 AS score, posts.score + 1 AS x"
+    )
+
+
+def test_the_same_relation_twice_has_two_aliases() -> None:
+    found = plan("SELECT count(*) AS n FROM (SELECT uid FROM posts) a JOIN (SELECT uid FROM posts) b USING (uid)")
+    assert sorted(scan.alias for scan in scans(found)) == ["posts", "posts_2"]
+
+
+def test_using_joins_show_their_columns_once() -> None:
+    found = plan("SELECT * FROM (SELECT uid, score FROM posts) a FULL JOIN (SELECT uid, weight FROM likes) b USING (uid)")
+    assert [item.name for item in outputs(found)] == ["uid", "score", "weight"]
+    assert "coalesce(a.uid, b.uid) AS uid" in render(found)
+
+
+def test_grouping_sets_are_written_out() -> None:
+    found = next(
+        node
+        for node in walk(plan("SELECT uid, content, count(*) AS n FROM posts GROUP BY uid, ROLLUP(content, score)"))
+        if isinstance(node, Aggregate)
+    )
+    assert found.sets == ((0, 1, 2), (0, 1), (0,))
+
+
+def test_columns_of_a_source_know_where_they_come_from() -> None:
+    scan = scans(plan("SELECT uid FROM posts p"))[0]
+    assert isinstance(scan, Scan)
+    assert list(columns(scan))[0] == Column("p", "uid")  # noqa: RUF015  the order is what is tested
+
+
+def test_plans_are_values() -> None:
+    query = "SELECT uid, count(*) AS n FROM posts WHERE score > 1 GROUP BY uid"
+    assert plan(query) == plan(query.replace("score > 1", "posts.score   > 1"))
+    assert plan(query) != plan(query.replace("> 1", "> 2"))
