@@ -8,7 +8,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from platform_plugin.cli.amounts import counted, said_bytes, said_seconds
 from platform_plugin.cli.care import lake_url, written_name
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from platform_plugin.errors import PlatformError
     from platform_plugin.streams.ingest import IngestReport
-    from platform_plugin.streams.service import Ingester
 
 
 def run_ingest_command(given: argparse.Namespace) -> int:
@@ -37,7 +36,7 @@ def run_ingest_command(given: argparse.Namespace) -> int:
     with Platform.open(url, watcher=line.watch) as platform:
         ingester = Ingester(platform.work, name, limits=limits, interval_seconds=given.interval.total_seconds(), progress=line.advance)
         observer = _Telling(json_lines=given.json)
-        with _stopping_gracefully(ingester):
+        with stopping_gracefully(ingester):
             if given.once:
                 with line:
                     totals = ingester.run(observer, once=True)
@@ -55,16 +54,24 @@ def _more(totals: Any) -> str:
     return said + (f", {counted(totals.failures, 'failure')} on the way" if totals.failures else "")
 
 
+class Service(Protocol):
+    """Work that goes on until it is told to stop."""
+
+    def stop(self) -> None:
+        """End after the work at hand."""
+
+
 @contextmanager
-def _stopping_gracefully(ingester: Ingester) -> Iterator[None]:
+def stopping_gracefully(service: Service) -> Iterator[None]:
+    """Let a first SIGTERM or Ctrl-C end a service after the work at hand, and a second one end it at once."""
     asked: list[int] = []
 
     def stop(number: int, _frame: object) -> None:
         if asked:
             raise KeyboardInterrupt
         asked.append(number)
-        ingester.stop()
-        print("stopping after the batch at hand; once more drops it", file=sys.stderr, flush=True)
+        service.stop()
+        print("stopping after the work at hand; once more drops it", file=sys.stderr, flush=True)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -1,0 +1,88 @@
+"""The maintenance service: views take up what has arrived, again and again, until it is told to stop."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Protocol
+
+from platform_plugin.errors import PlatformError, ServerLost
+from platform_plugin.streams.service import pause_after
+from platform_plugin.views.maintain import run_maintenance
+from platform_plugin.views.record import read_records
+from platform_plugin.views.stored import Wanted, run_storing
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from platform_plugin.lake.tables import Name
+    from platform_plugin.spark.job import ProgressHandler
+    from platform_plugin.spark.workspace import Workspace
+    from platform_plugin.views.maintain import Maintained
+
+
+class Observer(Protocol):
+    """Who is told what the service does."""
+
+    def maintained(self, done: Maintained) -> None:
+        """Tell of a run that did something."""
+
+    def failed(self, error: PlatformError, pause_seconds: float) -> None:
+        """Tell of a run that failed, and of the pause before the next one."""
+
+
+class Maintainer:
+    """Maintains views. Everything it knows is in the lake, so that it can be ended, started again, or run twice at any time."""
+
+    def __init__(
+        self,
+        work: Workspace,
+        only: Collection[Name] | None = None,
+        *,
+        interval_seconds: float = 1.0,
+        progress: ProgressHandler | None = None,
+    ) -> None:
+        self._work = work
+        self._only = only
+        self._interval = interval_seconds
+        self._progress = progress
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """End after the run at hand; may be called from a signal handler."""
+        self._stopping.set()
+
+    def run(self, observer: Observer, *, once: bool = False) -> None:
+        """Maintain until `stop`; or once, and then a failure is raised."""
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                done = run_maintenance(self._work, self._only, progress=self._progress)
+                run_storing(self._work, find_wanted(self._work, self._only), progress=self._progress)
+            except PlatformError as error:
+                if isinstance(error, ServerLost):
+                    self._work.forget_session()
+                if once:
+                    raise
+                failures += 1
+                observer.failed(error, pause_after(failures))
+                self._stopping.wait(pause_after(failures))
+                continue
+            failures = 0
+            if done.views or done.failed:
+                observer.maintained(done)
+            if once:
+                return
+            self._stopping.wait(self._interval)
+
+
+def find_wanted(work: Workspace, only: Collection[Name] | None = None) -> list[Wanted]:
+    """The views whose result is kept at hand: those that say by `target_lag` how far it may be behind."""
+    with work.lake.reading() as connection:
+        records = read_records(connection)
+    return [
+        Wanted(view=view, record=records[view.uuid])
+        for view in work.lake.views()
+        if view.uuid in records
+        and (only is None or view.name in only)
+        and records[view.uuid].options.get("target_lag_seconds") is not None
+    ]

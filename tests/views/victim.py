@@ -1,0 +1,18 @@
+"""A process that maintains the views of a lake and is killed at the n-th point on the way. Usage: url point"""
+
+from __future__ import annotations
+
+import sys
+
+from platform_plugin.platform import Platform
+from platform_plugin.views.maintain import run_maintenance
+from tests.lake.crashing import Points, watch
+
+if __name__ == "__main__":
+    with Platform.open(sys.argv[1]) as platform:
+        platform.execute("SELECT count(*) FROM range(1)").close()
+        points = Points(int(sys.argv[2]))
+        watch(points)
+        done = run_maintenance(platform.work)
+        assert not done.failed
+        print(points.count)
