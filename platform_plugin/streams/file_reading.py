@@ -122,7 +122,9 @@ def _parquet(session: Session, paths: Sequence[str], shape: Shape, fields: Seque
     for condition in lost:
         bad = bad | f.coalesce(condition, f.lit(True))  # noqa: FBT003  Spark's literal
     raw = f.when(bad, f.to_json(f.struct(*[column(part.name) for part in shape.columns])).cast("binary"))
-    return frame.select(*columns, *_screens(raw=raw, broken=bad, why=f.lit("its values do not fit the columns")))
+    return frame.select(
+        *columns, *_screens(raw=raw, broken=bad, why=f.lit("its values do not fit the columns"), position=f.col("_metadata.row_index"))
+    )
 
 
 def _loses(value: Any, cast_value: Any, part: Field, wanted: t.DataType) -> Any:
@@ -143,11 +145,11 @@ def _default(field: Field) -> Any:
     return value.cast(record_type(field)).alias(field.name)
 
 
-def _screens(*, raw: Any, broken: Any, why: Any) -> list[Any]:
+def _screens(*, raw: Any, broken: Any, why: Any, position: Any = None) -> list[Any]:
     return [
         f.col("_metadata.file_path").alias(SOURCE),
         f.lit(None).cast("int").alias(PARTITION),
-        f.lit(None).cast("bigint").alias(POSITION),
+        (f.lit(None).cast("bigint") if position is None else position).alias(POSITION),
         raw.alias(RAW),
         broken.alias(BROKEN),
         why.alias(WHY),

@@ -13,8 +13,6 @@ from platform_plugin.streams.kafka_task import FAILURE, SCHEMA, range_reader
 from platform_plugin.streams.kafka_topic import (
     OffsetPlan,
     Range,
-    SourceGap,
-    SourceUnavailable,
     kafka_settings,
     masked,
     plan_offsets,
@@ -36,7 +34,7 @@ from platform_plugin.streams.screening import (
     screened,
     why_unparsed,
 )
-from platform_plugin.streams.sources import SOURCE_OFFSET, read_offsets
+from platform_plugin.streams.sources import SOURCE_OFFSET, SourceGap, SourceUnavailable, read_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

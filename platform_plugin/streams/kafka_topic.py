@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.errors import InvalidValue, PlatformError
+from platform_plugin.errors import InvalidValue
+from platform_plugin.streams.sources import SourceGap, SourceUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,14 +29,6 @@ _FIXED = {
     "log_level": 0,
 }
 _nameless: set[str] = set()  # brokers too old to tell a topic's identity
-
-
-class SourceUnavailable(PlatformError):
-    """A source can't be reached or read now; trying again later may help."""
-
-
-class SourceGap(PlatformError):
-    """A source no longer has what comes next, so going on would leave records out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,8 +70,8 @@ def screened(frame: DataFrame, fields: Sequence[Field], format_: str) -> DataFra
         why = f.when(is_broken & ~column(BROKEN), what).otherwise(why)
     record = f.struct(*[column(field.name) for field in fields])
     text = f.to_csv(record) if format_ == "csv" else f.to_json(record, {"ignoreNullFields": "false"})
-    # A record of a topic without a value stays without one; it has a position.
-    raw = f.when(wrong & column(RAW).isNull() & column(POSITION).isNull(), text.cast("binary")).otherwise(column(RAW))
+    # A record of a topic without a value stays without one; only topics have partitions.
+    raw = f.when(wrong & column(RAW).isNull() & column(PARTITION).isNull(), text.cast("binary")).otherwise(column(RAW))
     return frame.withColumns({RAW: raw, BAD: wrong, REASON: why})
 
 

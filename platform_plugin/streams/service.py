@@ -109,5 +109,6 @@ class Ingester:
             if once and (report.caught_up or report.snapshot is None):
                 break
             if report.caught_up or report.snapshot is None:
-                self._stopping.wait(self._interval)
+                # A folder of very many files takes long to look at; looking must not take more than a fifth of a core.
+                self._stopping.wait(max(self._interval, 4 * report.seconds))
         return totals

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from platform_plugin.errors import PlatformError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.data_operations import chunks, has_table
 
@@ -47,6 +48,14 @@ SOURCE_TABLE = sa.Table(
 )
 
 READ, REFUSED = "read", "refused"
+
+
+class SourceUnavailable(PlatformError):
+    """A source can't be reached or read now; trying again later may help."""
+
+
+class SourceGap(PlatformError):
+    """A source no longer has what comes next, so going on would leave records out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +127,18 @@ class RecordReported:
     def apply(self, w: Writer) -> None:
         for file in self.files:
             w.update_later(SOURCE_FILE, {"relation_uuid": self.relation_uuid, "uri": file.uri}, {"reported_version": file.version})
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetSources:
+    """What a stream has read is forgotten, because the stream ends in the same commit."""
+
+    relation_uuid: str
+
+    def apply(self, w: Writer) -> None:
+        for table in (SOURCE_FILE, SOURCE_OFFSET, SOURCE_TABLE):
+            if has_table(w.connection, table.name):
+                w.connection.execute(sa.delete(table).where(table.c.relation_uuid == self.relation_uuid))
 
 
 def read_known_files(connection: Connection, uuid: UUID) -> dict[str, KnownFile]:

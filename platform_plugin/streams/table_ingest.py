@@ -19,8 +19,7 @@ from platform_plugin.lake.relations import read_declaration
 from platform_plugin.lake.scan import plan_scan
 from platform_plugin.lake.tables import read_snapshot
 from platform_plugin.streams.ingest import IngestReport
-from platform_plugin.streams.kafka_topic import SourceGap
-from platform_plugin.streams.sources import SOURCE_TABLE, Position, read_position
+from platform_plugin.streams.sources import SOURCE_TABLE, Position, SourceGap, read_position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,6 +17,7 @@ from platform_plugin.queries.select import placed
 from platform_plugin.streams.declaration import stored_limits, stored_option
 from platform_plugin.streams.feeds import altered_feed, declared_feed
 from platform_plugin.streams.history import find_twin
+from platform_plugin.streams.sources import ForgetSources
 from platform_plugin.tables.target import find_existing, find_target, outcome
 from platform_plugin.views.define import drop_view, refuse_consumed
 
@@ -251,5 +252,6 @@ def _make_room(work: Workspace, commit: Commit, old: Table | View | None) -> Non
 def _drop(work: Workspace, commit: Commit, relation: Table | View | None, snapshot: Snapshot) -> None:
     if isinstance(relation, Table):
         commit.drop_table(relation)
+        commit.also(ForgetSources(str(relation.uuid)))
     elif relation is not None:
         drop_view(work, commit, relation, snapshot)

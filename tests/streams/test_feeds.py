@@ -94,3 +94,34 @@ def test_a_relative_glob_means_the_same_from_everywhere(platform, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     platform.execute("CREATE STREAM s (a INT) FROM FILES 'in/*.csv'")
     assert feed_declared(declared(platform)).glob == f"{tmp_path}/in/*.csv"
+
+
+def test_a_feed_is_altered_option_by_option(platform):
+    platform.execute("CREATE STREAM s (a INT) FROM FILES '/d/*.csv' (HEADER, max_files 5) WITH (retention_rows = 10)")
+    platform.execute("ALTER STREAM s SET (on_malformed = 'fail', settle = '3 seconds', retention_rows = 20)")
+    feed = feed_declared(declared(platform))
+    assert feed == FilesFeed(
+        glob="/d/*.csv", format="csv", reader={"header": True}, max_files=5, on_malformed="fail", settle=timedelta(seconds=3)
+    )
+    assert declared(platform).options["retention_rows"] == 20
+    platform.execute("ALTER STREAM s SET (retention_rows = 30)")
+    assert feed_declared(declared(platform)) == feed
+
+
+@pytest.mark.parametrize(
+    ("create", "option", "message"),
+    [
+        ("CREATE STREAM s (a INT) FROM FILES '/d/*.csv'", "on_gap = 'skip'", 'a feed from files has no option "on_gap"'),
+        ("CREATE STREAM s (a INT) FROM KAFKA 'h:1/t'", "settle = '1 second'", 'a feed from kafka has no option "settle"'),
+        ("CREATE STREAM s (a INT)", "max_rows = 5", "the stream has none"),
+        ("CREATE STREAM s (a ARRAY<INT>) FROM FILES '/d/*.json'", "format = 'csv'", "which CSV can't hold"),
+    ],
+)
+def test_options_that_a_feed_does_not_have(platform, create, option, message):
+    platform.execute(create)
+    before = declared(platform)
+    with pytest.raises(PlatformError) as caught:
+        platform.execute(f"ALTER STREAM s SET ({option})")
+    assert message in caught.value.message
+    assert caught.value.line == 1
+    assert declared(platform) == before

@@ -187,6 +187,7 @@ def test_parquet_is_read_by_name_and_cast_without_loss(platform, folder):
     reasons = {Path(source).name: (raw and json.loads(raw), why) for source, raw, why in quarantine(platform)}
     assert reasons["1.parquet"] == ({"id": 1 << 40, "word": "b"}, "its values do not fit the columns")
     assert reasons["3.parquet"][0]["id"] == 2.5
+    assert rows(platform, "SELECT position FROM s__quarantine WHERE source LIKE '%/1.parquet'") == [(1,)], "counted from 0"
     assert "does not have" in reasons["4.parquet"][1]
     assert "does not end in a footer" in reasons["7.parquet"][1]
 

@@ -16,8 +16,8 @@ from platform_plugin.lake.relations import read_declaration
 from platform_plugin.platform import Platform
 from platform_plugin.streams import kafka_ingest
 from platform_plugin.streams.ingest import Limits, run_ingest
-from platform_plugin.streams.kafka_topic import SourceGap, SourceUnavailable, read_topic
-from platform_plugin.streams.sources import SOURCE_OFFSET, read_offsets
+from platform_plugin.streams.kafka_topic import read_topic
+from platform_plugin.streams.sources import SOURCE_OFFSET, SourceGap, SourceUnavailable, read_offsets
 
 pytest.importorskip("confluent_kafka")
 _spec = importlib.util.spec_from_file_location("broker", Path(__file__).parent / "broker.py")

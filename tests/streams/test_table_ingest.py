@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 import pytest
+import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from platform_plugin.lake.files import ROW_ID, write_delete_file
 from platform_plugin.lake.read import column_at, read_raw
 from platform_plugin.platform import Platform
 from platform_plugin.streams.ingest import Limits, run_ingest
-from platform_plugin.streams.kafka_topic import SourceGap
+from platform_plugin.streams.sources import SOURCE_TABLE, SourceGap
 
 
 @pytest.fixture
@@ -54,6 +55,22 @@ def test_appended_files_join_the_stream_as_they_are(platform, url, duck):
     assert ids(platform) == [1, 2, 3, 4]
     assert paths(platform, "s") == paths(platform, "t"), "nothing was copied"
     assert duck(url).rows("SELECT id, name FROM s ORDER BY id") == duck(url).rows("SELECT id, name FROM t ORDER BY id")
+
+
+def test_a_stream_that_is_replaced_or_dropped_forgets_what_it_read(platform):
+    def noted():
+        with platform.lake.reading() as connection:
+            return connection.execute(sa.select(sa.func.count()).select_from(SOURCE_TABLE)).scalar()
+
+    insert(platform, 1)
+    platform.execute("CREATE STREAM s FROM TABLE t")
+    run_ingest(platform.work, "s")
+    platform.execute("CREATE OR REPLACE STREAM s FROM TABLE t")
+    assert noted() == 0
+    assert run_ingest(platform.work, "s").rows == 1, "the new stream begins anew"
+    assert noted() == 1
+    platform.execute("DROP STREAM s")
+    assert noted() == 0
 
 
 def test_latest_leaves_out_what_was_there(platform):
