@@ -28,3 +28,10 @@ def test_the_first_example(tmp_path: Path, spark_server: Any, capsys: pytest.Cap
     said = capsys.readouterr().out
     assert "at snapshot 4" in said
     assert "12.50" in said, "the read of an older snapshot shows the older rate"
+
+
+@pytest.mark.spark
+def test_the_page_on_continuous_views(tmp_path: Path, spark_server: Any) -> None:
+    code = python_of("docs/views/index.md")
+    assert code.count("assert") == 2
+    exec(compile(code, "docs/views/index.md", "exec"), {"folder": tmp_path})

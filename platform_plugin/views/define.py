@@ -108,6 +108,11 @@ def _create_continuous(work: Workspace, statement: s.CreateView, plan: SplitPlan
     from platform_plugin.spark.write import run_write, shaped
 
     lake, name = work.lake, lake_name(statement.name)
+    other = next((option for option in statement.options if option.name == "maintenance" and option.value != "split"), None)
+    if other is not None:
+        raise at(other.span).attach(
+            InvalidValue(f"maintenance = '{other.value}' is not available yet", hint="leave it out: views are split")
+        )
     aliases = tuple(alias.name for alias in statement.aliases)
     options = dict(stored_option(option) for option in statement.options)
     streams = {stream: lake.table(split_name(stream), snapshot) for stream in plan.stream_names}
