@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed
+from platform_plugin.streams.file_damage import find_damage
 from platform_plugin.streams.file_listing import Batch, plan_batch, read_changed, read_listing
 from platform_plugin.streams.file_reading import may_be_malformed, read_files, source_key
 from platform_plugin.streams.file_shapes import Refused, Shape, Shapes, read_shapes
@@ -127,9 +128,10 @@ class _Attempt:
             if changed:
                 raise _Unsteady(changed) from error
             unreadable = _named(error, self.files)
-            if unreadable is None:
+            damage = None if unreadable is None else find_damage(self.feed, unreadable)
+            if unreadable is None or damage is None:
                 raise
-            self._refuse([Refused(file=unreadable, reason="it can't be read to its end; it may be cut off or damaged")])
+            self._refuse([Refused(file=unreadable, reason=damage)])
             return self._land(read_shapes(self.feed, self.files, self.table.fields))
         self._count(landed)
         return landed

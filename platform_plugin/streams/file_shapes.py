@@ -59,7 +59,7 @@ def read_shapes(feed: FilesFeed, files: Sequence[SourceFile], fields: Sequence[F
         return Shapes(groups=())
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         system, _ = open_system(files[0].uri)
-        found = list(pool.map(lambda file: _shape(system, feed, file, fields), files))
+        found = list(pool.map(lambda file: _explained_shape(system, feed, file, fields), files))
     groups: dict[Shape, list[SourceFile]] = {}
     for file, shape in zip(files, found, strict=True):
         if isinstance(shape, Shape):
@@ -126,6 +126,11 @@ def _matched(names: Sequence[str], fields: Sequence[Field], said: str) -> Shape 
     return Shape(columns=tuple(known[name] for name in given))
 
 
+def _explained_shape(system: AbstractFileSystem, feed: FilesFeed, file: SourceFile, fields: Sequence[Field]) -> Shape | str | None:
+    with explained(file.uri):
+        return _shape(system, feed, file, fields)
+
+
 def _shape(system: AbstractFileSystem, feed: FilesFeed, file: SourceFile, fields: Sequence[Field]) -> Shape | str | None:
     """The shape of one file, None for one without a row, or why it is refused."""
     if not file.size_bytes:
@@ -157,6 +162,8 @@ def _read_header(system: AbstractFileSystem, feed: FilesFeed, file: SourceFile) 
     except FileNotFoundError:
         return []
     except (OSError, EOFError, ValueError, LookupError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the store does not answer, which says nothing of the file
         return f"its header can't be read: {error}"
     if not text.strip():
         return None
