@@ -106,6 +106,10 @@ class QueryFailed(PlatformError):
     """Spark refused or failed a query."""
 
 
+class ResultTooLarge(QueryFailed):
+    """A result does not fit into the memory of the server that computes it."""
+
+
 class QueryInterrupted(PlatformError):
     """A query was interrupted by its user, a time-out or the end of its client."""
 

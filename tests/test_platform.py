@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 from platform_plugin.errors import PlatformError, QueryInterrupted
 from platform_plugin.lake import catalogue as c
 from platform_plugin.platform import Platform
-from platform_plugin.spark.attach import status, stop
+from platform_plugin.spark.attach import start, status, stop
 from platform_plugin.spark.runtime import RUNTIME_VARIABLE, open_runtime
+from platform_plugin.spark.settings import ServerSettings
 
 pytestmark = pytest.mark.spark
 
@@ -129,6 +130,24 @@ def test_a_killed_client_leaves_no_job_and_no_lease(platform, url, spark_server)
     assert leases(platform) > 0
     platform.lake.expire(datetime.now(UTC))
     assert leases(platform) == 0
+
+
+def test_a_server_that_ended_since_the_last_statement_is_replaced_without_a_word(url, tmp_path, monkeypatch):
+    monkeypatch.setenv(RUNTIME_VARIABLE, str(tmp_path / "runtime"))
+    runtime = open_runtime(tmp_path / "runtime")
+    try:
+        with Platform.create(url) as platform:
+            platform.execute("CREATE TABLE t AS SELECT id FROM range(10)")
+            details = status(runtime=runtime).details
+            os.kill(details["jvm_pid"], signal.SIGKILL)
+            os.kill(details["pid"], signal.SIGKILL)
+            wait_until(lambda: not status(runtime=runtime).running)
+            assert list(platform.execute("SELECT count(*) FROM t")) == [(10,)]
+            assert status(runtime=runtime).details["pid"] != details["pid"]
+            stop(runtime=runtime)
+            assert platform.execute("INSERT INTO t SELECT id FROM range(5)").row_count == 5
+    finally:
+        stop(runtime=runtime)
 
 
 def test_a_failed_statement_leaves_no_files_and_no_lease(platform):
@@ -322,5 +341,43 @@ def test_a_killed_server_is_an_error_in_seconds_and_the_next_statement_runs_on_a
             assert leases(platform) == 0
             platform.lake.vacuum(grace=timedelta(0))
             assert data_files(platform) == before
+    finally:
+        stop(runtime=runtime)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_result_larger_than_the_server_passes_through_a_small_client(url, tmp_path, monkeypatch):
+    monkeypatch.setenv(RUNTIME_VARIABLE, str(tmp_path / "runtime"))
+    runtime = open_runtime(tmp_path / "runtime")
+    start(ServerSettings(cores=2, driver_memory_mib=1024, idle_seconds=300), runtime=runtime)
+    code = """
+def memory(name):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name))
+p = Platform.open(sys.argv[1])
+list(p.execute("SELECT id, concat('text ', id) AS s FROM range(1000)"))
+before = memory("VmRSS")
+rows = size = 0
+for batch in p.execute("SELECT id, concat(sha2(string(id), 512), repeat('x', 872)) AS s FROM range(0, 3000000, 1, 6)").batches():
+    rows, size = rows + batch.num_rows, size + batch.nbytes
+print(rows, size, (memory("VmHWM") - before) // 1024, flush=True)
+p.close()
+"""
+    try:
+        with Platform.create(url) as platform:
+            pid = status(runtime=runtime).details["pid"]
+            other = child(code, url)
+            # Others are answered all the while.
+            while other.poll() is None:
+                began = time.monotonic()
+                assert list(platform.execute("SELECT count(*) FROM range(1000)")) == [(1000,)]
+                assert time.monotonic() - began < 20
+                time.sleep(0.5)
+            rows, size, mebibytes = map(int, other.stdout.read().split())
+            assert rows == 3_000_000
+            assert size > 3_000_000_000
+            assert mebibytes < 256
+            assert status(runtime=runtime).details["pid"] == pid
+            assert not list((runtime.scratch / "platform-results").glob("*/*"))
     finally:
         stop(runtime=runtime)

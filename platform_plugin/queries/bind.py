@@ -18,6 +18,7 @@ from platform_plugin.language.probing import plan_probing
 from platform_plugin.language.query import analyse_expression, analyse_query
 from platform_plugin.language.values import Literal, Parameter
 from platform_plugin.queries.arguments import plan_given
+from platform_plugin.queries.size import SMALL_BYTES, SMALL_ROWS, is_plain
 from platform_plugin.streams.arrivals import read_with_arrivals, wants_arrivals
 from platform_plugin.views.record import read_records
 
@@ -50,6 +51,8 @@ class Bound:
     tables: tuple[Table, ...]
     bytes_planned: int
     files_planned: int
+    is_small: bool
+    """Whether the result must be small: little is read, once, and passed on much as it is."""
 
 
 @dataclass(slots=True)
@@ -62,6 +65,12 @@ class _Reading:
     tables: list[Table] = field(default_factory=list)
     bytes_planned: int = 0
     files_planned: int = 0
+    rows_planned: int = 0
+    is_plain: bool = True
+
+    @property
+    def is_small(self) -> bool:
+        return self.is_plain and len(self.tables) <= 1 and self.rows_planned <= SMALL_ROWS and self.bytes_planned <= SMALL_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +165,7 @@ def bind_query(work: Workspace, text: Span | str, snapshot: Snapshot, arguments:
         tables=tuple(dict.fromkeys(reading.tables)),
         bytes_planned=reading.bytes_planned,
         files_planned=reading.files_planned,
+        is_small=reading.is_small,
     )
 
 
@@ -165,6 +175,7 @@ def _bind(
     from platform_plugin.spark.relation import query_relations
 
     query = analyse_query(text)
+    reading.is_plain = reading.is_plain and is_plain(query.span)
     check_arguments(query.parameters, arguments)
     names = {reference: new_name() for reference in query.relations}
     read = {name: _read(reading, reference, snapshot, arguments, within) for reference, name in names.items()}
@@ -211,6 +222,7 @@ def _read(
     reading.tables.append(relation)
     reading.bytes_planned += scan.size_bytes
     reading.files_planned += len(scan.files)
+    reading.rows_planned += sum(part.record_count for part in scan.files) + sum(part.row_count for part in scan.inlined)
     columns = None if reference.columns is None else sorted(reference.columns)
     known = Input(
         columns=frozenset(field.name.lower() for field in relation.fields),
@@ -232,6 +244,8 @@ def _read_view(reading: _Reading, view: View, snapshot: Snapshot, within: tuple[
     with reading.work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
     if record is not None:
+        # What a maintained view holds is not counted here.
+        reading.is_plain = False
         from platform_plugin.spark.relation import read_relation
         from platform_plugin.views.read import read_view
         from platform_plugin.views.stored import find_stored
@@ -265,6 +279,7 @@ def _read_named(reading: _Reading, name: tuple[str, str], snapshot: Snapshot, wi
     reading.tables.append(relation)
     reading.bytes_planned += scan.size_bytes
     reading.files_planned += len(scan.files)
+    reading.rows_planned += sum(part.record_count for part in scan.files) + sum(part.row_count for part in scan.inlined)
     return read_relation(reading.work.session, lake, scan)
 
 

@@ -12,6 +12,7 @@ from platform_plugin.errors import CatalogueError, PlatformError, QueryFailed
 from platform_plugin.queries.bind import Arguments, bind_query
 from platform_plugin.queries.lookup import answer_lookup
 from platform_plugin.queries.result import Result
+from platform_plugin.queries.size import split_limit
 from platform_plugin.streams.overrun import blame_overrun, blaming_overruns
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def run_select(
     progress: ProgressHandler | None = None,
     tags: tuple[str, ...] = (),
 ) -> Result:
-    """Start a query and return its result once its first rows are there; the rest comes as it is read."""
+    """Run a query and return its result: all of it where it fits into memory, else once its first rows are there."""
     if "session" in query.text.lower():
         from platform_plugin.streams.session import reads_session, run_session
 
@@ -47,9 +48,15 @@ def run_select(
         return answer
     snapshot, release = _held(work)
     try:
-        bound = bind_query(work, query, snapshot, arguments)
+        body, limit = split_limit(query)
+        bound = bind_query(work, body, snapshot, arguments)
         with blaming_overruns(work.lake, bound.tables, snapshot), placed(bound.rendered):
-            stream = work.session.arrow(bound.frame, *tags, timeout=timeout, progress=progress)
+            stream = work.session.arrow(
+                bound.frame, *tags, timeout=timeout, progress=progress, limit=limit, is_small=bound.is_small or limit == 0
+            )
+        if stream.is_complete:
+            release()
+            return Result(stream, snapshot=snapshot)
         on_error = partial(blame_overrun, work.lake, bound.tables, snapshot)
         return Result(stream, snapshot=snapshot, on_close=release, on_error=on_error)
     except BaseException:

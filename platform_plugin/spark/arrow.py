@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from platform_plugin.spark.job import Job
     from platform_plugin.spark.metrics import JobMetrics
@@ -16,10 +16,21 @@ if TYPE_CHECKING:
 class ArrowStream:
     """The rows of one query as Arrow batches, fetched while they are read, so that memory holds a few batches and not the result."""
 
-    def __init__(self, job: Job, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        schema: pa.Schema,
+        batches: Iterator[pa.RecordBatch],
+        *,
+        is_complete: bool = False,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
         self.job = job
         self.schema = schema
+        self.is_complete = is_complete
+        """Whether all rows have left the server, so that what they were computed from may go."""
         self._batches = batches
+        self._on_close = on_close
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self._batches
@@ -40,6 +51,8 @@ class ArrowStream:
         close = getattr(self._batches, "close", None)
         if close is not None:
             close()
+        if self._on_close is not None:
+            self._on_close()
 
     def __enter__(self) -> Self:
         return self

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import ServerError
+from platform_plugin.lake.storage import Storage
 from platform_plugin.spark.control import ask
 from platform_plugin.spark.launch import launch, wait_ready
 from platform_plugin.spark.liveness import ANSWER_SECONDS, Watcher, alive, ask_state, kill, starting
@@ -112,13 +113,13 @@ def stop(*, runtime: RuntimeFolder | None = None, seconds: float = 15.0) -> bool
         return True
 
 
-def status(*, runtime: RuntimeFolder | None = None) -> ServerStatus:
-    """Return what the user's platform server says about itself; never starts one."""
+def status(*, runtime: RuntimeFolder | None = None, timeout: timedelta = timedelta(seconds=ANSWER_SECONDS)) -> ServerStatus:
+    """Return what the user's platform server says about itself within `timeout`; never starts one."""
     runtime = runtime or open_runtime()
     if not alive(runtime):
         return ServerStatus(running=False, phase="not running", runtime=runtime.path, log=runtime.log, details={})
     try:
-        details = ask(runtime.control, "status", seconds=ANSWER_SECONDS)
+        details = ask(runtime.control, "status", seconds=timeout.total_seconds())
     except ServerError:
         return ServerStatus(running=True, phase="not answering", runtime=runtime.path, log=runtime.log, details=runtime.read_state())
     return ServerStatus(running=True, phase=str(details.pop("phase")), runtime=runtime.path, log=runtime.log, details=details)
@@ -154,7 +155,8 @@ def _open(runtime: RuntimeFolder, state: dict[str, Any]) -> Session | None:
     """Return a session that has answered, or None when the server takes connections but answers nothing."""
     from platform_plugin.errors import ServerLost
     from platform_plugin.spark.channel import LoopbackChannel
-    from platform_plugin.spark.session import Session
+    from platform_plugin.spark.session import TASK_BYTES, Session
+    from platform_plugin.spark.spool import SpoolFolder
 
     try:
         token = runtime.token.read_text()
@@ -163,7 +165,12 @@ def _open(runtime: RuntimeFolder, state: dict[str, Any]) -> Session | None:
             f'runtime folder "{runtime.path}" has lost its token', detail=str(error), hint="run `platform down`, then try again"
         ) from error
     with suppress(ServerLost):
-        return Session(LoopbackChannel(port=int(state["port"]), token=token), control=runtime.control, log=runtime.log)
+        channel = LoopbackChannel(port=int(state["port"]), token=token)
+        session = Session(channel, control=runtime.control, log=runtime.log, task_bytes=int(state.get("task_bytes", TASK_BYTES)))
+        if state.get("results"):
+            _, identity = session.spark.identity
+            session.spool = SpoolFolder(storage=Storage(state["results"]), path=f"{identity}/")
+        return session
     return None
 
 

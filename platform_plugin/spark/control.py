@@ -47,6 +47,16 @@ class ControlCall:
             raise ServerError(f'control call "{verb}" failed', detail=str(answer["error"]), hint="look into the server's log")
         return dict(answer)
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether the server has let go of this conversation, in which nothing is asked at the moment."""
+        poll = select.poll()
+        try:
+            poll.register(self._socket, select.POLLIN)
+            return bool(poll.poll(0))
+        except (OSError, ValueError):
+            return True
+
     def close(self) -> None:
         # The file object keeps the descriptor, so both must go.
         for part in (self._lines, self._socket):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import grpc
 from pyspark.errors import PySparkException
 
-from platform_plugin.errors import PlatformError, QueryFailed, QueryInterrupted, ServerError, ServerLost
+from platform_plugin.errors import PlatformError, QueryFailed, QueryInterrupted, ResultTooLarge, ServerError, ServerLost
+from platform_plugin.spark.guard import TOO_LARGE
 from platform_plugin.spark.wording import reword
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _ENDED = (
     "SESSION_CHANGED",
 )
 _CANCELLED = ("OPERATION_CANCELED", "OPERATION_ABANDONED", "SPARK_JOB_CANCELLED", "cancelled job", "was cancelled", "Job group cancelled")
+_FULL = ("No space left on device", "Disk quota exceeded")
 _GRPC_NOISE = re.compile(r"^\([\w.]+\)\s*")
 
 
@@ -58,9 +60,18 @@ def explain(error: Exception, explain_loss: Callable[[], ServerLost]) -> Platfor
         return QueryInterrupted("query was interrupted", hint="run it again if it was not meant to stop")
     if code in _LOST or any(mark in said for mark in _ENDED) or "closed channel" in said:
         return explain_loss()
-    if "No space left on device" in said:
+    # A task that fails while it writes says so, and why only in its causes.
+    if any(mark in str(error) for mark in _FULL):
         return QueryFailed(
-            "query failed because a disk is full", detail=said, hint="free space in the scratch folder of the server and in the lake"
+            "query failed because a disk is full",
+            detail=said.splitlines()[0] if said else None,
+            hint="free space in the scratch folder of the server and in the lake",
+        )
+    if TOO_LARGE in said or "spark.driver.maxResultSize" in said:
+        return ResultTooLarge(
+            "a result is too large for the server's memory",
+            detail=None if TOO_LARGE in said else said,
+            hint="write it into a table (CREATE TABLE … AS SELECT …), ask for less, or give the server more memory",
         )
     told = reword(said, condition)
     return QueryFailed(told.message, detail=told.detail, hint=told.hint)

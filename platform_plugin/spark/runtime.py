@@ -46,6 +46,11 @@ class RuntimeFolder:
         return self.path / "state.json"
 
     @property
+    def scratch(self) -> Path:
+        """What Spark spills, shuffles and spools, unless the settings name another folder; emptied before a server starts."""
+        return self.path / "scratch"
+
+    @property
     def log(self) -> Path:
         return self.path / "logs" / "server.log"
 

@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -46,6 +47,8 @@ class PlatformServer:
         self.started_at = time.time()
         self.phase = "starting Java"
         self._watched: dict[int, tuple[str, str]] = {}
+        # The executors of a cluster don't see this machine's disks.
+        self._results = _results(runtime, settings) if settings.master is None and "PYSPARK_GATEWAY_PORT" not in os.environ else None
         self._lock = threading.Lock()
         self._used_at = time.monotonic()
         self._ending = threading.Event()
@@ -114,6 +117,8 @@ class PlatformServer:
             "driver_memory_mib": self.settings.memory_mib,
             "master": self._spark.sparkContext.master if self._spark is not None else self.settings.master_url,
             "idle_seconds": self.settings.idle_seconds,
+            "task_bytes": self.settings.task_bytes,
+            "results": None if self._results is None else str(self._results),
         }
         if self.phase in ("warming up", "ready"):
             service = self._object("SparkConnectService")
@@ -203,6 +208,8 @@ class PlatformServer:
         if holder.isDefined():
             holder.get().interruptAll()
             manager.closeSession(key, False)  # noqa: FBT003 - py4j knows no keywords
+        if self._results is not None:
+            shutil.rmtree(self._results / session, ignore_errors=True)
 
     def _find_reason(self) -> str | None:
         try:
@@ -288,7 +295,8 @@ def main(arguments: list[str]) -> int:
     runtime.write(runtime.token, os.environ[TOKEN_VARIABLE])
     runtime.write(runtime.path / "log4j2.properties", LOG_CONFIGURATION)
     runtime.write(runtime.path / "pools.xml", POOLS)
-    for folder in (runtime.path / "scratch", runtime.path / "classes", *([Path(settings.scratch)] if settings.scratch else [])):
+    shutil.rmtree(_results(runtime, settings), ignore_errors=True)
+    for folder in (runtime.scratch, runtime.path / "classes", *([Path(settings.scratch)] if settings.scratch else [])):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     server = PlatformServer(runtime, settings)
     signal.signal(signal.SIGTERM, server.end)
@@ -306,6 +314,11 @@ def main(arguments: list[str]) -> int:
     server.close()
     # Threads that wait for a JVM which is gone would keep the process, and with it the lock.
     os._exit(code)
+
+
+def _results(runtime: RuntimeFolder, settings: ServerSettings) -> Path:
+    """The folder for results that are too large to be sent from memory, a folder for each session in it."""
+    return (Path(settings.scratch) if settings.scratch else runtime.scratch) / "platform-results"
 
 
 def _note(line: str) -> None:

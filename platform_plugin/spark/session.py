@@ -10,6 +10,7 @@ import os
 import threading
 import weakref
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from pyspark.sql.connect.dataframe import DataFrame
@@ -17,12 +18,15 @@ from pyspark.sql.connect.functions import lit
 from pyspark.sql.connect.plan import SQL
 from pyspark.sql.types import StructType
 
-from platform_plugin.errors import InvalidValue, PlatformError, QueryInterrupted, ServerError, ServerLost
+from platform_plugin.errors import InvalidValue, PlatformError, QueryInterrupted, ResultTooLarge, ServerError, ServerLost
 from platform_plugin.spark.arrow import ArrowStream
 from platform_plugin.spark.channel import ConnectSession, EndpointChannel, LoopbackChannel
 from platform_plugin.spark.control import ControlCall, ask
 from platform_plugin.spark.faults import told_as_platform_errors
+from platform_plugin.spark.guard import guarded
 from platform_plugin.spark.job import Insistence, Job, ProgressHandler
+from platform_plugin.spark.received import Received
+from platform_plugin.spark.spool import Spool, SpoolFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,6 +39,8 @@ if TYPE_CHECKING:
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
 _PROBE_SECONDS = 10.0
+TASK_BYTES = 16 * 1024 * 1024
+"""For servers whose memory is not known."""
 _OPEN: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
@@ -44,9 +50,20 @@ class Session:
     The server ends a session's queries and forgets the session when its process dies, however it dies.
     """
 
-    def __init__(self, channel: LoopbackChannel | EndpointChannel, *, control: Path | None = None, log: Path | None = None) -> None:
+    def __init__(
+        self,
+        channel: LoopbackChannel | EndpointChannel,
+        *,
+        control: Path | None = None,
+        log: Path | None = None,
+        task_bytes: int = TASK_BYTES,
+    ) -> None:
         self.control = control
         self.log = log
+        self.spool: SpoolFolder | None = None
+        """Where results go that are too large for the server's memory; without one they are refused."""
+        self.task_bytes = task_bytes
+        """How much of a result a task may gather in the server's memory."""
         self.endpoint = channel.target
         self._jobs: dict[str, Job] = {}
         self._operations: dict[str, Job] = {}
@@ -76,6 +93,11 @@ class Session:
     @property
     def closed(self) -> bool:
         return bool(self._connect.client.is_closed)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the server is known to be gone, which costs nothing to ask; of an endpoint it is never known."""
+        return self._watch is not None and self._watch.is_broken
 
     @contextmanager
     def job(self, *tags: str, timeout: timedelta | None = None, progress: ProgressHandler | None = None) -> Iterator[Job]:
@@ -144,31 +166,64 @@ class Session:
         parameters: Mapping[str, Any] | None = None,
         timeout: timedelta | None = None,
         progress: ProgressHandler | None = None,
+        limit: int | None = None,
+        is_small: bool = False,
     ) -> ArrowStream:
-        """Run a query and return its rows as a stream of Arrow batches; the first answer of the server has arrived."""
+        """Run a query and return its rows as a stream of Arrow batches.
+
+        A result that fits into the server's memory is there when this returns, and Spark is done with it. A larger one is computed
+        again into files, and read while they are written. `is_small` promises that it fits, which saves some milliseconds.
+        `limit` is put on top of the query; it is cheaper there than inside, since Spark stops early for it.
+        """
         frame = self.query(query, parameters) if isinstance(query, str) else query
         job = self._plan_job(tags, progress)
-        batches = self._fetch(frame, job, timeout)
+        received = Received()
+        try:
+            with self._guarded(job, timeout), told_as_platform_errors(self.explain_loss):
+                self._receive(frame if is_small else guarded(frame, task_bytes=self.task_bytes), limit, job, received)
+        except ResultTooLarge:
+            received.close()
+            if self.spool is None:
+                raise
+        except BaseException:
+            received.close()
+            raise
+        else:
+            return ArrowStream(job, received.schema, received.batches(), is_complete=True, on_close=received.close)
+        batches = self._spool(frame if limit is None else frame.limit(limit), job, timeout)
         schema = next(batches)
         return ArrowStream(job, schema, batches)
 
-    def _fetch(self, frame: AnyDataFrame, job: Job, timeout: timedelta | None) -> Iterator[Any]:
-        """Yield the schema, then the batches. Between them other queries may run in this thread, so the tags are for the start only."""
-        from pyspark.sql.pandas.types import to_arrow_schema
+    def _receive(self, frame: AnyDataFrame, limit: int | None, job: Job, received: Received) -> None:
+        """Take the rows of a result off the server."""
+        if limit is not None:
+            frame = frame.limit(limit)
+        with self._tagged(job):
+            plan = cast("DataFrame", frame)._plan
+            for part in self._connect.client.to_table_as_iterator(plan.to_proto(self._connect.client), plan.observations):
+                if isinstance(part, StructType):
+                    continue
+                received.schema = part.schema
+                for batch in part.to_batches():
+                    received.add(batch)
 
+    def _spool(self, frame: AnyDataFrame, job: Job, timeout: timedelta | None) -> Iterator[Any]:
+        """Yield the schema, then the batches."""
         with self._guarded(job, timeout):
-            with self._tagged(job):
-                plan = cast("DataFrame", frame)._plan
-                tables = self._connect.client.to_table_as_iterator(plan.to_proto(self._connect.client), plan.observations)
-                first = next((part for part in tables if not isinstance(part, StructType)), None)
-                schema = to_arrow_schema(frame.schema) if first is None else first.schema
-            yield schema
-            if first is not None:
-                yield from first.to_batches()
-                del first
-            for part in tables:
-                if not isinstance(part, StructType):
-                    yield from part.to_batches()
+            # No rows are computed for it, and the columns are as Spark sends them.
+            empty = Received()
+            self._receive(frame, 0, job, empty)
+            if self.spool is None:
+                raise ResultTooLarge("result is too large", hint="give the session a spool")
+            interrupt = partial(_interrupt_quietly, job, "its user")
+            with Spool(self.spool, frame, empty.schema, within=self._tagged(job), interrupt=interrupt) as spool:
+                batches = spool.batches()
+                first = next(batches, None)
+                yield empty.schema
+                if first is not None:
+                    yield first
+                    del first
+                    yield from batches
 
     def interrupt(self, tag: str) -> int:
         """Stop this session's running queries under `tag`, and return how many there were."""

@@ -52,6 +52,11 @@ class ServerSettings:
         return self.driver_memory_mib or min(max(available_memory() // _MEBIBYTE // 4, 1024), 16 * 1024)
 
     @property
+    def task_bytes(self) -> int:
+        """How much of a result one task may gather in memory, where it is four times on its way out; every core has a task."""
+        return max(self.memory_mib * _MEBIBYTE // 64 * 2 // max(self.core_count, 2), 1 << 20)
+
+    @property
     def master_url(self) -> str:
         return self.master or f"local[{self.core_count}]"
 

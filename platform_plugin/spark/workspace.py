@@ -42,6 +42,9 @@ class Workspace:
         """The open session; the machine's platform server is started if it does not run."""
         self._heed_fork()
         with self._lock:
+            if self._session is not None and self._session.lost:
+                # It ended since the last statement, which this one has nothing to do with.
+                self._session.close()
             if self._session is None or self._session.closed:
                 self._session = self._attach()
             return self._session
@@ -53,9 +56,13 @@ class Workspace:
 
     def _attach(self) -> Session:
         from platform_plugin.spark.attach import attach, connect
+        from platform_plugin.spark.spool import SpoolFolder
 
         endpoint = self.lake.location.spark
         session = connect(endpoint) if endpoint else attach(self._settings, watcher=self._watcher)
+        if session.spool is None:
+            # Spark reads and writes the lake's own files, wherever it runs; what a killed client leaves there, a vacuum removes.
+            session.spool = SpoolFolder(storage=self.lake.storage, path="_results/")
         try:
             with session.job():
                 session.spark.conf._set_all(_OPTIONS, silent=False)  # noqa: SLF001  one call, not one an option

@@ -209,7 +209,7 @@ def test_local_files_are_written_without_forks_and_checksum_files(spark_server: 
         with session.job():
             session.spark.range(0, 10, 1, 2).write.parquet(str(tmp_path / "out"))
         found = session.arrow("SELECT count(*) AS n FROM parquet.`" + str(tmp_path / "out") + "`").read_all().to_pylist()
-        in_use = session.arrow("SET spark.hadoop.fs.file.impl").read_all().to_pylist()
+        in_use = session.arrow("SET spark.hadoop.fs.file.impl", is_small=True).read_all().to_pylist()
     assert found == [{"n": 10}]
     assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".parquet"}
     assert in_use[0]["value"] == "platform_plugin.UnforkedFileSystem"
