@@ -8,35 +8,35 @@ from pyspark.sql import types as t
 
 from platform_plugin.algebra.types import Decimal, Field, List, Map, Primitive, Struct
 from platform_plugin.errors import UnsupportedType
+from platform_plugin.lake.types import MAPPINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from platform_plugin.algebra.types import DataType
 
+_WORDS = {
+    kind.simpleString().upper(): kind
+    for kind in (
+        t.BooleanType(),
+        t.ByteType(),
+        t.ShortType(),
+        t.IntegerType(),
+        t.LongType(),
+        t.DecimalType(20, 0),
+        t.DecimalType(38, 0),
+        t.FloatType(),
+        t.DoubleType(),
+        t.DateType(),
+        t.TimeType(6),
+        t.TimestampNTZType(),
+        t.TimestampType(),
+        t.StringType(),
+        t.BinaryType(),
+    )
+}
 _PRIMITIVES: dict[str, t.DataType] = {
-    "boolean": t.BooleanType(),
-    "int8": t.ByteType(),
-    "int16": t.ShortType(),
-    "int32": t.IntegerType(),
-    "int64": t.LongType(),
-    "int128": t.DecimalType(38, 0),
-    "uint8": t.ShortType(),
-    "uint16": t.IntegerType(),
-    "uint32": t.LongType(),
-    "uint64": t.DecimalType(20, 0),
-    "uint128": t.DecimalType(38, 0),
-    "float32": t.FloatType(),
-    "float64": t.DoubleType(),
-    "date": t.DateType(),
-    "time": t.TimeType(6),
-    "timestamp": t.TimestampNTZType(),
-    "timestamptz": t.TimestampType(),
-    "timestamp_s": t.TimestampNTZType(),
-    "timestamp_ms": t.TimestampNTZType(),
-    "varchar": t.StringType(),
-    "json": t.StringType(),
-    "blob": t.BinaryType(),
+    **{name: _WORDS[mapping.spark] for name, mapping in MAPPINGS.items() if mapping.spark is not None},
     # Files hold sixteen bytes, which Spark's reader gives out as they are; relations turn them into text.
     "uuid": t.BinaryType(),
 }
@@ -97,21 +97,8 @@ def default_sql(field: Field, default: str | None) -> str:
     return f"CAST({literal} AS {to_spark_type(field.type, column=field.name).simpleString()})"
 
 
-_FROM_SPARK: dict[type[t.DataType], str] = {
-    t.BooleanType: "boolean",
-    t.ByteType: "int8",
-    t.ShortType: "int16",
-    t.IntegerType: "int32",
-    t.LongType: "int64",
-    t.FloatType: "float32",
-    t.DoubleType: "float64",
-    t.DateType: "date",
-    t.TimeType: "time",
-    t.TimestampNTZType: "timestamp",
-    t.TimestampType: "timestamptz",
-    t.BinaryType: "blob",
-    t.NullType: "int32",
-}
+# Where Spark has one type for several of ours, the table's first is meant.
+_FROM_SPARK = {type(kind): name for name, kind in reversed(_PRIMITIVES.items())} | {t.NullType: "int32"}
 
 
 def from_spark_type(kind: t.DataType, *, column: str) -> DataType:
