@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.cli.amounts import counted, said_bytes, said_seconds
 from platform_plugin.cli.machine import print_document
 from platform_plugin.cli.progress import ProgressLine
+from platform_plugin.cli.reach import check_reach
 from platform_plugin.cli.tabular import print_table
 from platform_plugin.errors import InvalidValue
 
@@ -78,8 +79,10 @@ def _show_status(given: argparse.Namespace) -> int:
     from platform_plugin.cli.server import server_document, server_text
     from platform_plugin.spark.attach import status
 
-    server = status()
+    server = status(timeout=timedelta(seconds=2))
     url = given.url or os.environ.get(URL_VARIABLE)
+    if url:
+        check_reach(url)
     overview = read_overview(url) if url else None
     now = datetime.now(UTC)
     if given.json:
@@ -125,7 +128,9 @@ def run_tables(given: argparse.Namespace) -> int:
     """List the relations of the newest snapshot."""
     from platform_plugin.cli.overview import read_overview
 
-    overview = read_overview(lake_url(given))
+    url = lake_url(given)
+    check_reach(url)
+    overview = read_overview(url)
     if given.json:
         print_document([asdict(relation) for relation in overview.relations])
         return 0
