@@ -174,7 +174,7 @@ class Builder:
                 raise self.fail(node, f'"{node.name}" is used again and changes from call to call', "compute it in a sub-query in FROM")
         if found is None:
             if isinstance(node.this, exp.Star):
-                return node
+                raise self.fail(node, "name.* inside of an expression is not supported in views", "name the columns one by one")
             raise self.fail(node, f'column "{".".join(part.name for part in node.parts)}" does not exist', None)
         result = absorb(found, plans).copy()
         if at is not None:

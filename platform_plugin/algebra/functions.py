@@ -14,7 +14,7 @@ _AGGREGATES = """
     tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer var_pop var_samp variance vector_avg vector_sum
 """
 _RANKINGS = "counter_diff cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number"
-_CLOCKS = "curdate current_date current_time current_timestamp localtimestamp now"
+_CLOCKS = "curdate current_date current_time current_timestamp localtime localtimestamp now"
 _CIRCUMSTANCES = """
     current_catalog current_database current_path current_schema current_timezone current_user session_user user input_file_block_length
     input_file_block_start input_file_name version

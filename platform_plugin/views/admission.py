@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
 from platform_plugin.algebra.change import nodes
 from platform_plugin.algebra.functions import CLOCKS, VOLATILE
 from platform_plugin.algebra.plan import (
@@ -30,8 +32,6 @@ from platform_plugin.errors import RefusedView
 from platform_plugin.language.places import Span, at
 
 if TYPE_CHECKING:
-    from sqlglot import exp
-
     from platform_plugin.algebra.plan import Node, Place, Query, Scalar
 
 RULES = {
@@ -210,6 +210,14 @@ def _refuse_side(node: Join, stream: str, other: Node, refuse: Refuser) -> None:
 def _check_settled(node: Node, refuse: Refuser) -> None:
     for value in scalars(node):
         for call in nodes(value.node):
+            if isinstance(call, exp.Anonymous) and str(call.this) == "session_window":
+                raise refuse(
+                    "R2",
+                    "session_window",
+                    "sessions of different ranges of a stream would have to be joined",
+                    _place(call, value),
+                    "group by window(at, '10 minutes')",
+                )
             name = volatile_name(call)
             if name is not None:
                 raise refuse(
@@ -237,8 +245,11 @@ def _place(call: exp.Expr, value: Scalar) -> Place | None:
 
 def volatile_name(node: exp.Expr) -> str | None:
     """The name of a function that a node calls, if its answer is not settled by its arguments."""
-    name = str(node.this).lower() if type(node).__name__ == "Anonymous" else None
-    return name if name in VOLATILE else None
+    if not isinstance(node, exp.Anonymous):
+        return None
+    name = str(node.this).lower()
+    # Without a time to convert it gives the time of the query.
+    return name if name in VOLATILE or (name == "unix_timestamp" and not node.expressions) else None
 
 
 def is_volatile(query: Query) -> bool:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from platform_plugin.algebra.change import aliases_in, canonical, columns_in, map_columns, map_inputs, nodes, ref
 from platform_plugin.algebra.grouping import call_in
 from platform_plugin.algebra.infer import type_of
-from platform_plugin.algebra.names import Aliases, unique
+from platform_plugin.algebra.names import Aliases, output_name, unique
 from platform_plugin.algebra.plan import (
     Aggregate,
     Column,
@@ -134,6 +134,7 @@ class _Cutter:
                 main.add_call(item, found, answers)
             else:
                 self._by_value(by_value, item, found, read.condition, node)
+                self.notes.append(_told(read.name, found))
         whole_groups = bool(by_value) and not main.stored and not main.passed and not asked.keys
         if not node.keys and not main.stored and not by_value:
             main.add_rows()
@@ -252,6 +253,13 @@ class _Cutter:
     def _clash(self, node: SetOperation, name: str) -> Exception:
         message = f'UNION ALL brings column "{name}" to a type that only Spark knows'
         return self.refuse("R2", "UNION ALL", message, node.at, "CAST it to the same type on both sides")
+
+
+def _told(name: str, found: ByValue) -> str:
+    values = ", ".join(output_name(value) for value in found.values)
+    if found.expand:
+        return f"{name} keeps every different {values} of a group, and goes through all its rows at each read"
+    return f"{name} keeps every different {values} of a group, with the number of its rows"
 
 
 def _loose_in(node: SetOperation) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from platform_plugin.algebra.change import column_of, columns_in, is_plan, map_nodes, nodes
-from platform_plugin.algebra.plan import Column, Derived, Filter, Join, Project, Scalar, Scan, columns
+from platform_plugin.algebra.plan import Column, Derived, Filter, Generate, Join, Project, Scalar, Scan, columns
 from platform_plugin.views.admission import loose
 
 if TYPE_CHECKING:
@@ -59,6 +59,14 @@ def arrange(source: Any, keys: Mapping[tuple[str, ...], tuple[str, ...]]) -> Any
     if isinstance(below, Derived) and isinstance(below.query, Project) and loose(below):
         inner = arrange(below.query.source, keys)
         return filtered(replace(below, query=replace(below.query, source=inner)), conditions)
+    if isinstance(below, Generate) and loose(below):
+        settled = [found for found in conditions if not found.plans and below.alias not in {column.alias for column in columns_in(found)}]
+        inner = arrange(filtered(below.source, settled), keys)
+        above = [found for found in conditions if found not in settled]
+        while isinstance(inner, Filter):
+            above.insert(0, inner.condition)
+            inner = inner.source
+        return filtered(replace(below, source=inner), above)
     if not _is_inner(below):
         return source
     region = _Region()

@@ -64,7 +64,10 @@ def read_plan(query: str | Span, relations: Mapping[str, Relation]) -> Query:
             raise at(Span(source, *place(node))).attach(missing)
         return found
 
-    return build_plan(read_body(query), relation, fail, read_body)
+    try:
+        return build_plan(read_body(query), relation, fail, read_body)
+    except RecursionError as error:
+        raise fail(None, "this query is nested too deeply for a view", "write x IN (…) for x = … OR x = …, or name inner parts") from error
 
 
 def plan_split(

@@ -56,6 +56,10 @@ ADMITTED = {
     "keys by number": "SELECT upper(content) AS c, uid, count(*) FROM posts GROUP BY 1, 2",
     "group by all": "SELECT uid, content, count(*) AS n, sum(score) + 1 AS s FROM posts GROUP BY ALL",
     "windows of time": "SELECT date_trunc('DAY', at) AS day, hour(at) AS h, count(*) AS n FROM posts GROUP BY date_trunc('DAY', at), hour(at)",
+    "tumbling windows": "SELECT w.start AS s, n FROM (SELECT `window`(at, '30 minutes') AS w, count(*) AS n FROM posts GROUP BY `window`(at, '30 minutes'))",
+    "sliding windows": "SELECT `window`(at, '1 hour', '30 minutes').end AS e, count(*) AS n FROM posts GROUP BY `window`(at, '1 hour', '30 minutes')",
+    "names of all kinds": "SELECT p.uid AS `größe`, count(*) AS `a b`, max(P.SCORE) AS Mixed FROM posts AS p GROUP BY p.uid",
+    "list with a generator": "SELECT u.region, t.tag, count(*) AS n FROM users u, posts p LATERAL VIEW explode(p.tags) t AS tag WHERE u.id = p.uid AND tag <> 'z' GROUP BY u.region, t.tag",
     "where": "SELECT uid, sum(score) AS s FROM posts WHERE score > 3 AND content LIKE 'a%' OR uid IS NULL GROUP BY uid",
     "rollup": "SELECT uid, content, count(*) AS n, avg(score) AS a, grouping(uid) AS g FROM posts GROUP BY ROLLUP(uid, content)",
     "cube": "SELECT uid, content, sum(amount) AS s, grouping_id(uid, content) AS g FROM posts GROUP BY CUBE(uid, content)",
@@ -74,7 +78,6 @@ ADMITTED = {
     "exists": "SELECT uid, count(*) AS n FROM posts p WHERE EXISTS (SELECT 1 FROM users u WHERE u.id = p.uid AND u.rate < p.amount) GROUP BY uid",
     "scalar sub-query below": "SELECT uid, count(*) AS n FROM posts WHERE amount > (SELECT max(rate) FROM users) GROUP BY uid",
     "using": "SELECT uid, count(*) AS n, max(region) AS r FROM posts JOIN (SELECT id AS uid, region FROM users) AS u USING (uid) GROUP BY uid",
-    "cross": "SELECT v.top, count(*) AS n FROM posts CROSS JOIN (SELECT region AS top FROM users WHERE rate > 2) AS v GROUP BY v.top",
     "two tables": """SELECT a.region, b.n, count(*) AS c FROM posts JOIN users a ON posts.uid = a.id
         LEFT JOIN (SELECT region, count(*) AS n FROM users GROUP BY region) b ON a.region = b.region GROUP BY a.region, b.n""",
     "tables joined first": """SELECT a.region, count(*) AS n FROM posts LEFT JOIN (users a JOIN users b ON a.id = b.id AND a.rate < b.rate)

@@ -67,6 +67,13 @@ REFUSED = {
     "clock in WHERE": ("SELECT count(*) AS n FROM posts WHERE at > now()", "H1", "now", "GROUP BY day"),
     "clock without brackets": ("SELECT count(*) AS n FROM likes WHERE day = current_date", "H1", "", "GROUP BY day"),
     "clock in a key": ("SELECT current_date() AS d, count(*) AS n FROM posts GROUP BY current_date()", "H1", "current_date", "above"),
+    "time of the query": ("SELECT count(*) AS n FROM posts WHERE score > unix_timestamp()", "H1", "unix_timestamp", "above the GROUP BY"),
+    "sessions": (
+        "SELECT session_window(at, '5 minutes') AS w, count(*) AS n FROM posts GROUP BY session_window(at, '5 minutes')",
+        "R2",
+        "session_window",
+        "window(at",
+    ),
     "chance": ("SELECT count(*) AS n FROM posts WHERE rand() < 0.5", "H1", "rand", "above the GROUP BY"),
     "chance in an aggregate": ("SELECT sum(score * rand()) AS n FROM posts", "H1", "rand", "above the GROUP BY"),
     "user": ("SELECT count(*) AS n FROM posts WHERE content = current_user()", "H1", "current_user", "column of the stream"),

@@ -127,6 +127,7 @@ def test_the_type_of_an_argument_is_asked_for_only_where_it_matters() -> None:
 def test_distinct_values_are_keys_of_a_state_of_their_own() -> None:
     plan = split("SELECT uid, count(DISTINCT content) AS d, sum(score) AS s FROM posts GROUP BY uid")
     assert [[column.name for column in state.columns] for state in plan.states] == [["uid", "sum_score"], ["uid", "content", "n"]]
+    assert plan.notes == ("count keeps every different content of a group, with the number of its rows",)
 
 
 def test_row_ids_are_asked_for_only_where_the_order_matters() -> None:
