@@ -203,9 +203,7 @@ class Commit:
         _check_text("the text or a column of a view", sql, comment, *columns)
         uuid = new_uuid()
         self._do(
-            ddl.CreateView(
-                name=target, sql=sql, dialect=dialect, columns=tuple(columns), comment=comment, or_replace=or_replace, uuid=uuid
-            )
+            ddl.CreateView(name=target, sql=sql, dialect=dialect, columns=tuple(columns), comment=comment, or_replace=or_replace, uuid=uuid)
         )
         return uuid
 
@@ -340,18 +338,9 @@ class Commit:
             )
         except exc.IntegrityError as error:
             raise LostRace(f"snapshot {w.id} was taken") from error
-        connection.execute(
-            sa.insert(c.SNAPSHOT_CHANGES).values(
-                snapshot_id=w.id,
-                changes_made="",
-                author=self._author,
-                commit_message=self.message,
-                commit_extra_info=json.dumps({"commit": self._identity, **self._notes}),
-            )
-        )
         for operation in operations:
             operation.apply(w)
-        w.finish()
+        w.finish(author=self._author, message=self.message, notes=json.dumps({"commit": self._identity, **self._notes}))
         self._released = w.released
         return Snapshot(id=w.id, time=now, schema_version=w.schema_version, next_catalog_id=w.next_catalog_id, next_file_id=w.next_file_id)
 

@@ -410,5 +410,5 @@ def _write_column_statistics(w: Writer, table_id: int, kind: DataType, new: Colu
         return
     values["contains_null"] = either(old.contains_null, has_null)
     values["contains_nan"] = either(old.contains_nan, new.contains_nan)
-    if any(values[name] != old._mapping[name] for name in values):  # noqa: SLF001  SQLAlchemy's public name for it
+    if tuple(values.values()) != (old.contains_null, old.contains_nan, old.min_value, old.max_value):
         w.update_later(c.TABLE_COLUMN_STATS, {"table_id": table_id, "column_id": new.column_id}, values)

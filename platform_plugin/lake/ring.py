@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.bulk import among
 from platform_plugin.lake.data_operations import chunks, has_table, inlined_data_tables, table_totals, write_totals
 from platform_plugin.lake.history import take_up
 from platform_plugin.lake.holders import is_gone, this_holder
@@ -63,7 +64,7 @@ class KeepRings:
 
 def _streams(w: Writer, tables: Sequence[Table]) -> list[tuple[Table, Declaration]]:
     by_uuid = {str(table.uuid): table for table in tables}
-    query = sa.select(RELATION.c.relation_uuid).where(RELATION.c.relation_uuid.in_(by_uuid), RELATION.c.kind == "stream")
+    query = sa.select(RELATION.c.relation_uuid).where(among(w.connection, RELATION.c.relation_uuid, by_uuid), RELATION.c.kind == "stream")
     found = set(w.connection.execute(query).scalars())
     if not found:
         return []

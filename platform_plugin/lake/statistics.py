@@ -133,7 +133,8 @@ def upper(a: str | None, b: str | None, kind: DataType) -> str | None:
 def _outer(a: str | None, b: str | None, kind: DataType, *, smaller: bool) -> str | None:
     if a is None or b is None:
         return None
-    x, y = decode(a, kind), decode(b, kind)
+    x = decode(a, kind)
+    y = x if a == b else decode(b, kind)
     if x is None or y is None:
         return None
     return a if (x <= y) == smaller else b
@@ -142,6 +143,8 @@ def _outer(a: str | None, b: str | None, kind: DataType, *, smaller: bool) -> st
 def merge(parts: Iterable[ColumnStatistics], kind: DataType) -> ColumnStatistics:
     """The statistics of several row groups or files together; parts without values do not loosen the bounds."""
     parts = list(parts)
+    if len(parts) == 1:
+        return parts[0]
     bounded = [part for part in parts if part.value_count != 0]
     result = bounded[0] if bounded else parts[0]
     low, high = result.min_value, result.max_value

@@ -182,8 +182,8 @@ class Writer:
             hint="read the lake again and repeat the work; nothing of this commit was kept",
         )
 
-    def finish(self) -> None:
-        """Give the snapshot its final counters and its list of changes."""
+    def finish(self, *, author: str, message: str, notes: str) -> None:
+        """Give the snapshot its final counters, and its list of changes with what is to be said of them."""
         self.flush()
         follow_shapes(self, self._reshaped)
         self.connection.execute(
@@ -192,5 +192,7 @@ class Writer:
             .values(schema_version=self.schema_version, next_catalog_id=self.next_catalog_id, next_file_id=self.next_file_id)
         )
         self.connection.execute(
-            sa.update(c.SNAPSHOT_CHANGES).where(c.SNAPSHOT_CHANGES.c.snapshot_id == self.id).values(changes_made=self.changes())
+            sa.insert(c.SNAPSHOT_CHANGES).values(
+                snapshot_id=self.id, changes_made=self.changes(), author=author, commit_message=message, commit_extra_info=notes
+            )
         )
