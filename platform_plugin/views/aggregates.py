@@ -7,63 +7,23 @@ are exact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from platform_plugin.algebra.functions import canonical
-from platform_plugin.algebra.infer import DOUBLE, INT, LONG, STRING, sum_type
+from platform_plugin.algebra.infer import DOUBLE, LONG, STRING, sum_type
 from platform_plugin.algebra.types import DataType, Decimal, Field, Primitive, Struct, list_of
-from platform_plugin.algebra.widening import decimal_of
 from platform_plugin.views.aggregate_table import SPLIT
 from platform_plugin.views.calls import Call, cast, fn, make
 from platform_plugin.views.moments import MOMENTS, PAIRS, moment_answer, moment_merge, moment_parts, pair_merge, pair_parts
+from platform_plugin.views.sketches import sketch, split_hll, split_kll
+from platform_plugin.views.splitting import ByValue, NoSplit, Part, Splitting, known_type, number_of, one_part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    Parts = Sequence[exp.Expr]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One stored column: the aggregate over the rows of a range, how columns of a call merge into it, its type, and what to call it."""
-
-    name: str
-    value: exp.Expr
-    merge: Callable[[Parts], exp.Expr]
-    type: DataType | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Splitting:
-    """A call as stored columns, and its answer made of the merged columns."""
-
-    parts: tuple[Part, ...]
-    answer: Callable[[Parts], exp.Expr]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ByValue:
-    """A call that needs the different values of its arguments, stored as further keys with the number of rows of each.
-
-    `answer` makes the call over those rows from the columns of the values and of the number; with `expand` each row stands for as
-    many as its number says.
-    """
-
-    values: tuple[exp.Expr, ...]
-    answer: Callable[[Parts, exp.Expr], exp.Expr]
-    expand: bool = False
-
-
-class NoSplit(Exception):
-    """A call can't be split, with what to write instead."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+    from platform_plugin.views.splitting import Parts
 
 
 def split_call(call: Call, argument_type: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting | ByValue:
@@ -95,26 +55,11 @@ _NEAR = {
 }
 
 
-def _type(call: Call, kind: DataType | None) -> DataType:
-    if kind is None:
-        shown = call.shown()
-        raise NoSplit(
-            f"the type of {shown} is not known before Spark runs it, so {call.name} can't be split",
-            f"write {call.name}(CAST({shown} AS …))",
-        )
-    return kind
-
-
-def _one(name: str, value: exp.Expr, merge: str, kind: DataType | None, answer: Callable[[exp.Expr], exp.Expr] | None = None) -> Splitting:
-    part = Part(name=name, value=value, merge=lambda columns: fn(merge, columns[0]), type=kind)
-    return Splitting(parts=(part,), answer=lambda columns: answer(columns[0]) if answer else columns[0])
-
-
 def _count(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
     del kind, row_id
     value = call.filtered(fn(call.name, *call.args))
     name = "n" if isinstance(call.args[0], exp.Star) else f"n_{call.word()}"
-    return _one(name, value, "sum", LONG, lambda column: make("coalesce(_0, 0)", column))
+    return one_part(name, value, "sum", LONG, lambda column: make("coalesce(_0, 0)", column))
 
 
 def _sum_part(call: Call, kind: DataType) -> Part:
@@ -132,35 +77,26 @@ def _sum_part(call: Call, kind: DataType) -> Part:
 
 def _sum(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
     del row_id
-    return Splitting(parts=(_sum_part(call, _type(call, kind)),), answer=lambda columns: columns[0])
+    return Splitting(parts=(_sum_part(call, known_type(call, kind)),), answer=lambda columns: columns[0])
 
 
 def _try_sum(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
     """NULL says both no rows and overflow, so the number of rows tells them apart."""
     del row_id
-    summed = sum_type(_type(call, kind))
+    summed = sum_type(known_type(call, kind))
     total = f"TRY_CAST(try_sum(_0) AS {summed})" if isinstance(summed, Decimal) else "try_sum(_0)"
 
     def merge(columns: Parts) -> exp.Expr:
         return make(f"CASE WHEN count_if(_0 IS NULL AND _1 > 0) = 0 THEN {total} END", *columns)
 
     value = Part(name=f"try_sum_{call.word()}", value=call.filtered(fn("try_sum", call.args[0])), merge=merge, type=summed)
-    number = _number(call)
+    number = number_of(call)
     return Splitting(parts=(value, number), answer=lambda columns: columns[0])
-
-
-def _number(call: Call) -> Part:
-    return Part(
-        name=f"n_{call.word()}",
-        value=call.filtered(fn("count", call.args[0])),
-        merge=lambda columns: fn("sum", columns[-1]),
-        type=LONG,
-    )
 
 
 def _avg(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
     del row_id
-    found = _type(call, kind)
+    found = known_type(call, kind)
     if isinstance(found, Decimal):
         return _decimal_avg(call, found)
     if found == LONG:
@@ -170,7 +106,7 @@ def _avg(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> S
     def answer(columns: Parts) -> exp.Expr:
         return make("CASE WHEN _1 > 0 THEN CAST(_0 AS DOUBLE) / _1 END", *columns)
 
-    return Splitting(parts=(_sum_part(call, found), _number(call)), answer=answer)
+    return Splitting(parts=(_sum_part(call, found), number_of(call)), answer=answer)
 
 
 def _decimal_avg(call: Call, kind: Decimal) -> Splitting:
@@ -185,7 +121,7 @@ def _decimal_avg(call: Call, kind: Decimal) -> Splitting:
     def answer(columns: Parts) -> exp.Expr:
         return make(f"CASE WHEN _1 > 0 THEN CAST(_0 / CAST(_1 AS DECIMAL(20,0)) AS {result}) END", *columns)
 
-    return Splitting(parts=(_sum_part(call, kind), _number(call)), answer=answer)
+    return Splitting(parts=(_sum_part(call, kind), number_of(call)), answer=answer)
 
 
 # Up to here the quotient of the sum has at least four places more than the argument.
@@ -196,7 +132,7 @@ def _same(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> 
     del row_id
     name = canonical(call.name)
     kept = Primitive("boolean") if name.startswith("bool") else kind
-    return _one(f"{name}_{call.word()}", call.filtered(fn(name, *call.args)), name, kept)
+    return one_part(f"{name}_{call.word()}", call.filtered(fn(name, *call.args)), name, kept)
 
 
 def _by_row(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
@@ -246,7 +182,7 @@ def _set(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr] | Non
 
 
 def _joined(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
-    found = _type(call, kind)
+    found = known_type(call, kind)
     separator = call.args[1] if len(call.args) > 1 else exp.Literal.number("''")
     sorted_by = _own_order(call)
     if found == Primitive("blob") or (sorted_by is not None and found != STRING):
@@ -290,64 +226,6 @@ def _pairs(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) ->
 
 def _doubles(names: str) -> Struct:
     return Struct(fields=tuple(Field(name=name, type=DOUBLE) for name in names.split()))
-
-
-def _hll(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
-    """2 to the power of `size` buckets give a relative error of 1.04 / sqrt(2 ^ size); Spark's own default is 0.05."""
-    del row_id
-    size = 12
-    if len(call.args) > 1:
-        try:
-            error = float(str(call.args[1].sql()).rstrip("dDbB"))
-            size = next(bits for bits in range(4, 22) if 1.04 / 2 ** (bits / 2) <= error)
-        except (ValueError, StopIteration):
-            raise NoSplit(
-                "the error of approx_count_distinct must be a constant of 0.0008 or more", "write approx_count_distinct(x, 0.01)"
-            ) from None
-    counted = call.args[0] if kind in (INT, LONG, STRING, Primitive("blob")) else cast(call.args[0], "STRING")
-    part = Part(
-        name=f"hll{size}_{call.word()}",
-        value=call.filtered(fn("hll_sketch_agg", counted, exp.Literal.number(size))),
-        merge=lambda columns: fn("hll_union_agg", columns[0]),
-        type=Primitive("blob"),
-    )
-    return Splitting(parts=(part,), answer=lambda columns: make("coalesce(hll_sketch_estimate(_0), 0)", columns[0]))
-
-
-def _kll(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
-    """A sketch with k = 4096 is right to within 0.13 % of the rows; the answer has the argument's own type, as Spark's has."""
-    del row_id
-    found = _type(call, kind)
-    if not isinstance(found, (Primitive, Decimal)) or (decimal_of(found) is None and found not in (DOUBLE, Primitive("float32"))):
-        raise NoSplit(f"{call.name} of {found} can't be kept up to date part by part", "make a number of it, for instance unix_micros(at)")
-    if len(call.args) < 2:
-        raise NoSplit(f"{call.name} needs a percentage", f"write {call.name}({call.shown()}, 0.5)")
-    whole = isinstance(found, Primitive) and found.name.startswith("int")
-    word, wide = ("bigint", "BIGINT") if whole else ("double", "DOUBLE")
-    sketch = Part(
-        name=f"kll_{call.word()}",
-        value=call.filtered(fn(f"kll_sketch_agg_{word}", cast(call.args[0], wide), exp.Literal.number(4096))),
-        merge=lambda columns: fn(f"kll_merge_agg_{word}", columns[0]),
-        type=Primitive("blob"),
-    )
-    number = _number(call)
-    share = call.args[1]
-    many = isinstance(share, exp.Anonymous) and str(share.this) == "array"
-
-    def answer(columns: Parts) -> exp.Expr:
-        wanted = cast(share, "ARRAY<DOUBLE>" if many else "DOUBLE")
-        value = cast(fn(f"kll_sketch_get_quantile_{word}", columns[0], wanted), f"ARRAY<{found}>" if many else str(found))
-        return make("CASE WHEN _0 > 0 THEN _1 END", columns[1], value)
-
-    return Splitting(parts=(sketch, number), answer=answer)
-
-
-def _sketch(merge: str) -> Callable[[Call, DataType | None, Callable[[], exp.Expr]], Splitting]:
-    def make(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
-        del kind, row_id
-        return _one(f"{call.name}_{call.word()}", call.filtered(fn(call.name, *call.args)), merge, Primitive("blob"))
-
-    return make
 
 
 def _percentile(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> ByValue:
@@ -417,19 +295,17 @@ _MAKERS: dict[str, Callable[[Call, DataType | None, Callable[[], exp.Expr]], Spl
     "collect_list": _list,
     "collect_set": _set,
     "listagg": _joined,
-    "approx_count_distinct": _hll,
-    "percentile_approx": _kll,
-    "hll_sketch_agg": _sketch("hll_union_agg"),
-    "hll_union_agg": _sketch("hll_union_agg"),
-    "theta_sketch_agg": _sketch("theta_union_agg"),
-    "theta_union_agg": _sketch("theta_union_agg"),
-    "theta_intersection_agg": _sketch("theta_intersection_agg"),
-    **{
-        f"kll_{what}_agg_{kind}": _sketch(f"kll_merge_agg_{kind}") for what in ("sketch", "merge") for kind in ("bigint", "double", "float")
-    },
-    "bitmap_construct_agg": _sketch("bitmap_or_agg"),
-    "bitmap_or_agg": _sketch("bitmap_or_agg"),
-    "bitmap_and_agg": _sketch("bitmap_and_agg"),
+    "approx_count_distinct": split_hll,
+    "percentile_approx": split_kll,
+    "hll_sketch_agg": sketch("hll_union_agg"),
+    "hll_union_agg": sketch("hll_union_agg"),
+    "theta_sketch_agg": sketch("theta_union_agg"),
+    "theta_union_agg": sketch("theta_union_agg"),
+    "theta_intersection_agg": sketch("theta_intersection_agg"),
+    **{f"kll_{what}_agg_{kind}": sketch(f"kll_merge_agg_{kind}") for what in ("sketch", "merge") for kind in ("bigint", "double", "float")},
+    "bitmap_construct_agg": sketch("bitmap_or_agg"),
+    "bitmap_or_agg": sketch("bitmap_or_agg"),
+    "bitmap_and_agg": sketch("bitmap_and_agg"),
     **dict.fromkeys(("median", "percentile", "percentile_cont"), _percentile),
     **dict.fromkeys(("mode", "percentile_disc", "skewness", "kurtosis", "histogram_numeric"), _whole),
 }

@@ -30,12 +30,13 @@ from platform_plugin.algebra.plan import (
 )
 from platform_plugin.algebra.render import render
 from platform_plugin.views.admission import check_below, is_volatile, loose, name_of, refuse_loose
-from platform_plugin.views.aggregates import ByValue, NoSplit, Splitting, split_call
+from platform_plugin.views.aggregates import split_call
 from platform_plugin.views.branches import Statics, add_row_id, branch_out
 from platform_plugin.views.calls import read_call
 from platform_plugin.views.correlation import uncorrelate
 from platform_plugin.views.lookups import arrange
 from platform_plugin.views.parts import ROW_ID, SplitPlan, State, StreamPart
+from platform_plugin.views.splitting import ByValue, NoSplit, Splitting
 from platform_plugin.views.store import Store, join_answers
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.names import Aliases
     from platform_plugin.algebra.plan import Query, Source
-    from platform_plugin.views.aggregates import ByValue, Splitting
     from platform_plugin.views.correlation import Apart
     from platform_plugin.views.parts import State
+    from platform_plugin.views.splitting import ByValue, Splitting
 
 _GROUPING = "grouping_set"
 
