@@ -58,6 +58,14 @@ class BufferFull(PlatformError):
     """Rows were not taken, because as many as may are waiting for their commit already."""
 
 
+class NullRefused(InvalidValue):
+    """A row holds NULL in a column that takes none."""
+
+
+class WrongArguments(InvalidValue):
+    """The values given for a statement's parameters are too many, too few, or in the other form."""
+
+
 class UnsupportedType(PlatformError):
     """A type that has no counterpart on the other side."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -66,6 +65,8 @@ _KINDS: tuple[tuple[type[e.PlatformError], type[DatabaseError]], ...] = (
     (e.InvalidStatement, ProgrammingError),
     (e.UnknownObject, ProgrammingError),
     (e.ObjectExists, ProgrammingError),
+    (e.NullRefused, IntegrityError),
+    (e.WrongArguments, ProgrammingError),
     (e.InvalidValue, DataError),
     (e.UnsupportedType, NotSupportedError),
     (e.CommitConflict, IntegrityError),
@@ -74,6 +75,7 @@ _KINDS: tuple[tuple[type[e.PlatformError], type[DatabaseError]], ...] = (
     (e.StorageError, OperationalError),
     (e.ServerError, OperationalError),
     (e.QueryInterrupted, OperationalError),
+    (e.ResultTooLarge, OperationalError),
 )
 # The classes of SQLSTATE, by which Spark sorts its own errors.
 _STATES = {
@@ -90,8 +92,6 @@ _STATES = {
     "KD": OperationalError,
     "XX": InternalError,
 }
-_NULL = re.compile(r'^(?:column|file) "[^\n]*holds NULL')
-_PARAMETERS = ("the statement has ", "named and positional parameters")
 
 
 def to_dbapi_error(error: e.PlatformError) -> DatabaseError:
@@ -107,11 +107,7 @@ def to_dbapi_error(error: e.PlatformError) -> DatabaseError:
 
 
 def _kind(error: e.PlatformError) -> type[DatabaseError]:
-    if isinstance(error, e.InvalidValue) and _NULL.match(error.message):
-        return IntegrityError
-    if isinstance(error, e.InvalidValue) and error.message.startswith(_PARAMETERS):
-        return ProgrammingError
-    if isinstance(error, e.QueryFailed):
+    if isinstance(error, e.QueryFailed) and not isinstance(error, e.ResultTooLarge):
         state = getattr(error.__cause__, "getSqlState", lambda: None)() or ""
         return _STATES.get(state[:2], DatabaseError)
     return next((told for kind, told in _KINDS if isinstance(error, kind)), DatabaseError)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from platform_plugin.algebra.types import Field, widens
-from platform_plugin.errors import InvalidValue, StorageError, UnsupportedType
+from platform_plugin.errors import InvalidValue, NullRefused, StorageError, UnsupportedType
 from platform_plugin.lake.bounds import plan_bounded_columns
 from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.statistics import ColumnStatistics, encode, merge
@@ -147,7 +147,7 @@ def fit(rows: pa.Table, fields: Sequence[Field], schema: pa.Schema | None = None
     for field, target in zip(fields, schema, strict=True):
         column = _cast(rows.column(field.name), target) if field.name in given else constant(field.default, target.type, len(rows))
         if not field.nullable and column.null_count:
-            raise InvalidValue(f'column "{field.name}" holds NULL, which it must not', hint="give every row a value")
+            raise NullRefused(f'column "{field.name}" holds NULL, which it must not', hint="give every row a value")
         columns.append(column)
     return pa.Table.from_arrays(columns, schema=schema)
 
@@ -363,7 +363,7 @@ def _check_nulls(table: Table, file: DataFile) -> None:
     nulls = {stats.column_id: stats.null_count for stats in file.statistics}
     for field in table.fields:
         if not field.nullable and not field.children and field.id is not None and nulls.get(field.id):
-            raise InvalidValue(
+            raise NullRefused(
                 f'file "{file.path}" holds NULL in column "{field.name}", which must not be NULL', hint="give every row a value"
             )
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from platform_plugin.errors import InvalidValue
+from platform_plugin.errors import InvalidValue, WrongArguments
 
 _PLAIN = (bool, int, float, Decimal, date, time, timedelta, UUID)
 
@@ -58,10 +58,10 @@ def plan_given(given: object) -> Mapping[str, Any] | tuple[Any, ...]:
             return ()
         case Mapping():
             if wrong := [name for name in given if not isinstance(name, str)]:
-                raise InvalidValue(f"{wrong[0]!r} is no name of a parameter", hint="give a dict from names to values")
+                raise WrongArguments(f"{wrong[0]!r} is no name of a parameter", hint="give a dict from names to values")
             return {name: plain(value, name) for name, value in given.items()}
         case str() | bytes() | bytearray() | memoryview():
-            raise InvalidValue("parameters are one text", hint="give a list with a value for each ?, or a dict for :name")
+            raise WrongArguments("parameters are one text", hint="give a list with a value for each ?, or a dict for :name")
         case Sequence():
             return tuple(plain(value, str(place)) for place, value in enumerate(given, start=1))
-    raise InvalidValue(f"parameters are of type {type(given).__name__}", hint="give a list with a value for each ?, or a dict for :name")
+    raise WrongArguments(f"parameters are of type {type(given).__name__}", hint="give a list with a value for each ?, or a dict for :name")

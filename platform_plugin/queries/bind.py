@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.errors import InvalidValue, PlatformError, UnknownObject
+from platform_plugin.errors import InvalidValue, PlatformError, UnknownObject, WrongArguments
 from platform_plugin.lake.relations import read_streams
 from platform_plugin.lake.tables import Name, Table, View
 from platform_plugin.language.blocks import Input
@@ -342,7 +342,7 @@ def argument(parameter: Parameter, arguments: Arguments) -> Any:
         return arguments[parameter.name]
     if parameter.index is not None and isinstance(arguments, tuple):
         return arguments[parameter.index]
-    raise InvalidValue("named and positional parameters are mixed", hint="give a dict for :name and a list for ?")
+    raise WrongArguments("named and positional parameters are mixed", hint="give a dict for :name and a list for ?")
 
 
 def check_arguments(parameters: Sequence[Parameter], arguments: Arguments) -> None:
@@ -371,9 +371,9 @@ def plan_arguments(given: Mapping[str, Any] | Sequence[Any] | None, parameters: 
     if isinstance(arguments, Mapping):
         unused = sorted(set(arguments) - {parameter.name for parameter in parameters})
         if unused:
-            raise InvalidValue(f'the statement has no parameter ":{unused[0]}"', hint="leave it out, or check its spelling")
+            raise WrongArguments(f'the statement has no parameter ":{unused[0]}"', hint="leave it out, or check its spelling")
     elif len(arguments) > len(parameters):
-        raise InvalidValue(
+        raise WrongArguments(
             f"the statement has {len(parameters)} parameters, {len(arguments)} values were given", hint="give one for each ?"
         )
     return arguments

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from platform_plugin import Platform
+from platform_plugin import Platform, errors
 from platform_plugin.dialect import dbapi
+from platform_plugin.dialect.faults import to_dbapi_error
 
 
 @pytest.fixture
@@ -152,6 +153,22 @@ def test_errors_say_what_the_platform_says(connection, cursor, sql, parameters, 
         cursor.execute(sql, parameters)
     assert type(caught.value) is kind
     assert commits(connection) == before
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (errors.NullRefused("any words"), dbapi.IntegrityError),
+        (errors.WrongArguments("any words"), dbapi.ProgrammingError),
+        (errors.InvalidValue('column "a" holds NULL'), dbapi.DataError),
+        (errors.ResultTooLarge("any words"), dbapi.OperationalError),
+        (errors.CommitConflict("any words"), dbapi.IntegrityError),
+        (errors.ServerLost("any words"), dbapi.OperationalError),
+        (errors.QueryFailed("any words"), dbapi.DatabaseError),
+    ],
+)
+def test_an_error_is_known_by_its_class_and_not_by_its_words(error, kind):
+    assert type(to_dbapi_error(error)) is kind
 
 
 def test_an_error_keeps_its_caret_its_place_and_its_hint(cursor):
