@@ -61,6 +61,7 @@ FEEDS: dict[str, dict[str, str | tuple[str, ...]]] = {
     | {
         "format": ("csv", "json", "parquet", "avro"),
         "on_malformed": ("quarantine", "fail"),
+        "extra_fields": ("ignore", "quarantine"),
         "on_change": ("report", "fail"),
         "settle": "duration",
         "max_files": "count",
@@ -70,6 +71,7 @@ FEEDS: dict[str, dict[str, str | tuple[str, ...]]] = {
     | {
         "format": ("json", "csv", "avro"),
         "on_malformed": ("quarantine", "fail"),
+        "extra_fields": ("ignore", "quarantine"),
         "on_gap": ("fail", "skip"),
         "start": ("earliest", "latest"),
         "max_rows": "count",

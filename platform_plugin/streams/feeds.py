@@ -61,6 +61,7 @@ class FilesFeed:
     format: Literal["csv", "json", "parquet"]
     reader: Mapping[str, Any] = field(default_factory=dict)
     on_malformed: Literal["quarantine", "fail"] = "quarantine"
+    extra_fields: Literal["ignore", "quarantine"] = "ignore"
     on_change: Literal["report", "fail"] = "report"
     settle: timedelta = timedelta(0)
     max_files: int = MAX_FILES
@@ -76,6 +77,7 @@ class KafkaFeed:
     format: Literal["csv", "json"] = "json"
     reader: Mapping[str, Any] = field(default_factory=dict)
     on_malformed: Literal["quarantine", "fail"] = "quarantine"
+    extra_fields: Literal["ignore", "quarantine"] = "ignore"
     on_gap: Literal["fail", "skip"] = "fail"
     start: Literal["earliest", "latest"] = "earliest"
     max_rows: int = MAX_ROWS
@@ -190,7 +192,13 @@ def feed_of(stored: Mapping[str, Any]) -> Feed:
     if stored["kind"] == "TABLE":
         return TableFeed(table=location, **options)
     if stored["kind"] == "FILES":
-        return FilesFeed(glob=location, reader=reader, settle=timedelta(seconds=options.pop("settle", 0)), **options)
+        files = FilesFeed(glob=location, reader=reader, settle=timedelta(seconds=options.pop("settle", 0)), **options)
+        if files.extra_fields == "quarantine" and not in_lines(files):
+            raise InvalidValue(
+                "extra fields are only seen in JSON files with an object a line, in UTF-8",
+                hint="leave out extra_fields, multiline and encoding",
+            )
+        return files
     brokers, _, topic = location.partition("/")
     if not brokers or not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topic):
         raise InvalidValue(f'"{location}" does not name a topic', hint="write 'host:9092/topic', or 'one:9092,two:9092/topic'")
@@ -198,7 +206,15 @@ def feed_of(stored: Mapping[str, Any]) -> Feed:
         raise InvalidValue(
             "the brokers of a topic are named with credentials", hint="set PLATFORM_KAFKA_SASL_USERNAME and PLATFORM_KAFKA_SASL_PASSWORD"
         )
-    return KafkaFeed(brokers=brokers, topic=topic, reader=reader, **options)
+    topic_feed = KafkaFeed(brokers=brokers, topic=topic, reader=reader, **options)
+    if topic_feed.extra_fields == "quarantine" and topic_feed.format != "json":
+        raise InvalidValue("extra fields are only seen in JSON records", hint="leave it out: a CSV record with more values never fits")
+    return topic_feed
+
+
+def in_lines(feed: FilesFeed) -> bool:
+    """Whether each line of the files is a JSON object in UTF-8."""
+    return feed.format == "json" and not feed.reader.get("multiline") and "encoding" not in feed.reader
 
 
 def feed_declared(declaration: Declaration) -> Feed | None:

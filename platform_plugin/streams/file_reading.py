@@ -11,6 +11,7 @@ from pyspark.sql.connect import functions as f
 
 from platform_plugin.algebra.types import Field, Primitive
 from platform_plugin.spark.schema import default_sql, to_spark_type
+from platform_plugin.streams.feeds import FilesFeed, in_lines
 from platform_plugin.streams.screening import (
     BROKEN,
     CORRUPT,
@@ -18,9 +19,11 @@ from platform_plugin.streams.screening import (
     POSITION,
     RAW,
     SOURCE,
+    VALUE,
     WHY,
     column,
     has_rules,
+    parsed,
     reader_options,
     record_schema,
     record_type,
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.spark.session import Session
-    from platform_plugin.streams.feeds import FilesFeed
     from platform_plugin.streams.file_shapes import Shape
     from platform_plugin.streams.sources import SourceFile
 
@@ -53,7 +55,10 @@ def read_files(
     frame: DataFrame | None = None
     for shape, files in groups:
         paths = [spark_path(file.uri) for file in files]
-        part = _parquet(session, paths, shape, fields) if feed.format == "parquet" else _records(session, feed, paths, shape, fields)
+        if feed.format == "parquet":
+            part = _parquet(session, paths, shape, fields)
+        else:
+            part = _lines(session, feed, paths, fields) if in_lines(feed) else _records(session, feed, paths, shape, fields)
         frame = part if frame is None else frame.unionAll(part)
     if frame is None:
         message = "there is nothing to read"
@@ -87,6 +92,21 @@ def source_key(name: str) -> str:
     """
     scheme, _, rest = unquote(name).partition(":")
     return "/" + rest.lstrip("/") if scheme == "file" else f"{'s3' if scheme == 's3a' else scheme}:{rest}"
+
+
+def _lines(session: Session, feed: FilesFeed, paths: Sequence[str], fields: Sequence[Field]) -> DataFrame:
+    """A JSON object a line. The line itself is at hand, so that bytes which are not UTF-8 are found and nothing is told inexactly."""
+    reader: Any = session.spark.read
+    if "compression" in feed.reader:
+        reader = reader.option("compression", feed.reader["compression"])
+    lines = cast("DataFrame", reader.text(list(paths)))
+    records = lines.where(f.trim(column("value")) != "").select(
+        column("value").cast("binary").alias(VALUE),
+        f.col("_metadata.file_path").alias(SOURCE),
+        f.lit(None).cast("int").alias(PARTITION),
+        f.lit(None).cast("bigint").alias(POSITION),
+    )
+    return parsed(records, fields, "json", feed.reader, refuses_extra_fields=feed.extra_fields == "quarantine")
 
 
 def _records(session: Session, feed: FilesFeed, paths: Sequence[str], shape: Shape, fields: Sequence[Field]) -> DataFrame:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.connect import functions as f
-
 from platform_plugin.errors import PlatformError, QueryFailed
 from platform_plugin.streams.ingest import IngestReport
 from platform_plugin.streams.kafka_task import FAILURE, SCHEMA, range_reader
@@ -20,20 +18,7 @@ from platform_plugin.streams.kafka_topic import (
 )
 from platform_plugin.streams.landing import Landed, malformed_error, run_landing, run_quarantine
 from platform_plugin.streams.quarantine import find_quarantine, open_quarantine
-from platform_plugin.streams.screening import (
-    BROKEN,
-    CORRUPT,
-    PARTITION,
-    POSITION,
-    RAW,
-    SOURCE,
-    WHY,
-    column,
-    reader_options,
-    record_schema,
-    screened,
-    why_unparsed,
-)
+from platform_plugin.streams.screening import PARTITION, POSITION, SOURCE, VALUE, column, parsed, screened
 from platform_plugin.streams.sources import SOURCE_OFFSET, SourceGap, SourceUnavailable, read_offsets
 
 if TYPE_CHECKING:
@@ -80,28 +65,14 @@ def read_records(
     """The records of some ranges in the columns of the stream, a task for each range, with what does not fit marked."""
     numbers = session.spark.range(0, len(ranges), 1, len(ranges))
     records = numbers.mapInArrow(range_reader(settings, feed.topic, ranges), SCHEMA)
-    text = column("value").cast("string")
-    options = reader_options(feed.reader)
-    if feed.format == "json":
-        parsed = f.from_json(text, record_schema(fields), options)
-        # Of an array only the first element would be taken.
-        whole = ~f.ltrim(text).startswith("[")
-    else:
-        schema = ", ".join(f"`{part.name.replace('`', '``')}` {part.dataType.simpleString()}" for part in record_schema(fields).fields)
-        parsed, whole = f.from_csv(text, schema, options), f.lit(True)  # noqa: FBT003  Spark's literal
-    shown = records.withColumn("parsed", parsed)
-    record = column("parsed")
-    fits = text.isNotNull() & f.is_valid_utf8(text) & whole & record.isNotNull() & record[CORRUPT].isNull()
-    frame = shown.select(
-        *[record[field.name].alias(field.name) for field in fields],
+    placed = records.select(
+        column("value").alias(VALUE),
         column("range").cast("string").alias(SOURCE),
         column("partition").alias(PARTITION),
         column("position").alias(POSITION),
-        column("value").alias(RAW),
-        f.coalesce(~fits, f.lit(True)).alias(BROKEN),  # noqa: FBT003  Spark's literal
-        why_unparsed(column("value"), fields, feed.format, feed.reader).alias(WHY),
     )
-    return screened(frame, fields, feed.format)
+    refuses = feed.extra_fields == "quarantine"
+    return screened(parsed(placed, fields, feed.format, feed.reader, refuses_extra_fields=refuses), fields, feed.format)
 
 
 class _Batch:

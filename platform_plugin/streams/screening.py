@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Columns beside a stream's own while records are screened. No column of a user's can have such a name.
 CORRUPT, SOURCE, PARTITION, POSITION, RAW = "\x1fcorrupt", "\x1fsource", "\x1fpartition", "\x1fposition", "\x1fraw"
+VALUE = "\x1fvalue"
 BROKEN, WHY, BAD, REASON = "\x1fbroken", "\x1fwhy", "\x1fbad", "\x1freason"
 
 _UUID = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
@@ -55,6 +56,37 @@ def record_type(kind: Field) -> t.DataType:
 def record_schema(fields: Sequence[Field]) -> t.StructType:
     """The schema that text records are parsed with: the columns, and the whole record where it does not fit them."""
     return t.StructType([*(t.StructField(field.name, record_type(field)) for field in fields), t.StructField(CORRUPT, t.StringType())])
+
+
+def parsed(
+    records: DataFrame, fields: Sequence[Field], format_: str, reader: Mapping[str, Any], *, refuses_extra_fields: bool = False
+) -> DataFrame:
+    """The columns of records that come as bytes in `VALUE`, beside where they are from; what is no record of these columns is marked."""
+    text = column(VALUE).cast("string")
+    options = reader_options(reader)
+    schema = record_schema(fields)
+    extra: Any = f.lit(None).cast("array<string>")
+    if format_ == "json":
+        value = f.from_json(text, schema, options)
+        # Of an array only the first element would be taken.
+        whole = ~f.ltrim(text).startswith("[")
+        if refuses_extra_fields:
+            extra = f.array_except(f.json_object_keys(text), f.array(*[f.lit(field.name) for field in fields]))
+            whole = whole & f.coalesce(f.size(extra) == 0, f.lit(False))  # noqa: FBT003  Spark's literal
+    else:
+        columns = ", ".join(f"`{part.name.replace('`', '``')}` {part.dataType.simpleString()}" for part in schema.fields)
+        value, whole = f.from_csv(text, columns, options), f.lit(True)  # noqa: FBT003  Spark's literal
+    record = column("parsed")
+    fits = text.isNotNull() & f.is_valid_utf8(text) & whole & record.isNotNull() & record[CORRUPT].isNull()
+    why = why_unparsed(column(VALUE), fields, format_, reader)
+    named = f.concat(f.lit('it has a field "'), f.substring(extra[0], 1, 80), f.lit('" that the stream does not have'))
+    return records.withColumn("parsed", value).select(
+        *[record[field.name].alias(field.name) for field in fields],
+        *[column(name) for name in (SOURCE, PARTITION, POSITION)],
+        column(VALUE).alias(RAW),
+        f.coalesce(~fits, f.lit(True)).alias(BROKEN),  # noqa: FBT003  Spark's literal
+        (f.when(f.size(extra) > 0, named).otherwise(why) if refuses_extra_fields else why).alias(WHY),
+    )
 
 
 def screened(frame: DataFrame, fields: Sequence[Field], format_: str) -> DataFrame:

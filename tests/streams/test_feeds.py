@@ -37,6 +37,8 @@ def declared(platform, name="s"):
         ("CREATE STREAM s (a ARRAY<INT>) FROM FILES '/d/*.csv'", "which CSV can't hold", "'/d/*.csv'"),
         ("CREATE STREAM s FROM FILES '/nowhere/*.parquet'", "no file matches", "'/nowhere/*.parquet'"),
         ("CREATE STREAM s (a INT) FROM FILES '/d/*.csv' (max_files 0)", "no batch could hold anything", "max_files 0"),
+        ("CREATE STREAM s (a INT) FROM FILES '/d/*.csv' (extra_fields 'quarantine')", "only seen in JSON files", "'/d/*.csv'"),
+        ("CREATE STREAM s (a INT) FROM KAFKA 'h:1/t' (FORMAT csv, extra_fields 'quarantine')", "only seen in JSON", "'h:1/t'"),
         ("CREATE STREAM s (a INT) FROM KAFKA 'host:9092'", "does not name a topic", "'host:9092'"),
         ("CREATE STREAM s (a INT) FROM KAFKA 'u:p@host:9092/t'", "credentials", "'u:p@host:9092/t'"),
         ("CREATE STREAM s FROM TABLE nobody", 'table "main.nobody" does not exist', "nobody"),

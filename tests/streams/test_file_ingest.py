@@ -115,15 +115,34 @@ def test_json_records_that_do_not_fit(platform, folder):
         '{"id": 9': "it is not a JSON object",
     }
     ruled = {
-        '{"id":null,"tags":["b"],"key":null,"small":null}': 'column "id" must not be NULL',
-        '{"id":5,"tags":null,"key":"no","small":null}': 'column "key" takes UUID, not "no"',
-        '{"id":6,"tags":null,"key":null,"small":256}': 'column "small" takes UTINYINT, not "256"',
+        '{"tags": ["b"]}': 'column "id" must not be NULL',
+        '{"id": 5, "key": "no"}': 'column "key" takes UUID, not "no"',
+        '{"id": 6, "small": 256}': 'column "small" takes UTINYINT, not "256"',
     }
-    (folder / "a.jsonl").write_text("\n".join([*good, "", '{"tags": ["b"]}', '{"id": 5, "key": "no"}', '{"id": 6, "small": 256}', *bad]))
+    (folder / "a.jsonl").write_text("\n".join([*good, "", *ruled, *bad]))
+    (folder / "b.jsonl").write_bytes(b'{"id": 3, "tags": ["\xff"]}\r\n  \n')
     report = run_ingest(platform.work, "s")
-    assert (report.rows, report.quarantined) == (2, 8)
-    assert {(raw.decode(), why) for _, raw, why in quarantine(platform)} == set((bad | ruled).items())
+    assert (report.rows, report.quarantined) == (2, 9)
+    expected = {(raw.encode(), why) for raw, why in (bad | ruled).items()} | {(b'{"id": 3, "tags": ["\xff"]}', "it is not UTF-8")}
+    assert {(raw, why) for _, raw, why in quarantine(platform)} == expected
     assert rows(platform, "SELECT id, tags, key, small FROM s ORDER BY id") == [(1, ["a", None], None, None), (2, None, key, 255)]
+
+
+def test_json_fields_that_the_stream_has_not_are_left_out_or_refused(platform, folder):
+    platform.execute(f"CREATE STREAM s (id INT, word STRING) FROM FILES '{folder}/*.json' (extra_fields 'quarantine')")
+    (folder / "a.json").write_text('{"id": 1}\n{"id": 2, "wrod": "x"}\n{"word": "y", "id": 3}\n[{"id": 4}]\n')
+    assert run_ingest(platform.work, "s").rows == 2
+    assert {why for _, _, why in quarantine(platform)} == {'it has a field "wrod" that the stream does not have', "it is not a JSON object"}
+    platform.execute("ALTER STREAM s SET (extra_fields = 'ignore')")
+    (folder / "b.json").write_text('{"id": 5, "wrod": "x"}\n')
+    assert run_ingest(platform.work, "s").rows == 1
+
+
+def test_json_over_several_lines(platform, folder):
+    platform.execute(f"CREATE STREAM s (id INT NOT NULL) FROM FILES '{folder}/*.json' (MULTILINE)")
+    (folder / "a.json").write_text('[{"id":\n1},\n{"id": 2}, {"id": null}]')
+    (folder / "b.json").write_text('{"id":\n"x"}')
+    assert (run_ingest(platform.work, "s").rows, len(quarantine(platform))) == (2, 2)
 
 
 def test_a_malformed_record_fails_the_batch_where_that_is_declared(platform, folder):

@@ -111,6 +111,13 @@ def test_malformed_records_go_to_the_quarantine_with_their_bytes_and_offsets(pla
     assert ids(platform) == [10, 11]
 
 
+def test_fields_that_the_stream_has_not(platform, broker, topic):
+    platform.execute(f"CREATE STREAM s (id INT) FROM KAFKA '{broker.address}/{topic}' (extra_fields 'quarantine')")
+    broker.send(topic, [b'{"id": 1}', b'{"id": 2, "more": 3}'])
+    assert (run_ingest(platform.work, "s").rows, ids(platform)) == (1, [1])
+    assert quarantine(platform) == [(b'{"id": 2, "more": 3}', 'it has a field "more" that the stream does not have')]
+
+
 def test_csv_records(platform, broker, topic):
     platform.execute(f"CREATE STREAM s (id INT, name STRING) FROM KAFKA '{broker.address}/{topic}' (FORMAT csv, DELIMITER ';')")
     broker.send(topic, [b"1;a", b"2;", b"x;b", b"3"], partition=0)
