@@ -186,12 +186,11 @@ def _bind(
 
 def read_beside_sessions(
     work: Workspace, query: Query, snapshot: Snapshot, arguments: Arguments
-) -> tuple[dict[Reference, tuple[DataFrame, Input]], tuple[Table, ...]]:
-    """What a query reads besides its sessions, each relation as a DataFrame at the snapshot, and all tables below."""
+) -> dict[Reference, tuple[DataFrame, Input]]:
+    """What a query reads besides its sessions, each relation as a DataFrame at the snapshot."""
     with work.lake.reading() as connection:
         reading = _Reading(work, snapshot, read_streams(connection))
-    found = {reference: _read(reading, reference, snapshot, arguments, ()) for reference in query.relations if reference.session is None}
-    return found, tuple(dict.fromkeys(reading.tables))
+    return {reference: _read(reading, reference, snapshot, arguments, ()) for reference in query.relations if reference.session is None}
 
 
 def used_arguments(parameters: Sequence[Parameter], arguments: Arguments) -> Arguments:

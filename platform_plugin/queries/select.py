@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
+    from pyspark.sql import DataFrame
     from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 
     from platform_plugin.lake.tables import Snapshot
@@ -76,11 +77,31 @@ def _held(work: Workspace) -> tuple[Snapshot, Callable[[], None]]:
 def run_explain(work: Workspace, statement: Explain, query: Select, arguments: Arguments) -> Result:
     """How Spark would run a query, and which files of the lake it would read."""
     with work.lake.lease(holder="explain") as lease:
+        session = _explain_session(work, query.query, arguments, lease.snapshot)
+        if session is not None:
+            said, frame = session
+            with work.session.job():
+                said = [*said, *_physical(frame, statement.mode)]
+            return Result(pa.table({"plan": said}), snapshot=lease.snapshot)
         bound = bind_query(work, query.query, lease.snapshot, arguments)
         with placed(bound.rendered), work.session.job():
-            text = cast("ConnectFrame", bound.frame)._explain_string(extended=None, mode=statement.mode)  # noqa: SLF001  explain() itself prints
-        said = f"reads {bound.files_planned} files, {bound.bytes_planned} bytes, at snapshot {lease.snapshot.id}\n{text}"
-        return Result(pa.table({"plan": said.splitlines()}), snapshot=lease.snapshot)
+            plan = _physical(bound.frame, statement.mode)
+        read = f"reads {bound.files_planned} files, {bound.bytes_planned} bytes, at snapshot {lease.snapshot.id}"
+        return Result(pa.table({"plan": [read, *plan]}), snapshot=lease.snapshot)
+
+
+def _explain_session(work: Workspace, query: Span, arguments: Arguments, snapshot: Snapshot) -> tuple[list[str], DataFrame] | None:
+    if "session" in query.text.lower():
+        from platform_plugin.streams.session import explain_session, reads_session
+
+        if reads_session(query):
+            return explain_session(work, query, arguments, snapshot)
+    return None
+
+
+def _physical(frame: DataFrame, mode: str | None) -> list[str]:
+    text = cast("ConnectFrame", frame)._explain_string(extended=None, mode=mode)  # noqa: SLF001  explain() itself prints
+    return str(text).splitlines()
 
 
 class Placing(Protocol):

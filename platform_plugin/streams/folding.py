@@ -31,22 +31,24 @@ _MERGED_FROM_ROWS = 100_000
 _NO_LIMIT = 2_147_483_647
 
 
-def plan_fold(inputs: Inputs) -> SplitPlan | None:
-    """The query split at its first groupings; None where rows have to wait for the end of the session."""
-    if inputs.query.parameters or any(inputs.wants_hidden(reference) for reference in inputs.streams):
-        return None
+def plan_fold(inputs: Inputs) -> SplitPlan | str:
+    """The query split at its first groupings, or why its rows have to wait for the end of the session."""
+    if inputs.query.parameters:
+        return "it has parameters"
+    if any(inputs.wants_hidden(reference) for reference in inputs.streams):
+        return "it reads row ids or arrival times"
     relations = {}
     for reference, name in inputs.names.items():
         fields = inputs.streams[reference].fields if reference in inputs.streams else inputs.others[reference][1].fields
         if not fields:
-            return None
+            return f"it reads the view {reference.name}"
         relations[name] = Relation(name=(name,), kind="stream" if reference in inputs.streams else "table", fields=fields)
     text = inputs.query.render(inputs.names).text
     try:
         return plan_split(_with_limit(text), relations)
-    except PlatformError:
+    except PlatformError as error:
         # What a view's rules refuse, a session can still answer in one piece.
-        return None
+        return error.message
 
 
 def _with_limit(text: str) -> str:

@@ -96,6 +96,10 @@ class Follower:
         """For how long nothing has arrived."""
         return time.monotonic() - self._alive_at
 
+    def begin(self) -> None:
+        """Count the time without arrivals from now on; what has come before is there to be taken."""
+        self._alive_at = self._polled_at = time.monotonic()
+
     def poll(self) -> bool:
         """Whether there are rows to take; ends the session when none have come for its time."""
         if self.ended:

@@ -21,13 +21,16 @@ from platform_plugin.queries.result import Result
 from platform_plugin.spark.job import Progress
 from platform_plugin.streams.collecting import Collected, Inputs
 from platform_plugin.streams.folding import Folded, plan_fold
-from platform_plugin.streams.follow import Follower
+from platform_plugin.streams.follow import Arrived, Follower
 from platform_plugin.streams.overrun import blaming_overruns
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from pyspark.sql import DataFrame
+
     from platform_plugin.lake.leases import Lease
+    from platform_plugin.lake.tables import Snapshot
     from platform_plugin.language.places import Span
     from platform_plugin.language.query import Query
     from platform_plugin.language.relations import Reference
@@ -77,7 +80,10 @@ def run_session(
     lease = work.lake.lease(holder=SESSION)
     followers: dict[Reference, Follower] = {}
     try:
-        followers |= {reference: _follow(work, reference, lease) for reference in query.relations if reference.session is not None}
+        for reference in query.relations:
+            if (window := reference.session) is not None:
+                table = _find_stream(work, reference, lease.snapshot)
+                followers[reference] = Follower(work.lake, table, idle=window.idle, earliest=window.earliest, lease=lease)
         run = _Run(work, query=query, arguments=arguments, lease=lease, followers=followers, deadline=deadline, progress=progress)
         stream = run.answer(tags)
     except BaseException:
@@ -94,16 +100,51 @@ def run_session(
     return Result(stream, snapshot=lease.snapshot, on_close=release)
 
 
-def _follow(work: Workspace, reference: Reference, lease: Lease) -> Follower:
+def explain_session(work: Workspace, text: Span | str, arguments: Arguments, snapshot: Snapshot) -> tuple[list[str], DataFrame]:
+    """How a session would be worked off, and the query over what its streams hold now."""
+    query = analyse_query(text)
+    check_arguments(query.parameters, arguments)
+    streams = {reference: _find_stream(work, reference, snapshot) for reference in query.relations if reference.session is not None}
+    inputs = _inputs(work, query, arguments, snapshot, streams)
+    plan = plan_fold(inputs)
+    ends = ", ".join(
+        f"{table.name} until nothing has come for {reference.session.idle.total_seconds():g} s"
+        for reference, table in streams.items()
+        if reference.session is not None
+    )
+    if isinstance(plan, str):
+        said = [f"session of {ends}", f"rows wait for its end: {plan}"]
+    else:
+        said = [f"session of {ends}", "rows are folded into groups as they arrive:", *(part.sql() for part in plan.streams)]
+    return said, inputs.whole({reference: _all_of(work, table, snapshot) for reference, table in streams.items()})[0]
+
+
+def _all_of(work: Workspace, table: Table, snapshot: Snapshot) -> Arrived:
+    scan = work.lake.scan(table, snapshot)
+    spans = [(file.row_id_start or 0, (file.row_id_start or 0) + file.record_count) for file in scan.files]
+    first, last = min((start for start, _ in spans), default=0), max((end for _, end in spans), default=0)
+    return Arrived(scan=scan, first_row_id=first, next_row_id=last)
+
+
+def _inputs(work: Workspace, query: Query, arguments: Arguments, snapshot: Snapshot, streams: dict[Reference, Table]) -> Inputs:
+    return Inputs(
+        work=work,
+        query=query,
+        arguments=arguments,
+        names={reference: new_name() for reference in query.relations},
+        others=read_beside_sessions(work, query, snapshot, arguments),
+        streams=streams,
+        snapshot=snapshot,
+    )
+
+
+def _find_stream(work: Workspace, reference: Reference, snapshot: Snapshot) -> Table:
     lake = work.lake
-    window = reference.session
     with pointing_at(reference.span), lake.reading() as connection:
-        relation = lake.find_relation(connection, lake_name(reference.name), lease.snapshot)
+        relation = lake.find_relation(connection, lake_name(reference.name), snapshot)
         if not isinstance(relation, Table) or str(relation.uuid) not in read_streams(connection):
             raise InvalidValue(f'"{relation.name}" is not a stream', hint="a session is of a stream; read tables and views by their names")
-    if window is None:
-        raise AssertionError
-    return Follower(lake, relation, idle=window.idle, earliest=window.earliest, lease=lease)
+    return relation
 
 
 class _Run:
@@ -126,19 +167,10 @@ class _Run:
         self._deadline = deadline
         self._progress = progress
         self._began = self._renewed_at = time.monotonic()
-        others, self._tables = read_beside_sessions(work, query, lease.snapshot, arguments)
-        inputs = Inputs(
-            work=work,
-            query=query,
-            arguments=arguments,
-            names={reference: new_name() for reference in query.relations},
-            others=others,
-            streams={reference: follower.table for reference, follower in followers.items()},
-            snapshot=lease.snapshot,
-        )
+        inputs = _inputs(work, query, arguments, lease.snapshot, {reference: follower.table for reference, follower in followers.items()})
         inputs.check(self.left())
         plan = plan_fold(inputs)
-        self._work_off: Folded | Collected = Collected(inputs) if plan is None else Folded(inputs, plan)
+        self._work_off: Folded | Collected = Collected(inputs) if isinstance(plan, str) else Folded(inputs, plan)
 
     def answer(self, tags: tuple[str, ...]) -> Any:
         """Work off what arrives, and run what is left to do when all sessions have ended."""
@@ -147,6 +179,9 @@ class _Run:
             return self._work_off.answer(*tags, timeout=self.left(), progress=self._progress)
 
     def _follow(self) -> None:
+        for follower in self._followers.values():
+            follower.begin()
+        self._tell()
         shortest = min(follower.idle.total_seconds() for follower in self._followers.values())
         pause = min(_LONGEST_PAUSE_SECONDS, shortest / 10)
         while not all(follower.ended for follower in self._followers.values()):

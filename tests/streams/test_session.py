@@ -38,16 +38,27 @@ def posts(first, count):
     return pa.table({"id": pa.array(ids, pa.int64()), "uid": pa.array([number % 3 for number in ids], pa.int32())})
 
 
+_WAITING: list[threading.Event] = []
+
+
+def go(_=None):
+    """A session has begun: those who wait for that may write."""
+    for event in _WAITING:
+        event.set()
+
+
 class Writer:
-    """Appends rows while a query runs; `plan` pairs seconds with numbers of rows."""
+    """Appends rows while a session runs; `plan` pairs seconds after its begin with numbers of rows."""
 
     def __init__(self, platform, *plan):
         self.stream = platform.stream("posts")
         self.written = 0
         self.plan = plan
         self.thread = threading.Thread(target=self.work)
+        self.begun = threading.Event()
 
     def work(self):
+        self.begun.wait(60)
         began = time.monotonic()
         for at, count in self.plan:
             time.sleep(max(0.0, began + at - time.monotonic()))
@@ -55,10 +66,13 @@ class Writer:
             self.written += count
 
     def __enter__(self):
+        _WAITING.append(self.begun)
         self.thread.start()
         return self
 
     def __exit__(self, *_):
+        go()
+        _WAITING.clear()
         self.thread.join()
         self.stream.close()
 
@@ -74,26 +88,22 @@ def counting(request):
 
 
 def number(platform, query, **options):
-    return (
-        platform.execute(query, **options).fetch_all()[0][0]
-        if hasattr(platform, "nothing")
-        else next(iter(platform.execute(query, **options)))[0]
-    )
+    return next(iter(platform.execute(query, **({"progress": go} | options))))[0]
 
 
 def test_a_session_ends_when_nothing_comes(platform, counting):
     """RS-02, with other times."""
     began = time.monotonic()
-    with Writer(platform, (0.5, 10), (1.2, 10), (4.5, 10)):
-        assert number(platform, counting) == 20
-        assert 2.2 <= time.monotonic() - began < 4.4
+    with Writer(platform, (0.5, 10), (1.5, 10), (8, 10)):
+        assert number(platform, counting.replace("'1'", "'2'")) == 20
+        assert time.monotonic() - began >= 3.5
 
 
 def test_an_idle_stream_gives_an_empty_answer(platform, counting):
     """RS-03."""
     began = time.monotonic()
     assert number(platform, counting) == 0
-    assert 1 <= time.monotonic() - began < 4
+    assert time.monotonic() - began >= 1
     grouped = platform.execute("SELECT uid, count(*) FROM SESSION(posts, '200 ms') GROUP BY uid")
     assert list(grouped) == []
 
@@ -104,7 +114,7 @@ def test_where_a_session_starts(platform, counting, start, expected):
     with platform.stream("posts") as stream:
         stream.append(posts(100, 5), wait=True)
     with Writer(platform, (0.4, 3)):
-        assert number(platform, counting.replace("SECOND", f"SECOND, {start}")) == expected
+        assert number(platform, counting.replace("'1' SECOND", f"'2' SECOND, {start}")) == expected
 
 
 def test_no_early_end_under_slow_work(platform, counting, monkeypatch):
@@ -140,8 +150,7 @@ def test_each_row_once_with_groups_and_tables(platform):
         SELECT u.region, count(*) AS n, sum(p.id) AS ids, max(p.id) AS last
         FROM SESSION(posts, '1 second', 'earliest') p JOIN users u ON u.id = p.uid GROUP BY u.region ORDER BY n DESC"""
     with Writer(platform, *((0.1 * turn, 1 + 13 * turn) for turn in range(12))) as writer:
-        result = platform.execute(query)
-        rows = [tuple(row) for row in result]
+        rows = [tuple(row) for row in platform.execute(query, progress=go)]
     all_rows = posts(0, writer.written).to_pylist()
     expected = []
     for region, uids in (("DE", (0, 2)), ("US", (1,))):
@@ -154,9 +163,15 @@ def test_changes_of_tables_during_a_session_do_not_show(platform):
     platform.execute("CREATE OR REPLACE TABLE rates (uid INT, rate INT)")
     platform.execute("INSERT INTO rates VALUES (0, 1), (1, 1), (2, 1)")
     query = "SELECT sum(rate) FROM SESSION(posts, '1 second') p JOIN rates r ON r.uid = p.uid"
+    changed = []
+
+    def change(_):
+        go()
+        if not changed:
+            changed.append(platform.execute("INSERT INTO rates VALUES (0, 100)"))
+
     with Writer(platform, (0.4, 30), (1.2, 30)):
-        threading.Timer(0.8, lambda: platform.execute("INSERT INTO rates VALUES (0, 100)")).start()
-        assert number(platform, query) == 60
+        assert number(platform, query, progress=change) == 60
 
 
 def test_groups_are_kept_not_rows(platform, monkeypatch):
@@ -169,8 +184,9 @@ def test_groups_are_kept_not_rows(platform, monkeypatch):
         kept.append(sum(table.num_rows for tables in self._groups.values() for table in tables))
 
     monkeypatch.setattr(folding.Folded, "add", watched)
+    grouped = "SELECT uid, count(*) FROM SESSION(posts, '1 second') GROUP BY uid"
     with Writer(platform, *((0.25 * turn, 500) for turn in range(15))):
-        found = Counter({row[0]: row[1] for row in platform.execute("SELECT uid, count(*) FROM SESSION(posts, '1 second') GROUP BY uid")})
+        found = Counter({row[0]: row[1] for row in platform.execute(grouped, progress=go)})
     assert found == Counter(i % 3 for i in range(15 * 500))
     assert len(kept) >= 3
     assert max(kept) <= 13
@@ -271,8 +287,14 @@ def test_two_sessions_do_not_disturb_each_other(platform):
 
 def test_progress_tells_rows_lag_and_idleness(platform):
     seen = []
+
+    def watch(progress):
+        go()
+        if isinstance(progress, session.SessionProgress):
+            seen.append(progress)
+
     with Writer(platform, (0.3, 10), (0.6, 10)):
-        assert number(platform, COUNT, progress=lambda p: seen.append(p) if isinstance(p, session.SessionProgress) else None) == 20
+        assert number(platform, COUNT, progress=watch) == 20
     assert seen[-1].rows == 20
     assert max(p.idle_seconds for p in seen) >= 0.9
     assert [p.rows for p in seen] == sorted(p.rows for p in seen)
@@ -304,6 +326,15 @@ def test_columns_and_names(platform):
     assert list(platform.execute(none)) == []
     ordered = "SELECT uid, count(*) AS n FROM SESSION(posts, '300 ms', 'earliest') GROUP BY uid ORDER BY n DESC, uid DESC LIMIT 2"
     assert [tuple(row) for row in platform.execute(ordered)] == [(0, 2), (2, 1)]
+
+
+def test_explain_says_how_a_session_is_worked_off(platform):
+    said = [row[0] for row in platform.execute("EXPLAIN SELECT uid, count(*) FROM SESSION(posts, '2 seconds') GROUP BY uid")]
+    assert said[:2] == ["session of main.posts until nothing has come for 2 s", "rows are folded into groups as they arrive:"]
+    assert "GROUP BY" in said[2]
+    assert any("Physical Plan" in line for line in said)
+    waits = [row[0] for row in platform.execute("EXPLAIN SELECT id FROM SESSION(posts, '2 seconds')")]
+    assert waits[1].startswith("rows wait for its end: ")
 
 
 @pytest.mark.parametrize(
