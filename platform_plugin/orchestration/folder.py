@@ -7,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 from pydantic import Field
 
+from platform_plugin.orchestration.arrivals import build_arrivals_sensor
 from platform_plugin.orchestration.assets import build_definitions
 from platform_plugin.orchestration.inventory import Inventory, read_inventory
 from platform_plugin.orchestration.model import read_models
@@ -26,6 +27,7 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
         default=None, description="The lake whose catalogue is read; by default the one in PLATFORM_URL, or .platform/lake in the project."
     )
     include_lake: bool = Field(default=True, description="Whether relations of the lake that no file declares are assets too.")
+    report_arrivals: bool = Field(default=True, description="Whether a sensor reports new rows of streams, with their rates.")
 
     @property
     def translator(self) -> Translator:
@@ -35,9 +37,13 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Read the files and the catalogue."""
         models = read_models((Path(context.path) / self.path).resolve())
-        inventory = read_inventory(self.url or lake_url(context.project_root))
+        url = self.url or lake_url(context.project_root)
+        inventory = read_inventory(url)
         if not self.include_lake:
             declared = {str(model.name).lower() for model in models}
             kept = {name: stored for name, stored in inventory.relations.items() if name in declared}
             inventory = Inventory(snapshot=inventory.snapshot, relations=kept, absence=inventory.absence)
-        return build_definitions(models, inventory, translator=self.translator)
+        defs = build_definitions(models, inventory, translator=self.translator)
+        if not self.report_arrivals:
+            return defs
+        return dg.Definitions.merge(defs, dg.Definitions(sensors=[build_arrivals_sensor(url, self.translator)]))

@@ -1,0 +1,73 @@
+"""The sensor of arrivals: each new row is reported once, with rates, by a tick that starts nothing."""
+
+from __future__ import annotations
+
+import sys
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from platform_plugin.orchestration.arrivals import build_arrivals_sensor, read_cursor
+from platform_plugin.orchestration.translator import Translator
+from platform_plugin.platform import Platform
+
+
+@pytest.fixture
+def platform(tmp_path):
+    with Platform.create(tmp_path / "lake") as made:
+        made.execute("CREATE STREAM posts (n BIGINT) WITH (retention_rows = 10)")
+        made.execute("CREATE TABLE users (n BIGINT)")
+        yield made
+
+
+@pytest.fixture
+def tick(tmp_path):
+    sensor = build_arrivals_sensor(str(tmp_path / "lake"), Translator())
+
+    def evaluate(cursor=None):
+        with dg.DagsterInstance.ephemeral() as instance:
+            return sensor.evaluate_tick(dg.build_sensor_context(instance=instance, cursor=cursor))
+
+    return evaluate
+
+
+def append(platform, first, count):
+    lake = platform.lake
+    table = lake.table("posts")
+    with lake.commit("append") as commit:
+        commit.append(table, [lake.write(table, pa.table({"n": pa.array(range(first, first + count), pa.int64())}))])
+
+
+def test_new_rows_are_reported_once_with_their_rates(platform, tick):
+    told = tick()
+    assert told.asset_events == []
+    assert told.skip_message.startswith("no new rows in 1 streams")
+    append(platform, 0, 6)
+    told = tick(told.cursor)
+    (event,) = told.asset_events
+    assert event.asset_key == dg.AssetKey(["posts"])
+    assert event.tags["dagster/data_version"] == str(platform.lake.snapshot().id)
+    figures = {name: value.value for name, value in event.metadata.items()}
+    assert (figures["rows_in"], figures["dagster/row_count"], figures["segments"]) == (6, 6, 1)
+    assert figures["rows_per_second"] == pytest.approx(0.1)
+    again = tick(told.cursor)
+    assert again.asset_events == []
+    append(platform, 6, 20)
+    (event,) = tick(again.cursor).asset_events
+    assert event.metadata["rows_in"].value == 20
+
+
+def test_a_lake_that_is_away_is_a_reason_to_skip(tmp_path, tick):
+    assert "is not a lake" in tick().skip_message
+
+
+def test_a_strange_cursor_counts_as_none():
+    assert read_cursor("nonsense") == read_cursor('{"v": 99, "rows": {"a": 1}}') == read_cursor(None) == {}
+
+
+def test_a_tick_needs_no_spark(platform, tick):
+    append(platform, 0, 1)
+    before = set(sys.modules)
+    assert tick().asset_events
+    assert not any(name.startswith("pyspark") for name in set(sys.modules) - before)
