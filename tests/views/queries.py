@@ -147,15 +147,19 @@ def nullable(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
 
 
 SMALL = nullable(st.integers(0, 5))
+FEW = st.sampled_from((1, 1, 2, 2, 3, None))
 DAYS = nullable(st.sampled_from(("2026-01-01", "2026-01-02")))
 WORDS = nullable(st.sampled_from("abc"))
 
 
 def rows() -> st.SearchStrategy[Rows]:
     """A few rows of each relation, with NULLs and repetitions."""
-    posts = st.tuples(SMALL, SMALL, st.just("1.00"), st.just(1.0), st.just("2026-01-01 00:00:00"), WORDS, st.just(()))
-    likes = st.tuples(SMALL, SMALL, DAYS, nullable(st.booleans()))
-    users = st.tuples(SMALL, nullable(st.sampled_from(("north", "south"))), st.just("1.00"))
-    return st.fixed_dictionaries(
-        {"posts": st.lists(posts, max_size=9), "likes": st.lists(likes, max_size=7), "users": st.lists(users, max_size=4)}
-    )
+    posts = st.tuples(FEW, SMALL, st.just("1.00"), st.just(1.0), st.just("2026-01-01 00:00:00"), WORDS, st.just(()))
+    likes = st.tuples(FEW, SMALL, DAYS, nullable(st.booleans()))
+    users = st.tuples(FEW, nullable(st.sampled_from(("north", "south"))), st.just("1.00"))
+    return st.fixed_dictionaries({"posts": _many(posts), "likes": _many(likes), "users": st.lists(users, min_size=1, max_size=4)})
+
+
+def _many(row: st.SearchStrategy[tuple[object, ...]]) -> st.SearchStrategy[list[tuple[object, ...]]]:
+    """Enough rows that groups have some in several ranges, and now and then none or one."""
+    return st.one_of(st.lists(row, min_size=7, max_size=10), st.lists(row, min_size=7, max_size=10), st.lists(row, max_size=2))
