@@ -22,7 +22,6 @@ from platform_plugin.streams.screening import (
     VALUE,
     WHY,
     column,
-    has_rules,
     parsed,
     reader_options,
     record_schema,
@@ -67,10 +66,10 @@ def read_files(
 
 
 def may_be_malformed(feed: FilesFeed, groups: Sequence[tuple[Shape, tuple[SourceFile, ...]]], fields: Sequence[Field]) -> bool:
-    """Whether any record of the files may not fit. Values of Parquet files have types, and those of the same type always fit."""
-    known = {field.name.lower(): field.type for field in fields}
-    typed = feed.format == "parquet" and all(part.type == known[part.name.lower()] for shape, _ in groups for part in shape.columns)
-    return not typed or has_rules(fields)
+    """Whether any record of the files may not fit. Values of Parquet files have types, and those of the same type always do."""
+    known = {field.name.lower(): field for field in fields}
+    parts = [(part, known[part.name.lower()]) for shape, _ in groups for part in shape.columns]
+    return feed.format != "parquet" or any(part.type != field.type or (part.nullable and not field.nullable) for part, field in parts)
 
 
 def spark_path(uri: str) -> str:

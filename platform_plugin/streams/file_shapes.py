@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -108,7 +108,11 @@ def plan_parquet_shape(columns: Sequence[Field], fields: Sequence[Field]) -> Sha
     for column, field in zip(columns, matched.columns, strict=True):
         if (column.children or field.children) and type(column.type) is not type(field.type):
             return f'its column "{column.name}" is {column.type}, which does not read as {field.type}'
-    return Shape(columns=tuple(Field(name=column.name, type=column.type) for column in columns))
+    # Whether a column holds NULL counts only where it must not, so that files do not differ for its sake.
+    parts = zip(columns, matched.columns, strict=True)
+    return Shape(
+        columns=tuple(Field(name=column.name, type=column.type, nullable=column.nullable or field.nullable) for column, field in parts)
+    )
 
 
 def _matched(names: Sequence[str], fields: Sequence[Field], said: str) -> Shape | str:
@@ -138,7 +142,9 @@ def _shape(system: AbstractFileSystem, feed: FilesFeed, file: SourceFile, fields
     if feed.format == "parquet":
         try:
             footer = _read_footer(system, file)
-            return None if footer.num_rows == 0 else plan_parquet_shape(from_arrow(_readable(footer)), fields)
+            full = _without_null(footer)
+            columns = [replace(column, nullable=column.name not in full) for column in from_arrow(_readable(footer))]
+            return None if footer.num_rows == 0 else plan_parquet_shape(columns, fields)
         except FileNotFoundError:
             return Shape(columns=tuple(fields))  # what became of it shows when it is looked at again after the job
         except UnsupportedType as error:
@@ -192,6 +198,17 @@ def _read_footer(system: AbstractFileSystem, file: SourceFile) -> Any:
         return pq.read_metadata(pa.BufferReader(tail))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _NotParquet(str(error).splitlines()[0]) from error
+
+
+def _without_null(footer: Any) -> set[str]:
+    """The columns in which, by the counts in the footer, no value is missing."""
+    full = {footer.schema.column(place).path for place in range(len(footer.schema))}
+    for group in range(footer.num_row_groups):
+        for place in range(len(footer.schema)):
+            chunk = footer.row_group(group).column(place)
+            if not (chunk.is_stats_set and chunk.statistics.has_null_count and chunk.statistics.null_count == 0):
+                full.discard(chunk.path_in_schema)
+    return full
 
 
 def _readable(footer: Any) -> pa.Schema:

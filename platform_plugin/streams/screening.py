@@ -134,11 +134,6 @@ def _takes(field: Field, text: Any) -> Any:
     return f.concat(f.lit(f'column "{field.name}" takes {field.type}, not "'), f.substring(text, 1, 80), f.lit('"'))
 
 
-def has_rules(fields: Sequence[Field]) -> bool:
-    """Whether a value that has its column's Spark type may still not be one of the column's."""
-    return any(not field.nullable or (isinstance(field.type, Primitive) and field.type.name in ("uuid", *_UNSIGNED)) for field in fields)
-
-
 def _rules(fields: Sequence[Field]) -> list[tuple[Any, Any]]:
     """What a value of each column must be beyond what its Spark type says: when it is broken, and how that is said."""
     rules: list[tuple[Any, Any]] = []

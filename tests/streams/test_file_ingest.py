@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ import time
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -126,6 +128,37 @@ def test_json_records_that_do_not_fit(platform, folder):
     expected = {(raw.encode(), why) for raw, why in (bad | ruled).items()} | {(b'{"id": 3, "tags": ["\xff"]}', "it is not UTF-8")}
     assert {(raw, why) for _, raw, why in quarantine(platform)} == expected
     assert rows(platform, "SELECT id, tags, key, small FROM s ORDER BY id") == [(1, ["a", None], None, None), (2, None, key, 255)]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_every_record_is_in_the_stream_or_in_the_quarantine(platform, folder, kind):
+    """Whatever the values: a row's tag, which no other row has, is found in exactly one of the two."""
+    columns = "i INT NOT NULL, d DECIMAL(5,2), f DOUBLE, b BOOLEAN, at TIMESTAMP, day DATE, u UUID, small UTINYINT"
+    platform.execute(f"CREATE STREAM s (tag STRING, {columns}) FROM FILES '{folder}/*.{kind}'")
+    random = Random(7)
+    uuid = "123e4567-e89b-12d3-a456-426614174000"
+    odd = ["", "1", "-1", "300", "1.5", "1e3", "99999999999", "true", "no", "2026-01-31", "2026-02-31", "2026-01-31 12:00:00", "NaN", "é x"]
+    odd += [uuid, "null", "0x10", " 7", "1234.567", "-0", "+5", "1_000", "\U0001f600"]
+    names = [column.split()[0] for column in columns.split(", ")]
+    likely = ["1", "1.25", "0.5", "true", "2026-01-31 12:00:00", "2026-01-31", uuid, "255"]
+    lines = []
+    for number in range(600):
+        values = [random.choice(odd) if random.random() < 0.1 else value for value in likely]
+        if kind == "csv":
+            lines.append(",".join([f"tag{number}", *values][: random.choice([9, 9, 9, 9, 8])]))
+        else:
+            bare = [value and name not in ("at", "day", "u") and random.random() < 0.97 for name, value in zip(names, values, strict=True)]
+            written = {name: value if alone else f'"{value}"' for name, value, alone in zip(names, values, bare, strict=True)}
+            lines.append("{" + ", ".join([f'"tag": "tag{number}"', *(f'"{name}": {value}' for name, value in written.items())]) + "}")
+    for part in range(3):
+        (folder / f"{part}.{kind}").write_text("\n".join(lines[part::3]))
+    report = run_ingest(platform.work, "s")
+    taken = [tag for (tag,) in rows(platform, "SELECT tag FROM s")]
+    raw = [raw.decode() for _, raw, _ in quarantine(platform)]
+    assert (report.rows, report.quarantined) == (len(taken), len(raw))
+    assert min(report.rows, report.quarantined) > 50
+    assert kind == "csv" or set(raw) <= set(lines), "as they came"
+    assert sorted(taken + [re.search(r"tag\d+", text)[0] for text in raw]) == sorted(f"tag{number}" for number in range(600))
 
 
 def test_json_fields_that_the_stream_has_not_are_left_out_or_refused(platform, folder):
