@@ -79,6 +79,9 @@ def progress_text(label: str, seconds: float, seen: Progress | None = None) -> s
     >>> progress_text("starting Spark", 3)
     'starting Spark … 3.00 s'
     """
+    if seen is not None and isinstance(idle := getattr(seen, "idle_seconds", None), float):
+        # A session read: what has come so far, and how near its end is.
+        return f"session: {getattr(seen, 'rows', 0)} rows, nothing for {said_seconds(idle)}, {said_seconds(seconds)}"
     if seen is None or seen.tasks == 0:
         return f"{label} … {said_seconds(seconds)}"
     filled = round(_WIDTH * seen.tasks_done / seen.tasks)

@@ -61,7 +61,7 @@ class _Reading:
 
     work: Workspace
     snapshot: Snapshot
-    streams: frozenset[str] = frozenset()
+    streams: frozenset[str] | None = None
     tables: list[Table] = field(default_factory=list)
     bytes_planned: int = 0
     files_planned: int = 0
@@ -156,8 +156,7 @@ def bind_query(work: Workspace, text: Span | str, snapshot: Snapshot, arguments:
 
     `within` names the view that the query is of, which it must not read.
     """
-    with work.lake.reading() as connection:
-        reading = _Reading(work, snapshot, read_streams(connection))
+    reading = _Reading(work, snapshot)
     frame, rendered = _bind(reading, text, snapshot, arguments, within)
     return Bound(
         frame=frame,
@@ -177,6 +176,7 @@ def _bind(
     query = analyse_query(text)
     reading.is_plain = reading.is_plain and is_plain(query.span)
     check_arguments(query.parameters, arguments)
+    _find_streams(reading, query)
     names = {reference: new_name() for reference in query.relations}
     read = {name: _read(reading, reference, snapshot, arguments, within) for reference, name in names.items()}
     rendered = plan_probing(query.render(names), {name: known for name, (_, known) in read.items()})
@@ -184,12 +184,19 @@ def _bind(
     return query_relations(reading.work.session, rendered.text, frames, used_arguments(query.parameters, arguments)), rendered
 
 
+def _find_streams(reading: _Reading, query: Query) -> None:
+    """Only joins want to know what is a stream."""
+    if reading.streams is None and len(query.relations) > 1:
+        with reading.work.lake.reading() as connection:
+            reading.streams = read_streams(connection)
+
+
 def read_beside_sessions(
     work: Workspace, query: Query, snapshot: Snapshot, arguments: Arguments
 ) -> dict[Reference, tuple[DataFrame, Input]]:
     """What a query reads besides its sessions, each relation as a DataFrame at the snapshot."""
-    with work.lake.reading() as connection:
-        reading = _Reading(work, snapshot, read_streams(connection))
+    reading = _Reading(work, snapshot)
+    _find_streams(reading, query)
     return {reference: _read(reading, reference, snapshot, arguments, ()) for reference in query.relations if reference.session is None}
 
 
@@ -226,7 +233,7 @@ def _read(
     known = Input(
         columns=frozenset(field.name.lower() for field in relation.fields),
         size_bytes=scan.size_bytes,
-        is_stream=str(relation.uuid) in reading.streams,
+        is_stream=str(relation.uuid) in (reading.streams or ()),
         fields=relation.fields,
     )
     if hidden and columns is not None:
