@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 import pyarrow as pa
 
 from platform_plugin.errors import CatalogueError, PlatformError, QueryFailed
+from platform_plugin.language.places import did_you_mean
 from platform_plugin.queries.bind import Arguments, bind_query
 from platform_plugin.queries.lookup import answer_lookup
 from platform_plugin.queries.result import Result
@@ -16,17 +18,19 @@ from platform_plugin.queries.size import split_limit
 from platform_plugin.streams.overrun import blame_overrun, blaming_overruns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import timedelta
 
     from pyspark.sql import DataFrame
     from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.language.places import Place, Span
     from platform_plugin.language.statements import Explain, Select
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
+
+_FEW = 20
 
 
 def run_select(
@@ -51,7 +55,7 @@ def run_select(
     try:
         body, limit = split_limit(query)
         bound = bind_query(work, body, snapshot, arguments)
-        with blaming_overruns(work.lake, bound.tables, snapshot), placed(bound.rendered):
+        with blaming_overruns(work.lake, bound.tables, snapshot), placed(bound.rendered), suggesting(bound.tables):
             stream = work.session.arrow(
                 bound.frame, *tags, timeout=timeout, progress=progress, limit=limit, is_small=bound.is_small or limit == 0
             )
@@ -128,6 +132,22 @@ class placed:  # noqa: N801  reads as a statement
             offset = find_offset(error, self.rendered)
             if offset is not None:
                 self.rendered.at(offset).attach(error)
+
+
+@contextmanager
+def suggesting(tables: Sequence[Table]) -> Iterator[None]:
+    """Errors about a column name one of the tables', of which Spark has only seen those that the query names."""
+    try:
+        yield
+    except QueryFailed as error:
+        unknown = re.fullmatch(r'column "(.+)" does not exist', error.message)
+        known = [field.name for table in tables for field in table.fields]
+        if unknown is not None and known:
+            name = unknown[1].rpartition(".")[2].lower()
+            others = [column for column in known if column.lower() != name]
+            few = f"the columns are {', '.join(known)}" if len(known) <= _FEW else None
+            error.hint = did_you_mean(name, others) or error.hint or few
+        raise
 
 
 def find_offset(error: PlatformError, rendered: Placing) -> int | None:

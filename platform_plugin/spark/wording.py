@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from platform_plugin.language.places import did_you_mean
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -49,8 +51,9 @@ def _names(text: str) -> list[str]:
 def _column(text: str) -> Wording:
     found = _names(text)
     rest = [name for name in found[1:] if not name.startswith(("_relation_", "\x1f"))]
-    hint = f"did you mean {rest[0].split('.')[-1]}?" if rest else None
-    return Wording(message=f'column "{found[0] if found else "?"}" does not exist', hint=hint)
+    name = found[0] if found else "?"
+    hint = did_you_mean(name.rpartition(".")[2], [known.rpartition(".")[2] for known in rest])
+    return Wording(message=f'column "{name}" does not exist', hint=hint)
 
 
 def _routine(text: str) -> Wording:
