@@ -129,7 +129,8 @@ def test_a_full_buffer_makes_writers_wait_but_not_for_ever(platform, slow_commit
         stream.append(batch(0, 4))
     assert 0.3 <= time.monotonic() - start < 2
     threading.Timer(0.1, slow_commits.set).start()
-    stream.append(batch(0, 4))  # room is made while it waits
+    with platform.stream("s", grouping=Grouping(buffer_rows=5, linger=timedelta(0))) as patient:
+        patient.append(batch(0, 4))  # room is made while it waits
     stream.close()
     assert sum(counted(platform).values()) == 10
 
