@@ -42,7 +42,8 @@ def read_rows(lake: Lake, scan: Scan, *, columns: Sequence[str] | None = None, w
     """All rows of a scan that pass the filter, in the order of row ids."""
     wanted = _fields(scan.table, columns)
     tables = list(iter_rows(lake, scan, columns=columns, where=where))
-    return pa.concat_tables(tables) if tables else arrow_schema(wanted).empty_table()
+    # An `empty_table` can't be made where a UUID is inside of another value.
+    return pa.concat_tables(tables) if tables else pa.Table.from_batches([], schema=arrow_schema(wanted))
 
 
 def iter_rows(lake: Lake, scan: Scan, *, columns: Sequence[str] | None = None, where: Sequence[Predicate] = ()) -> Iterator[pa.Table]:

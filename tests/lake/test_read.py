@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf
+from platform_plugin.algebra.types import Field, Primitive, list_of
 from platform_plugin.errors import InvalidValue, UnknownObject
 from tests.lake.agreement import append, create, delete_positions, rows_of
 
@@ -55,6 +56,13 @@ def test_rows_come_in_the_order_of_their_ids(lake, table):
     assert before == [(1,), (None,), (4,), (1,), (2,), (None,), (4,), (9,)]
     lake.merge("t")
     assert rows_of(lake.read("t", columns=["i"])) == before
+
+
+def test_an_empty_table_of_nested_uuids(lake):
+    with lake.commit("create") as commit:
+        commit.create_table("u", [Field(name="ids", type=list_of(Primitive("uuid")))])
+    assert lake.read("u").num_rows == 0
+    assert lake.read("u").column_names == ["ids"]
 
 
 def test_an_empty_table_has_its_columns(lake):
