@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from platform_plugin.errors import InvalidValue, ObjectExists
 from platform_plugin.lake.tables import View
@@ -16,11 +16,15 @@ from platform_plugin.orchestration.differences import plan_differences
 from platform_plugin.orchestration.inventory import Stored, read_changed, read_lake
 from platform_plugin.orchestration.model import normalised
 from platform_plugin.queries.shows import created
+from platform_plugin.streams.ingest import run_ingest
 from platform_plugin.tables import define
 from platform_plugin.tables.target import find_existing
 from platform_plugin.views.define import run_create_view
+from platform_plugin.views.maintain import run_maintenance
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from platform_plugin.algebra.types import Field
     from platform_plugin.orchestration.model import Model
     from platform_plugin.platform import Platform
@@ -38,6 +42,8 @@ class Applied:
     stored: Stored
     changed: int | None
     metrics: JobMetrics | None = None
+    work: Mapping[str, Any] = field(default_factory=dict)
+    """What a stream's ingestion or a view's maintenance did, figure by figure."""
 
 
 def run_model(platform: Platform, model: Model) -> Applied:
@@ -71,7 +77,24 @@ def run_model(platform: Platform, model: Model) -> Applied:
             action = "created" if old is None else "replaced"
         case CreateTable() | CreateStream():
             _check_same(platform, model)
-    return _applied(platform, model, action, metrics)
+    done = _run_upkeep(platform, model)
+    return replace(_applied(platform, model, action, metrics), work=done)
+
+
+def _run_upkeep(platform: Platform, model: Model) -> dict[str, Any]:
+    """One bounded batch of a stream's feed, or what has arrived for a continuous view."""
+    match model.statement:
+        case CreateStream(feed=feed) if feed is not None:
+            report = run_ingest(platform.work, model.name)
+            told = {"rows_in": report.rows, "files_in": report.files, "quarantined": report.quarantined, "waiting": report.waiting}
+            return told | {"jobs": report.jobs, "refused": "\n".join(report.refused) or None, "changed": "\n".join(report.changed) or None}
+        case CreateView():
+            done = run_maintenance(platform.work, [model.name])
+            if done.failed:
+                raise next(iter(done.failed.values()))
+            return {"rows_in": done.rows, "groups_touched": done.groups, "jobs": done.jobs} if done.views else {}
+        case _:
+            return {}
 
 
 def _applied(platform: Platform, model: Model, action: Action, metrics: JobMetrics | None) -> Applied:

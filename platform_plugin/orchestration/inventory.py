@@ -66,7 +66,11 @@ def read_lake(lake: Lake) -> Inventory:
         declared = read_declarations(connection)
         rows = {Name(schema=row["schema"], relation=row["name"]): row for row in relation_rows(lake, connection, snapshot)}
     relations: list[Table | View] = [*lake.tables(snapshot), *lake.views(snapshot)]
-    found = (_stored(relation, rows[relation.name], declared.get(str(relation.uuid), Declaration())) for relation in relations if relation.name in rows)
+    found = (
+        _stored(relation, rows[relation.name], declared.get(str(relation.uuid), Declaration()))
+        for relation in relations
+        if relation.name in rows
+    )
     return Inventory(snapshot=snapshot.id, relations={str(stored.name).lower(): stored for stored in found})
 
 

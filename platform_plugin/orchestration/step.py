@@ -29,6 +29,7 @@ def build_asset(model: Model, spec: dg.AssetSpec) -> dg.AssetsDefinition:
             metadata={
                 **stored_metadata(applied.stored, applied.snapshot, model.documentation.columns),
                 **job_metadata(applied.metrics),
+                **{name: value for name, value in applied.work.items() if value is not None},
                 "action": applied.action,
                 "seconds": round(time.monotonic() - started, 3),
             },

@@ -93,7 +93,7 @@ def run_explain_view(work: Workspace, statement: s.CreateView) -> Result:
         shared = [
             plan_sharing([*(view for view in others if stream in view.plan.stream_names), mine], stream) for stream in plan.stream_names
         ]
-        text = "\n".join([explain_split(plan), *(found.explain() for found in shared), *(f"note: {note}" for note in plan.notes)])
+        text = "\n".join([explain_split(plan), *(found.explain() for found in shared)])
     return Result(pa.table({"plan": text.splitlines()}), snapshot=snapshot)
 
 

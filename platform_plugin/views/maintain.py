@@ -14,7 +14,7 @@ from platform_plugin.views.plans import plan_view
 from platform_plugin.views.ranges import rows_of
 from platform_plugin.views.read import part_tables, static_frames, tail_ranges
 from platform_plugin.views.record import Advance, read_records
-from platform_plugin.views.sharing import ViewParts, plan_sharing
+from platform_plugin.views.sharing import SharedPass, ViewParts, plan_sharing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -69,6 +69,8 @@ class Behind:
 
 
 Key = tuple[str, int, int]
+_PASSES: dict[tuple[object, ...], SharedPass] = {}
+_CACHED_PASSES = 100
 
 
 def find_behind(work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None) -> tuple[list[Behind], dict[str, PlatformError]]:
@@ -193,7 +195,13 @@ def _answers_of_range(work: Workspace, snapshot: Snapshot, key: Key, views: Sequ
         }
         statics |= kept
         parts.append(ViewParts(view=view.name, plan=view.plan, statics={name.rpartition("_")[0]: name for name in kept}))
-    shared = plan_sharing(parts, stream, rows=tail.row_count)
+    # Which queries views share depends on nothing but their plans, so it is found out once.
+    once = (work.lake.uuid, snapshot.schema_version, stream, tuple(sorted(str(view.record.uuid) for view in views)))
+    shared = _PASSES.get(once)
+    if shared is None:
+        if len(_PASSES) >= _CACHED_PASSES:
+            _PASSES.clear()
+        shared = _PASSES[once] = plan_sharing(parts, stream)
     rows: DataFrame | None = None
     if len(shared.queries) > 1:
         # Decoded once and kept until the run has ended.
@@ -205,7 +213,7 @@ def _answers_of_range(work: Workspace, snapshot: Snapshot, key: Key, views: Sequ
         frames = {name: statics[relation] for relation, name in names.items() if relation in statics}
         frames[names[stream]] = rows if rows is not None else rows_of(work.session, work.lake, tail, row_ids=query.row_id)
         targets = tuple(Target(table=by_name[part.view].tables[part.state], part=part) for part in query.parts)
-        known = (work.lake.uuid, snapshot.schema_version, stream, tuple(sorted(by_name)), number)
+        known = (*once, number)
         answers.append(Answer(frame=query_relations(work.session, query.sql(names), frames), targets=targets, cached_as=known))
     return answers
 
