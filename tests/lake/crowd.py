@@ -180,7 +180,7 @@ def serve(url: str, members: list[tuple[str, int, float]], folder: Path) -> int:
     return max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
 
 
-def run(url: str, members: list[tuple[str, int, float]], *, timeout: float = 110) -> list[dict[str, Any]]:
+def run(url: str, members: list[tuple[str, int, float]], *, timeout: float = 800) -> list[dict[str, Any]]:
     """Let all members (kind, number, turns or seconds) go at once and gather what they say; any that fails fails all."""
     with tempfile.TemporaryDirectory() as folder:
         ran = subprocess.run(

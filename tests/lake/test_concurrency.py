@@ -68,6 +68,7 @@ def test_eight_processes_commit_at_once(shared, lake_url):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_eight_processes_commit_many_times_at_once(shared, lake_url):
     crowd_commits(shared, lake_url, 8, 40)
 
@@ -95,6 +96,7 @@ def test_care_under_fire(shared, lake_url):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_care_under_long_fire(shared, lake_url):
     care_under_fire(shared, lake_url, 30.0)
 
@@ -129,7 +131,7 @@ def duck_writers(lake: Lake, url: str, duck, members: int, turns: int) -> None:
     said = crowd.run(url, [("appender", number, turns) for number in range(4)])
     wanted = [value for number in range(4) for turn in range(turns) for value in crowd.rows(number, turn).column(0).to_pylist()]
     for number, process in enumerate(ducks):
-        out, complaints = process.communicate(timeout=100)
+        out, complaints = process.communicate(timeout=800)
         assert process.returncode == 0, complaints
         done = eval(out)
         print("DuckDB committed", len(done), "of", turns)
@@ -149,6 +151,7 @@ def test_duckdb_writes_at_the_same_time(shared, lake_url, duck):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_duckdb_writes_much_at_the_same_time(shared, lake_url, duck):
     duck_writers(shared, lake_url, duck, 4, 40)
 
