@@ -15,6 +15,7 @@ from platform_plugin.lake.tables import Name, Table, View, read_schemas, shown
 
 if TYPE_CHECKING:
     from uuid import UUID
+
     from platform_plugin.lake.writer import Writer
 
 DIALECT = "duckdb"  # the dialect of default values; ours are literals that every dialect reads alike

@@ -195,9 +195,10 @@ class _Kept:
         if scan.size_bytes > _SMALL_BYTES or len(scan.files) > _FEW_FILES:
             return None
         key = (work.lake.uuid, table.uuid, snapshot.schema_version, tuple(file.path for file in scan.files))
+        # Only files whose every row counts are known by their names alone.
         keepable = not scan.inlined and all(file.is_whole for file in scan.files)
         with self._lock:
-            known = self._tables.get(key)
+            known = self._tables.get(key) if keepable else None
             if known is not None:
                 self._tables.move_to_end(key)
                 return known

@@ -22,9 +22,14 @@ def stored_limits(statement: CreateStream) -> dict[str, Any]:
 
     >>> from platform_plugin.language.statements import Name
     >>> stored_limits(CreateStream(name=Name(parts=("posts",)), retention=timedelta(hours=1)))
-    {'retention_seconds': 3600.0, 'on_overrun': 'abort', 'on_unconsumed': 'keep'}
+    {'retention_seconds': 3600.0, 'on_overrun': 'abort'}
     """
-    return dict(stored_option(Option(name=name, value=value)) for name in STREAM if (value := getattr(statement, name)) is not None)
+    given = {name: getattr(statement, name) for name in STREAM}
+    return dict(
+        stored_option(Option(name=name, value=value))
+        for name, value in given.items()
+        if value is not None and (name, value) != ("on_unconsumed", "keep")
+    )
 
 
 def stored_option(option: Option) -> tuple[str, Any]:

@@ -82,7 +82,5 @@ def find_wanted(work: Workspace, only: Collection[Name] | None = None) -> list[W
     return [
         Wanted(view=view, record=records[view.uuid])
         for view in work.lake.views()
-        if view.uuid in records
-        and (only is None or view.name in only)
-        and records[view.uuid].options.get("target_lag_seconds") is not None
+        if view.uuid in records and (only is None or view.name in only) and records[view.uuid].options.get("target_lag_seconds") is not None
     ]

@@ -95,7 +95,9 @@ def test_whatever_else_is_left_to_spark(platform, sql):
     assert platform.execute(sql).metrics is not None
 
 
-@pytest.mark.parametrize("sql", ["SELECT nope FROM things", "SELECT i FROM thing", "SELECT i FROM things WHERE nope = 1", "SELECT i FROM a.b.c"])
+@pytest.mark.parametrize(
+    "sql", ["SELECT nope FROM things", "SELECT i FROM thing", "SELECT i FROM things WHERE nope = 1", "SELECT i FROM a.b.c"]
+)
 def test_errors_are_those_of_any_query(platform, sql):
     with pytest.raises(PlatformError) as error:
         platform.execute(sql)
@@ -111,6 +113,12 @@ def test_an_answer_is_of_the_newest_snapshot(platform):
         assert sorted(answer) == [(number,) for number in range(n + 1)]
     platform.execute("DELETE FROM grows WHERE n = 1")
     assert sorted(platform.execute("SELECT n FROM grows")) == [(0,), (2,), (3,)]
+    platform.execute("INSERT INTO grows VALUES (7), (8), (9)")
+    assert len(list(platform.execute("SELECT n FROM grows"))) == 6
+    platform.execute("DELETE FROM grows WHERE n = 8")
+    assert sorted(platform.execute("SELECT n FROM grows")) == [(0,), (2,), (3,), (7,), (9,)], "one row of a file that is known"
+    platform.execute("UPDATE grows SET n = 70 WHERE n = 7")
+    assert sorted(platform.execute("SELECT n FROM grows")) == [(0,), (2,), (3,), (9,), (70,)]
 
 
 def test_large_relations_are_left_to_spark(platform, monkeypatch):

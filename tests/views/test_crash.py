@@ -35,7 +35,7 @@ def attack(platform, tmp_path, step, most):
         with lake.commit("append") as commit:
             commit.append(table, [lake.write(table, pa.table(columns))])
         appended += 2
-        told = subprocess.run(
+        told = subprocess.run(  # noqa: PLW1510  it is killed
             [sys.executable, "-m", "tests.views.victim", str(tmp_path / "lake"), str(point)],
             cwd=ROOT,
             capture_output=True,

@@ -18,7 +18,8 @@ def platform(tmp_path, spark_server):
         made.execute("INSERT INTO users VALUES (1, 'DE'), (2, 'US')")
         made.execute("CREATE VIEW impact AS SELECT uid, count(*) AS n FROM posts GROUP BY uid")
         made.execute(
-            "CREATE VIEW regions AS SELECT u.region, i.n FROM (SELECT uid, count(*) AS n FROM posts GROUP BY uid) i JOIN users u ON u.id = i.uid"
+            "CREATE VIEW regions AS SELECT u.region, i.n FROM (SELECT uid, count(*) AS n FROM posts GROUP BY uid) i"
+            " JOIN users u ON u.id = i.uid"
         )
         yield made
 
