@@ -21,10 +21,11 @@ from platform_plugin.queries.select import placed
 from platform_plugin.streams.declaration import stored_option
 from platform_plugin.tables.target import find_existing, outcome
 from platform_plugin.views.explain import explain_split
+from platform_plugin.views.kept import find_kept, tables_in_use
 from platform_plugin.views.plans import plan_query, read_plans
 from platform_plugin.views.ranges import empty_range, first_uncovered
 from platform_plugin.views.read import part_tables, run_part, split_name
-from platform_plugin.views.record import VIEW_TABLES, Attach, Detach, ViewRecord, note_view, read_records
+from platform_plugin.views.record import CREATED, VIEW_TABLES, Attach, Detach, ViewRecord, note_view, read_records
 from platform_plugin.views.sharing import ViewParts, plan_sharing
 from platform_plugin.views.stored import RESULT_PART
 
@@ -117,6 +118,7 @@ def _create_continuous(work: Workspace, statement: s.CreateView, plan: SplitPlan
     options = dict(stored_option(option) for option in statement.options)
     streams = {stream: lake.table(split_name(stream), snapshot) for stream in plan.stream_names}
     frames = _analyse(work, plan, streams, snapshot)
+    kept = find_kept(work, plan, snapshot, but=old)
     files: list[DataFile] = []
     lake.prepare_tables([RELATION, *RING_TABLES, *VIEW_TABLES])
     try:
@@ -132,14 +134,19 @@ def _create_continuous(work: Workspace, statement: s.CreateView, plan: SplitPlan
                 drop_view(work, commit, old, snapshot)
             uuid = commit.create_view(name, statement.query.text, columns=aliases, comment=statement.comment)
             suffix = str(uuid)[-8:]
-            parts = {}
-            for part in (*(state.name for state in plan.states), *(static.name for static in plan.statics if static.feeds is None)):
+            parts: dict[str, Table] = {}
+            commit.expect_unchanged(*kept.values())
+            parts |= kept
+            own = [static.name for static in plan.statics if static.feeds is None and static.name not in kept]
+            for part in (*(state.name for state in plan.states), *own):
                 table = commit.create_table((name.schema, f"{name.relation}__{part}_{suffix}"), fields[part])
                 declare(commit, table, Declaration(kind=STATE, options={"view": str(uuid)}))
                 parts[part] = table
             parts[RESULT_PART] = commit.create_table((name.schema, f"{name.relation}__{RESULT_PART}_{suffix}"), fields[_RESULT])
             declare(commit, parts[RESULT_PART], Declaration(kind=STATE, options={"view": str(uuid)}))
             for static in plan.statics:
+                if static.name in kept:
+                    continue
                 table = parts[static.feeds or static.name]
                 frame = shaped(frames[static.name], table.fields, [field.name for field in table.fields])
                 written, _ = run_write(work.session, lake, table, frame)
@@ -152,7 +159,7 @@ def _create_continuous(work: Workspace, statement: s.CreateView, plan: SplitPlan
                 uuid=uuid,
                 query=statement.query.text,
                 columns=aliases,
-                options=options | {"result": result},
+                options=options | {"result": result, CREATED: snapshot.id},
                 parts={part: table.uuid for part, table in parts.items()},
             )
             note_view(commit, record)
@@ -196,8 +203,10 @@ def drop_view(work: Workspace, commit: Commit, view: View, snapshot: Snapshot) -
     with work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
     if record is not None:
+        needed = tables_in_use(work, snapshot, but=view)
         for table in part_tables(work, record, snapshot).values():
-            commit.drop_table(table)
+            if table.uuid not in needed:
+                commit.drop_table(table)
         commit.also(Detach(view.uuid))
 
 

@@ -190,11 +190,10 @@ def _answers_of_range(work: Workspace, snapshot: Snapshot, key: Key, views: Sequ
     statics: dict[str, DataFrame] = {}
     parts = []
     for view in views:
-        kept = {
-            f"{name}_{view.tables[name].uuid.hex}": frame for name, frame in static_frames(work, view.plan, view.tables, snapshot).items()
-        }
-        statics |= kept
-        parts.append(ViewParts(view=view.name, plan=view.plan, statics={name.rpartition("_")[0]: name for name in kept}))
+        # A result that several views look up is one relation, so that they share what is made of it.
+        called = {part.name: f"static_{view.tables[part.name].uuid.hex}" for part in view.plan.statics if part.feeds is None}
+        statics |= {called[part]: frame for part, frame in static_frames(work, view.plan, view.tables, snapshot).items()}
+        parts.append(ViewParts(view=view.name, plan=view.plan, statics=called))
     # Which queries views share depends on nothing but their plans, so it is found out once.
     once = (work.lake.uuid, snapshot.schema_version, stream, tuple(sorted(str(view.record.uuid) for view in views)))
     shared = _PASSES.get(once)

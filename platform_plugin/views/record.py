@@ -53,6 +53,8 @@ RESULT = sa.Table(
     sa.Column("snapshot_id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("of_snapshot", sa.BigInteger, nullable=False),
 )
+CREATED = "created"
+"""The option under which a view keeps the snapshot at which its static parts were read."""
 VIEW_TABLES = (VIEW, PART, PROGRESS, RESULT)
 
 

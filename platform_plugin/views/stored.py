@@ -71,7 +71,7 @@ def _find(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
         of = connection.execute(newest.order_by(r.snapshot_id.desc()).limit(1)).scalar()
         if of is None:
             return None
-    if any(_changed(work, relation, of, snapshot) for relation in _inputs(work, record, snapshot)):
+    if any(has_changed(work, table, of, snapshot, appends_only=appends_only) for table, appends_only in _inputs(work, record, snapshot)):
         return None
     with work.lake.reading() as connection:
         found = read_tables(connection, snapshot.id, uuids=[record.parts[RESULT_PART]])
@@ -93,8 +93,8 @@ def _inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Iterator
             yield relation, False
 
 
-def _changed(work: Workspace, found: tuple[Table, bool], of: int, snapshot: Snapshot) -> bool:
-    table, appends_only = found
+def has_changed(work: Workspace, table: Table, of: int, snapshot: Snapshot, *, appends_only: bool = False) -> bool:
+    """Whether a table has other rows at a snapshot than it had at an earlier one, or for a stream more of them."""
     if (table.begin_snapshot or 0) > of:
         return True
     with work.lake.reading() as connection:

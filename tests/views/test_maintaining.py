@@ -224,3 +224,29 @@ def test_explain_says_how_a_view_would_be_split_and_makes_nothing(platform):
     with pytest.raises(RefusedView) as refused:
         platform.execute("EXPLAIN CREATE VIEW top AS SELECT uid FROM posts ORDER BY score LIMIT 3")
     assert refused.value.rule
+
+
+def test_views_share_what_they_look_up_as_long_as_it_is_the_same(platform):
+    platform.execute("CREATE STREAM posts (uid INT, score INT)")
+    platform.execute("CREATE TABLE users (id INT, region STRING)")
+    platform.execute("INSERT INTO users VALUES (1, 'DE'), (2, 'US')")
+    query = "FROM posts p JOIN users u ON u.id = p.uid WHERE u.region = 'DE'"
+    for name, what in {"one": "count(*) AS n", "two": "sum(p.score) AS n"}.items():
+        platform.execute(f"CREATE VIEW {name} AS SELECT {what} {query}")
+
+    def statics():
+        return sorted(table.name.relation[:3] for table in platform.lake.tables() if "__static" in table.name.relation)
+
+    assert statics() == ["one"]
+    platform.execute("INSERT INTO users VALUES (3, 'DE')")
+    platform.execute(f"CREATE VIEW three AS SELECT count(*) AS n {query}")
+    assert statics() == ["one", "thr"], "the table has changed since"
+    append(platform, (1, 5), (3, 5))
+    done = run_maintenance(platform.work)
+    assert (done.views, done.failed) == (("main.one", "main.three", "main.two"), {})
+    assert rows(platform, "SELECT one.n, two.n, three.n FROM one, two, three") == [(1, 5, 2)]
+    platform.execute("DROP VIEW one")
+    append(platform, (1, 5))
+    assert rows(platform, "SELECT two.n, three.n FROM two, three") == [(10, 3)]
+    platform.execute("CREATE OR REPLACE VIEW two AS SELECT count(*) AS n FROM posts")
+    assert statics() == ["thr"]
