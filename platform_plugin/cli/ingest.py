@@ -45,7 +45,7 @@ def run_ingest_command(given: argparse.Namespace) -> int:
     if given.json:
         print_document({"stopped": True, **asdict(totals)})
     else:
-        print(f"{counted(totals.rows, 'row')} in {counted(totals.batches, 'batch').replace('batchs', 'batches')}{_more(totals)}")
+        print(f"{counted(totals.rows, 'row')} in {totals.batches:,} {'batch' if totals.batches == 1 else 'batches'}{_more(totals)}")
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import CommitConflict, InvalidValue
@@ -87,15 +87,8 @@ def run_ingest(
             if attempt == _ATTEMPTS - 1:
                 raise
             continue
-        return report_with_time(report, time.monotonic() - began)
+        return replace(report, seconds=round(time.monotonic() - began, 3))
     raise AssertionError  # unreachable: the last attempt returns or raises
-
-
-def report_with_time(report: IngestReport, seconds: float) -> IngestReport:
-    """The report, with the time that the whole batch took."""
-    from dataclasses import replace
-
-    return replace(report, seconds=round(seconds, 3))
 
 
 def find_feed(work: Workspace, stream: str | Name) -> tuple[Table, Feed]:

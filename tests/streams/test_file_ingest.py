@@ -434,6 +434,7 @@ with Platform.open(url) as platform:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_killed_anywhere_it_neither_loses_nor_repeats_a_row(platform, folder, tmp_path):
     url = f"platform+local://{tmp_path}/lake"
     platform.execute(f"CREATE STREAM s (id INT) FROM FILES '{folder}/*.csv'")
@@ -451,7 +452,7 @@ def test_killed_anywhere_it_neither_loses_nor_repeats_a_row(platform, folder, tm
     for number, (place, name, when) in enumerate(places):
         (folder / f"{number}.csv").write_text(f"{number}\nbad {number}\n")
         killed = subprocess.run(
-            [sys.executable, "-c", KILLED, url, place, name, when], capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-c", KILLED, url, place, name, when], capture_output=True, text=True, timeout=200, check=False
         )
         assert killed.returncode == -9, (place, name, when, killed.stderr)
         assert platform.lake.read("s").num_rows <= number + 1
