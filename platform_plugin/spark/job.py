@@ -101,8 +101,13 @@ class Job:
         self._session.interrupt(self.tag)
         self._session.insist(self.tag)
 
+    @property
+    def age_seconds(self) -> float:
+        """How long ago the job was planned; a query that is run a second time has only the rest of its time."""
+        return time.monotonic() - self._began
+
     def end(self) -> None:
-        self.seconds = time.monotonic() - self._began
+        self.seconds = self.age_seconds
 
     def metrics(self) -> JobMetrics:
         """Return what the job has cost so far; from an endpoint without a control socket, only what progress told."""

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 
-from platform_plugin.errors import QueryFailed
+from platform_plugin.errors import QueryFailed, UnsupportedType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +30,13 @@ class Received:
         self._file: IO[bytes] | None = None
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
 
+    def expect(self, schema: pa.Schema) -> None:
+        """Say what the batches will be."""
+        if self.schema is not schema:
+            _refuse_unreadable(schema)
+            self.schema = schema
+
     def add(self, batch: pa.RecordBatch) -> None:
-        self.schema = batch.schema
         self._room -= batch.nbytes
         if self._room >= 0:
             self._batches.append(batch)
@@ -65,6 +70,16 @@ class Received:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _refuse_unreadable(schema: pa.Schema) -> None:
+    """Refuse the one type that Spark sends and Arrow can't turn into Python values."""
+    for field in schema:
+        if field.type.id == pa.lib.Type_INTERVAL_MONTHS:
+            raise UnsupportedType(
+                f'column "{field.name}" is an interval of years and months, which has no value in Python',
+                hint=f"cast it in the query: CAST({field.name} AS STRING)",
+            )
 
 
 def _not_kept(error: OSError) -> QueryFailed:

@@ -130,7 +130,8 @@ class Session:
         """Interrupt the job when its time is up or its user gives up, and tell faults as the platform's errors."""
         clock = None
         if timeout is not None:
-            clock = threading.Timer(timeout.total_seconds(), _interrupt_quietly, (job, "its time-out"))
+            left = max(0.0, timeout.total_seconds() - job.age_seconds)
+            clock = threading.Timer(left, _interrupt_quietly, (job, "its time-out"))
             clock.daemon = True
             clock.start()
         self._jobs[job.tag] = job
@@ -203,7 +204,7 @@ class Session:
             for part in self._connect.client.to_table_as_iterator(plan.to_proto(self._connect.client), plan.observations):
                 if isinstance(part, StructType):
                     continue
-                received.schema = part.schema
+                received.expect(part.schema)
                 for batch in part.to_batches():
                     received.add(batch)
 

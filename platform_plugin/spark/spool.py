@@ -136,6 +136,9 @@ def _batch_rows(metadata: pq.FileMetaData) -> int:
 def _storable(frame: DataFrame) -> DataFrame:
     """The columns under names that differ, and in types that files can have."""
     fields = frame.schema.fields
+    if "variant" in frame.schema.simpleString():
+        # Else their parts go into columns of their own, which differ from file to file.
+        frame.sparkSession.conf.set("spark.sql.variant.writeShredding.enabled", "false")
     numbered = frame.toDF(*(f"_{place}" for place in range(len(fields))))
     return numbered.select(*(f.col(f"_{place}").cast(_stored(field.dataType)) for place, field in enumerate(fields)))
 
@@ -162,7 +165,10 @@ def _fitted(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_duration(kind) and pa.types.is_int64(column.type):
         return column.view(kind)
     if pa.types.is_struct(kind):
-        parts = [_fitted(column.field(place), part.type) for place, part in enumerate(kind)]
+        # By name, since files have the parts of a VARIANT the other way round.
+        found = [part.name for part in column.type]
+        by_name = sorted(found) == sorted(part.name for part in kind) and len(set(found)) == len(found)
+        parts = [_fitted(column.field(part.name if by_name else place), part.type) for place, part in enumerate(kind)]
         return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null())
     if pa.types.is_map(kind):
         keys, items = _fitted(column.keys, kind.key_type), _fitted(column.items, kind.item_type)

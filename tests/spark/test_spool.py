@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from platform_plugin.errors import PlatformError, QueryFailed, QueryInterrupted, ResultTooLarge
+from platform_plugin.errors import PlatformError, QueryFailed, QueryInterrupted, ResultTooLarge, UnsupportedType
 from platform_plugin.spark.attach import attach
 from tests.spark_fixture import SETTINGS
 
@@ -21,7 +21,8 @@ SELECT id, id AS id, CAST(id % 100 AS TINYINT) AS t, CAST(id % 1000 AS SMALLINT)
   date_add(DATE'0001-01-01', CAST(id AS INT)) AS day, TIMESTAMP'1500-01-01 00:00:00.000001' + make_dt_interval(0, 0, 0, id) AS moment,
   TIMESTAMP_NTZ'2026-01-01 12:00:00' AS local, make_dt_interval(CAST(id AS INT), 1, 2, 3.000004) AS span, NULL AS nothing,
   array(id, NULL, id + 1) AS list, array(array(concat('x', id)), NULL) AS lists, map(concat('k', id), id, 'z', NULL) AS pairs,
-  CASE WHEN id % 3 = 0 THEN named_struct('a', id, 'b', named_struct('c', 'deep', 'd', NULL)) END AS parts, array() AS none
+  CASE WHEN id % 3 = 0 THEN named_struct('a', id, 'b', named_struct('c', 'deep', 'd', NULL)) END AS parts, array() AS none,
+  parse_json(concat('{"a": ', id, '}')) AS variant, array(named_struct('v', parse_json('[1]'))) AS variants
 FROM range(0, 5000, 1, 3)
 """
 
@@ -45,6 +46,12 @@ def test_a_spooled_result_is_the_same_in_order_and_every_type(session):
     assert spooled.schema == direct.schema
     assert spooled.read_all().equals(direct.read_all())
     assert left(session) == []
+
+
+def test_intervals_of_months_are_refused_in_so_many_words(session):
+    with pytest.raises(UnsupportedType, match='column "i" is an interval') as caught:
+        session.arrow("SELECT INTERVAL '1-2' YEAR TO MONTH AS i", is_small=True)
+    assert "CAST" in caught.value.hint
 
 
 def test_order_and_empty_tasks_survive_the_spool(session):
