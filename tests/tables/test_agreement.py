@@ -239,7 +239,7 @@ def test_a_few_steps_in_any_order(data, duck, spark_server):
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
-@settings(max_examples=12, suppress_health_check=QUIET, deadline=None)
+@settings(max_examples=6, suppress_health_check=QUIET, deadline=None)
 @given(data=st.data())
 def test_many_steps_in_any_order(data, duck, spark_server):
     run_sequence(data, duck, steps=10)
