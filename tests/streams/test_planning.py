@@ -12,7 +12,7 @@ from platform_plugin.lake.relations import Declaration, declare
 from platform_plugin.platform import Platform
 from tests.streams import tpch
 
-pytestmark = [pytest.mark.spark, pytest.mark.skipif(tpch.find_generator() is None, reason="tpchgen-cli is not installed")]
+pytestmark = pytest.mark.spark
 
 RUNNING = """
     SELECT u.username, u.contact_info, p.score, u.rate / p.score AS price
