@@ -29,7 +29,7 @@ BLOCK_TIMEOUT = timedelta(seconds=60)
 
 _COMES_LATER: dict[type[s.Statement], str] = {
     s.CreateSample: "samples",
-    s.Refresh: "maintained views and samples",
+    s.Refresh: "rebuilding a view, and samples,",
     s.SuspendQuery: "suspended queries",
     s.ResumeQuery: "suspended queries",
 }
@@ -191,7 +191,7 @@ class Platform:
                 return run_create_view(work, statement)
             case s.CreateSchema():
                 return define.run_create_schema(work, statement)
-            case s.Refresh(kind="VIEW"):
+            case s.Refresh(kind="VIEW", rebuild=False):
                 from platform_plugin.views.refresh import run_refresh
 
                 return run_refresh(work, statement, **limits)

@@ -205,6 +205,20 @@ def test_lists_leave_the_parts_of_views_out_and_nobody_writes_them(platform):
     assert said["# state_1"].startswith("2 rows, ")
 
 
+def test_what_can_not_be_refreshed_or_rebuilt_is_said(platform):
+    define(platform)
+    platform.execute("CREATE VIEW recent AS SELECT uid FROM posts")
+    for sql, says in {
+        "REBUILD VIEW impact": "can't be run by this version",
+        "REFRESH SAMPLE impact": "can't be run by this version",
+        "REFRESH VIEW recent": "is not a continuous view",
+        "REFRESH VIEW posts": "is not a continuous view",
+        "REFRESH VIEW impac": "does not exist",
+    }.items():
+        with pytest.raises(PlatformError, match=says):
+            platform.execute(sql)
+
+
 def test_columns_are_named_by_the_view(platform):
     define(platform)
     platform.execute("CREATE VIEW named (who COMMENT 'the user', n) AS SELECT uid, count(*) FROM posts GROUP BY uid")
