@@ -29,7 +29,7 @@ BLOCK_TIMEOUT = timedelta(seconds=60)
 
 _COMES_LATER: dict[type[s.Statement], str] = {
     s.CreateSample: "samples",
-    s.Refresh: "rebuilding a view, and samples,",
+    s.Refresh: "REBUILD VIEW and REFRESH SAMPLE",
     s.SuspendQuery: "suspended queries",
     s.ResumeQuery: "suspended queries",
 }
