@@ -72,7 +72,14 @@ class Commit:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None:
-            self.snapshot = self._run()
+            try:
+                self.snapshot = self._run()
+            except PlatformError:
+                raise
+            except BaseException:
+                # An interrupt in the middle of it: the database may still make the commit.
+                self._lake.spare_files()
+                raise
 
     @property
     def made(self) -> Snapshot:
@@ -362,6 +369,7 @@ class Commit:
                     snapshot = read_snapshot(connection, id=row.snapshot_id) if row else None
             except CatalogueError as still:
                 if time.monotonic() > deadline:
+                    self._lake.spare_files()
                     raise OutcomeUnknown(
                         f'commit "{self.message}" may or may not have been made: the catalogue went away while committing',
                         detail=still.detail,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from platform_plugin.lake.files import DeleteFile, discard, write_delete_file
+from platform_plugin.lake.files import DeleteFile, write_delete_file
 from platform_plugin.lake.read import read_positions
 
 if TYPE_CHECKING:
@@ -35,6 +35,6 @@ def write_deletes(lake: Lake, scan: Scan, positions: Mapping[int, Sequence[int]]
             if len(wanted):
                 written[file.id] = write_delete_file(lake.storage, scan.table, file.path, pa.array(wanted))
     except BaseException:
-        discard(lake.storage, written.values())
+        lake.discard(written.values())
         raise
     return written

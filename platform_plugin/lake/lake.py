@@ -14,6 +14,7 @@ from platform_plugin.errors import SnapshotExpired, UnknownObject
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake import changes, expire, files, founding, leases, merge, read, ring, scan, vacuum
 from platform_plugin.lake.commit import Commit
+from platform_plugin.lake.data_operations import chunks
 from platform_plugin.lake.database import create_engine, reading, writing
 from platform_plugin.lake.location import Location
 from platform_plugin.lake.storage import Storage
@@ -69,6 +70,7 @@ class Lake:
         self.storage = Storage(data_path)
         self._relations: dict[tuple[int, Name], Table | View] = {}
         self._prepared: set[str] = set()
+        self._unsure = False
         self._process = os.getpid()
 
     # Life
@@ -241,8 +243,26 @@ class Lake:
         return files.write_data_file(self.storage, table, rows, row_ids=row_ids)
 
     def discard(self, written: Iterable[files.DataFile | files.DeleteFile]) -> None:
-        """Remove files that no commit will name."""
-        files.discard(self.storage, written)
+        """Remove files that no commit will name; once nobody knows whether a commit was made, that is left to `vacuum`."""
+        going = list(written)
+        if going and not self._unsure:
+            named = self._named([file.path for file in going])
+            files.discard(self.storage, [file for file in going if file.path not in named])
+
+    def _named(self, paths: Sequence[str]) -> set[str]:
+        """Those of these files that the catalogue names: an interrupt may come when their commit is made already."""
+        # The catalogue has them as seen from their table's folder, which is some part of the path.
+        endings = {"/".join(path.split("/")[place:]): path for path in paths for place in range(path.count("/") + 1)}
+        found: set[str] = set()
+        with self.reading() as connection:
+            for part in chunks(list(endings)):
+                for table in (c.DATA_FILE, c.DELETE_FILE):
+                    found.update(connection.execute(sa.select(table.c.path).where(table.c.path.in_(part))).scalars())
+        return {endings[ending] for ending in found}
+
+    def spare_files(self) -> None:
+        """From now on delete nothing that was written: a commit may have named it."""
+        self._unsure = True
 
     def describe_files(self, table: Table, paths: Sequence[str]) -> list[DataFile]:
         """Read the footers of files that Spark or another program wrote below the data folder."""

@@ -164,7 +164,7 @@ def _maintain(
             for view in behind:
                 for tail in view.ranges.values():
                     commit.also(Advance(view.record.uuid, tail.stream, tail.first_row_id, tail.next_row_id))
-    except BaseException:
+    except PlatformError:
         work.lake.discard(file for _, files in written for file in files)
         raise
     finally:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from platform_plugin.errors import PlatformError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.tables import Name, View, read_tables
@@ -159,7 +160,7 @@ def run_storing(
                         commit.append(target.table, files)
                 for each in targets:
                     note_result(commit, each.record.uuid, snapshot)
-        except BaseException:
+        except PlatformError:
             lake.discard(file for _, files in written for file in files)
             raise
     return metrics
