@@ -49,6 +49,22 @@ def spark_server() -> Iterator[RuntimeFolder]:
             shutil.rmtree(runtime.path, ignore_errors=True)
 
 
+@contextmanager
+def server_of_its_own(folder: Path) -> Iterator[RuntimeFolder]:
+    """A server that no other test uses, for those that count what runs on it."""
+    before = os.environ.get(RUNTIME_VARIABLE)
+    runtime = open_runtime(folder)
+    os.environ[RUNTIME_VARIABLE] = str(runtime.path)
+    try:
+        start(SETTINGS, runtime=runtime)
+        yield runtime
+    finally:
+        os.environ.pop(RUNTIME_VARIABLE, None)
+        if before is not None:
+            os.environ[RUNTIME_VARIABLE] = before
+        stop(runtime=runtime)
+
+
 @pytest.fixture(autouse=True)
 def no_unasked_server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that is not marked `spark` can't start a server, least of all in the user's own runtime folder: its folder is a file."""

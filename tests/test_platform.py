@@ -23,10 +23,18 @@ from platform_plugin.platform import Platform
 from platform_plugin.spark.attach import start, status, stop
 from platform_plugin.spark.runtime import RUNTIME_VARIABLE, open_runtime
 from platform_plugin.spark.settings import ServerSettings
+from tests.spark_fixture import server_of_its_own
 
 pytestmark = pytest.mark.spark
 
 ENDLESS = "SELECT sum(a.id * b.id % 7) FROM range(3000000) a CROSS JOIN range(3000000) b"
+
+
+@pytest.fixture(scope="module")
+def spark_server(tmp_path_factory):
+    """What runs on the shared server may be another test's, so these have one of their own."""
+    with server_of_its_own(tmp_path_factory.mktemp("server") / "run") as runtime:
+        yield runtime
 
 
 @pytest.fixture

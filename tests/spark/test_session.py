@@ -14,6 +14,7 @@ from platform_plugin.errors import InvalidValue, QueryFailed, QueryInterrupted
 from platform_plugin.spark.attach import attach, interrupt, status
 from platform_plugin.spark.runtime import RuntimeFolder
 from platform_plugin.spark.session import Session
+from tests.spark_fixture import server_of_its_own
 
 if TYPE_CHECKING:
     from platform_plugin.spark.job import Progress
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 ENDLESS = "SELECT count(*) FROM range(0, 4000000000000, 1, 64) WHERE hash(id, 'x') = 7 AND id % 3 = 5"
+
+
+@pytest.fixture(scope="module")
+def spark_server(tmp_path_factory):
+    """What runs on the shared server may be another test's, so these have one of their own."""
+    with server_of_its_own(tmp_path_factory.mktemp("server") / "run") as runtime:
+        yield runtime
 
 
 @pytest.fixture
@@ -185,9 +193,13 @@ def start_client(spark_server: RuntimeFolder) -> subprocess.Popen[str]:
     )
     environment = {**os.environ, "PLATFORM_RUNTIME_DIR": str(spark_server.path)}
     client = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-    assert client.stdout is not None
-    assert client.stdout.readline() == "attached\n"
-    wait_until(lambda: running(spark_server) >= 1, 20)
+    try:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "attached\n"
+        wait_until(lambda: running(spark_server) >= 1, 20)
+    except BaseException:
+        client.kill()
+        raise
     return client
 
 
@@ -207,7 +219,10 @@ def test_control_c_interrupts_the_query(spark_server: RuntimeFolder, delay: floa
     client = start_client(spark_server)
     time.sleep(delay)
     client.send_signal(signal.SIGINT)
-    _, errors = client.communicate(timeout=20)
+    try:
+        _, errors = client.communicate(timeout=40)
+    finally:
+        client.kill()
     assert "KeyboardInterrupt" in errors.splitlines()[-1]
     wait_until(lambda: running(spark_server) == 0, 10)
 
