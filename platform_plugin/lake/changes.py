@@ -85,8 +85,10 @@ class Changes:
         row_ids = (file.row_id_start or 0) + np.arange(file.record_count) if ids is None else ids.to_numpy()
         deleted_in = self._deleted_in(lake, changed)
         rows = adapt(raw, self.table.fields)
-        inserted = np.flatnonzero((added_in > self.after.id) & (added_in <= self.until.id))
-        removed = np.flatnonzero((deleted_in > self.after.id) & (deleted_in <= self.until.id))
+        # A row that came deleted, as the history of a stream takes it up, was never there.
+        seen = deleted_in > added_in
+        inserted = np.flatnonzero(seen & (added_in > self.after.id) & (added_in <= self.until.id))
+        removed = np.flatnonzero(seen & (deleted_in > self.after.id) & (deleted_in <= self.until.id))
         return [
             _with_head(rows.take(inserted), added_in[inserted], row_ids[inserted], INSERT),
             _with_head(rows.take(removed), deleted_in[removed], row_ids[removed], DELETE),

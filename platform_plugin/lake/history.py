@@ -9,7 +9,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.data_operations import append_described, chunks
+from platform_plugin.lake.data_operations import append_described, chunks, has_table
 from platform_plugin.lake.files import DataFile
 from platform_plugin.lake.scan import resolved
 from platform_plugin.lake.segments import SEGMENT, STREAM, read_ring, write_ring
@@ -46,7 +46,7 @@ class FollowStream:
 
 def read_history(connection: Connection, stream: Table, snapshot_id: int) -> Table | None:
     """The table that takes up what leaves a stream, or None."""
-    if not sa.inspect(connection).has_table(STREAM.name):
+    if not has_table(connection, STREAM.name):
         return None
     uuid = read_ring(connection, stream.uuid).history_uuid
     return _find(connection, uuid, snapshot_id) if uuid else None
@@ -78,7 +78,9 @@ def take_up(w: Writer, uuid: str, stream: Table, files: Sequence[c.AnyRow], *, b
         for row in files
     ]
     ids = append_described(w, history, described, [row.row_id_start for row in files], next_row_id=before)
-    _take_up_deletes(w, history, {row.data_file_id: new for row, new in zip(files, ids, strict=True)})
+    new_ids = {row.data_file_id: new for row, new in zip(files, ids, strict=True)}
+    _take_up_deletes(w, history, new_ids)
+    _take_up_inlined_deletes(w, stream, history, new_ids)
     s = SEGMENT.c
     columns = ("first_row_id", "next_row_id", "size_bytes", "arrived_at", "snapshot_id", "writer")
     moved = sa.select(sa.literal(uuid), *(s[name] for name in columns)).where(s.relation_uuid == str(stream.uuid), s.first_row_id < before)
@@ -118,3 +120,22 @@ def _take_up_deletes(w: Writer, history: Table, new_ids: dict[int, int]) -> None
                 "begin_snapshot": w.id,
             }
             w.insert(d, **values)
+
+
+def _take_up_inlined_deletes(w: Writer, stream: Table, history: Table, new_ids: dict[int, int]) -> None:
+    """The same for deletes of a few rows, which that client notes in a table of the catalogue that it makes at the first."""
+    source, target = c.inlined_deletes(w.table_id(stream)), c.inlined_deletes(w.table_id(history))
+    if not has_table(w.connection, source.name):
+        return
+    found = [
+        row
+        for part in chunks(list(new_ids))
+        for row in w.connection.execute(sa.select(source.c.file_id, source.c.row_id).where(source.c.file_id.in_(part)))
+    ]
+    if not found:
+        return
+    if not has_table(w.connection, target.name):
+        quote = w.connection.dialect.identifier_preparer.quote_identifier
+        w.connection.exec_driver_sql(f"CREATE TABLE {quote(target.name)} (file_id BIGINT, row_id BIGINT, begin_snapshot BIGINT)")
+    rows = [{"file_id": new_ids[row.file_id], "row_id": row.row_id, "begin_snapshot": w.id} for row in found]
+    w.connection.execute(sa.insert(target), rows)

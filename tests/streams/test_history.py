@@ -95,6 +95,24 @@ def test_columns_change_with_the_stream_by_the_same_ids(platform, duck, lake_url
     assert duck(lake_url).rows("SELECT text, score FROM lake.posts_all WHERE n IN (3, 10) ORDER BY n") == [("w3", 7), ("w10", 1)]
 
 
+def test_rows_that_another_client_deleted_from_the_stream_stay_deleted(platform, duck, lake_url):
+    define(platform)
+    append(platform, 0, 10)
+    reader = duck(lake_url)
+    reader.execute("DELETE FROM lake.posts WHERE n IN (2, 5)")
+    append(platform, 10, 10)
+    reader.execute("DELETE FROM lake.posts WHERE n = 11")
+    start = platform.lake.snapshot()
+    append(platform, 20, 10)
+    expected = [n for n in range(20) if n not in (2, 5, 11)]
+    assert platform.lake.read("posts_all").column("n").to_pylist() == expected
+    assert [n for (n,) in reader.rows("SELECT n FROM lake.posts_all ORDER BY n")] == expected
+    fed = platform.lake.changes("posts_all", after=start).read(platform.lake)
+    assert [(row["n"], row["change_type"]) for row in fed.to_pylist()] == [(n, "insert") for n in expected if n >= 10]
+    reader.execute("DELETE FROM lake.posts_all WHERE n = 7")
+    assert 7 not in platform.lake.read("posts_all").column("n").to_pylist()
+
+
 def test_a_history_outlives_its_stream_and_a_dropped_history_is_forgotten(platform):
     define(platform)
     for place in range(5):
