@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from platform_plugin.algebra.types import widens
 from platform_plugin.views.packing import pack
 from platform_plugin.views.sharing import SET
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from platform_plugin.lake.commit import Commit
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.tables import Table
     from platform_plugin.spark.job import ProgressHandler
@@ -43,11 +45,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A state's table, what of an answer is for it, and the files that those rows take the place of."""
+    """A state's table, what of an answer is for it, and the files that those rows take the place of; `was` is a table that has to grow."""
 
     table: Table
     part: SharedPart | None = None
     replaces: tuple[int, ...] = ()
+    was: Table | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The answer's columns that are for the table's, in its order; None for all of them."""
+        return None if self.part is None else tuple(column for _, column in self.part.columns)
 
     def rows_of(self, answer: pa.Table) -> pa.Table:
         """The rows that are for this table, in its columns."""
@@ -80,7 +88,7 @@ def run_answers(
         schemas = [_schema(answer) for answer in answers]
     names = [schema.names for schema in schemas]
     packed = pack([answer.frame for answer in answers], schemas)
-    targets = [target for answer in answers for target in answer.targets]
+    targets = [_widened(target, schema) for answer, schema in zip(answers, schemas, strict=True) for target in answer.targets]
     waiting: dict[int, list[pa.Table]] = {number: [] for number in range(len(targets))}
     files: list[list[DataFile]] = [[] for _ in targets]
     starts = [sum(len(answer.targets) for answer in answers[:place]) for place in range(len(answers))]
@@ -106,6 +114,37 @@ def run_answers(
         lake.discard(file for found in files for file in found)
         raise
     return list(zip(targets, files, strict=True)), metrics
+
+
+def put_answers(commit: Commit, written: Sequence[tuple[Target, Sequence[DataFile]]]) -> None:
+    """Let what a run wrote become part of its tables, whose columns grow where the answers have."""
+    grown: set[tuple[object, str]] = set()
+    for target, files in written:
+        before = {field.id: field.type for field in target.was.fields} if target.was is not None else {}
+        for field in target.table.fields:
+            if target.was is not None and before[field.id] != field.type and (target.table.uuid, field.name) not in grown:
+                grown.add((target.table.uuid, field.name))
+                commit.widen_column(target.was, field.name, to=field.type)
+        if target.replaces:
+            commit.replace(target.table, target.replaces, files)
+        else:
+            commit.append(target.table, files)
+
+
+def _widened(target: Target, schema: StructType) -> Target:
+    """The target with columns for what the answer gives now: a column of the stream may have become wider since the table was made."""
+    from platform_plugin.spark.schema import from_spark_type
+
+    table = target.table
+    columns = target.columns if target.columns is not None else tuple(schema.names)
+    types = {field.name: field.dataType for field in schema.fields}
+    fields = []
+    for field, column in zip(table.fields, columns, strict=True):
+        found = from_spark_type(types[column], column=column)
+        fields.append(replace(field, type=found) if found != field.type and widens(field.type, found) else field)
+    if tuple(fields) == table.fields:
+        return target
+    return replace(target, table=replace(table, fields=tuple(fields)), was=table)
 
 
 _SCHEMAS: dict[tuple[object, ...], StructType] = {}

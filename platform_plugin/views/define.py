@@ -14,7 +14,6 @@ from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare
 from platform_plugin.lake.segments import CONSUMER, RING_TABLES
 from platform_plugin.lake.tables import Table
 from platform_plugin.language.places import at
-from platform_plugin.language.render import type_text
 from platform_plugin.queries.bind import bind_query, lake_name, new_name, pointing_at, read_named
 from platform_plugin.queries.result import Result
 from platform_plugin.queries.select import placed
@@ -25,9 +24,18 @@ from platform_plugin.views.kept import find_kept, tables_in_use
 from platform_plugin.views.plans import plan_query, read_plans
 from platform_plugin.views.ranges import empty_range, first_uncovered
 from platform_plugin.views.read import part_tables, run_part, split_name
-from platform_plugin.views.record import CREATED, VIEW_TABLES, Attach, Detach, ViewRecord, note_view, read_records
+from platform_plugin.views.record import (
+    CREATED,
+    RESULT_PART,
+    VIEW_TABLES,
+    Attach,
+    Detach,
+    ViewRecord,
+    note_view,
+    read_records,
+    shown_columns,
+)
 from platform_plugin.views.sharing import ViewParts, plan_sharing
-from platform_plugin.views.stored import RESULT_PART
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -154,12 +162,11 @@ def _create_continuous(work: Workspace, statement: s.CreateView, plan: SplitPlan
                 commit.append(table, written)
             for table in streams.values():
                 commit.also(Attach(uuid, table, first_uncovered(lake, table, snapshot, earliest=options.get("start") == "earliest")))
-            result = [[field.name, type_text(field.type)] for field in fields[_RESULT]]
             record = ViewRecord(
                 uuid=uuid,
                 query=statement.query.text,
                 columns=aliases,
-                options=options | {"result": result, CREATED: snapshot.id},
+                options=options | {RESULT_PART: shown_columns(fields[_RESULT]), CREATED: snapshot.id},
                 parts={part: table.uuid for part, table in parts.items()},
             )
             note_view(commit, record)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import CommitConflict, PlatformError, QueryFailed
 from platform_plugin.queries.bind import new_name
-from platform_plugin.views.answers import Answer, Target, run_answers
+from platform_plugin.views.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.views.plans import plan_view
 from platform_plugin.views.ranges import rows_of
 from platform_plugin.views.read import part_tables, static_frames, tail_ranges
@@ -156,11 +156,7 @@ def _maintain(
         answers += [answer for view in behind for answer in _compactions(work, snapshot, view)]
         written, metrics = run_answers(work, answers, timeout=timeout, progress=progress)
         with work.lake.commit(f"maintain {', '.join(view.name for view in behind)}"[:200], base=snapshot) as commit:
-            for target, files in written:
-                if target.replaces:
-                    commit.replace(target.table, target.replaces, files)
-                else:
-                    commit.append(target.table, files)
+            put_answers(commit, written)
             for view in behind:
                 for tail in view.ranges.values():
                     commit.also(Advance(view.record.uuid, tail.stream, tail.first_row_id, tail.next_row_id))

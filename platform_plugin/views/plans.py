@@ -13,7 +13,7 @@ from platform_plugin.lake.tables import View
 from platform_plugin.language.datatypes import parse_type
 from platform_plugin.language.query import analyse_query
 from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
-from platform_plugin.views.record import read_records
+from platform_plugin.views.record import RESULT_PART, read_records
 from platform_plugin.views.sharing import ViewParts
 from platform_plugin.views.split import plan_split
 
@@ -89,8 +89,8 @@ def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -
 
 
 def result_fields(record: ViewRecord) -> tuple[Field, ...]:
-    """The columns of a continuous view's result, as they were found when it was created."""
-    return tuple(Field(name=name, type=parse_type(kind)) for name, kind in record.options.get("result", ()))
+    """The columns of a continuous view's result, as they were found when it was created, or have grown since."""
+    return tuple(Field(name=name, type=parse_type(kind)) for name, kind in record.options.get(RESULT_PART, ()))
 
 
 def read_plans(work: Workspace, snapshot: Snapshot) -> list[ViewParts]:

@@ -6,20 +6,22 @@ How far is kept for every snapshot, so that a read at an old one finds the state
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.segments import CONSUMER, read_ring
+from platform_plugin.language.render import type_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.algebra.types import Field
     from platform_plugin.lake.commit import Commit
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.lake.writer import Writer
@@ -53,6 +55,8 @@ RESULT = sa.Table(
     sa.Column("snapshot_id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("of_snapshot", sa.BigInteger, nullable=False),
 )
+RESULT_PART = "result"
+"""The part that holds a view's stored result, and the option under which a view keeps that one's columns."""
 CREATED = "created"
 """The option under which a view keeps the snapshot at which its static parts were read."""
 VIEW_TABLES = (VIEW, PART, PROGRESS, RESULT)
@@ -71,10 +75,24 @@ class ViewRecord:
 
 def note_view(commit: Commit, record: ViewRecord) -> None:
     """Write the definition of a view that this commit creates."""
-    definition = {"query": record.query, "columns": list(record.columns), "options": dict(record.options)}
-    commit.put(VIEW, expected=None, view_uuid=str(record.uuid), definition=json.dumps(definition))
+    commit.put(VIEW, expected=None, view_uuid=str(record.uuid), definition=_definition(record))
     for name, table in record.parts.items():
         commit.put(PART, expected=None, view_uuid=str(record.uuid), part=name, table_uuid=str(table))
+
+
+def note_columns(commit: Commit, record: ViewRecord, fields: Sequence[Field]) -> None:
+    """Write the columns of a view's result where they have grown."""
+    grown = replace(record, options={**record.options, RESULT_PART: shown_columns(fields)})
+    commit.put(VIEW, expected={"definition": _definition(record)}, view_uuid=str(record.uuid), definition=_definition(grown))
+
+
+def shown_columns(fields: Sequence[Field]) -> list[list[str]]:
+    """Columns as a view's record keeps them."""
+    return [[field.name, type_text(field.type)] for field in fields]
+
+
+def _definition(record: ViewRecord) -> str:
+    return json.dumps({"query": record.query, "columns": list(record.columns), "options": dict(record.options)})
 
 
 def read_records(connection: Connection, *, only: UUID | None = None) -> dict[UUID, ViewRecord]:
@@ -157,12 +175,16 @@ class Advance:
 def _note_progress(w: Writer, view: UUID, stream: Table, next_row_id: int) -> None:
     """Note how far the view is from this snapshot on, and forget what no snapshot that is kept needs."""
     p = PROGRESS.c
-    own = sa.and_(p.view_uuid == str(view), p.stream_uuid == str(stream.uuid))
-    oldest = sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id)).scalar_subquery()
-    needed = w.connection.execute(sa.select(sa.func.max(p.snapshot_id)).where(own, p.snapshot_id <= oldest)).scalar()
-    if needed is not None:
-        w.connection.execute(sa.delete(PROGRESS).where(own, p.snapshot_id < needed))
+    _forget_unneeded(w, PROGRESS, sa.and_(p.view_uuid == str(view), p.stream_uuid == str(stream.uuid)))
     w.insert(PROGRESS, view_uuid=str(view), stream_uuid=str(stream.uuid), snapshot_id=w.id, next_row_id=next_row_id)
+
+
+def _forget_unneeded(w: Writer, table: sa.Table, own: sa.ColumnElement[bool]) -> None:
+    """Forget those of some rows by snapshot that no snapshot that is kept reads: all before the newest that the oldest one sees."""
+    oldest = sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id)).scalar_subquery()
+    needed = w.connection.execute(sa.select(sa.func.max(table.c.snapshot_id)).where(own, table.c.snapshot_id <= oldest)).scalar()
+    if needed is not None:
+        w.connection.execute(sa.delete(table).where(own, table.c.snapshot_id < needed))
 
 
 def note_result(commit: Commit, view: UUID, of: Snapshot) -> None:
@@ -176,12 +198,7 @@ class _Stored:
     of_snapshot: int
 
     def apply(self, w: Writer) -> None:
-        r = RESULT.c
-        own = r.view_uuid == str(self.view)
-        oldest = sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id)).scalar_subquery()
-        needed = w.connection.execute(sa.select(sa.func.max(r.snapshot_id)).where(own, r.snapshot_id <= oldest)).scalar()
-        if needed is not None:
-            w.connection.execute(sa.delete(RESULT).where(own, r.snapshot_id < needed))
+        _forget_unneeded(w, RESULT, RESULT.c.view_uuid == str(self.view))
         w.insert(RESULT, view_uuid=str(self.view), snapshot_id=w.id, of_snapshot=self.of_snapshot)
 
 

@@ -13,10 +13,10 @@ from platform_plugin.errors import PlatformError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.tables import Name, View, read_tables
-from platform_plugin.views.answers import Answer, Target, run_answers
+from platform_plugin.views.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.views.plans import plan_view
 from platform_plugin.views.read import part_tables, read_view, split_name
-from platform_plugin.views.record import RESULT, note_result, read_records
+from platform_plugin.views.record import RESULT, RESULT_PART, note_columns, note_result, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from platform_plugin.spark.metrics import JobMetrics
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.record import ViewRecord
-
-RESULT_PART = "result"
 
 
 def find_stored(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
@@ -153,13 +151,11 @@ def run_storing(
         written, metrics = run_answers(work, answers, timeout=timeout, progress=progress)
         try:
             with lake.commit(f"store {', '.join(str(each.view.name) for each in targets)}"[:200], base=snapshot) as commit:
-                for target, files in written:
-                    if target.replaces:
-                        commit.replace(target.table, target.replaces, files)
-                    else:
-                        commit.append(target.table, files)
-                for each in targets:
+                put_answers(commit, written)
+                for each, (target, _) in zip(targets, written, strict=True):
                     note_result(commit, each.record.uuid, snapshot)
+                    if target.was is not None:
+                        note_columns(commit, each.record, target.table.fields)
         except PlatformError:
             lake.discard(file for _, files in written for file in files)
             raise

@@ -264,3 +264,25 @@ def test_views_share_what_they_look_up_as_long_as_it_is_the_same(platform):
     assert rows(platform, "SELECT two.n, three.n FROM two, three") == [(10, 3)]
     platform.execute("CREATE OR REPLACE VIEW two AS SELECT count(*) AS n FROM posts")
     assert statics() == ["thr"]
+
+
+def test_a_column_of_the_stream_becomes_wider_and_so_does_what_views_keep_of_it(platform):
+    platform.execute("CREATE STREAM posts (uid INT, score INT, price DECIMAL(6,2)) WITH (retention_rows = 2)")
+    query = "SELECT uid, max(score) AS high, min(price) AS low, sum(price) AS paid, count(DISTINCT score) AS n FROM {} GROUP BY uid"
+    platform.execute(f"CREATE VIEW impact AS {query.format('posts')}")
+    platform.execute("CREATE TABLE every (uid INT, score BIGINT, price DECIMAL(12,2))")
+
+    def add(values):
+        for table in ("posts", "every"):
+            platform.execute(f"INSERT INTO {table} VALUES {values}")
+
+    add("(1, 10, 1.50), (2, 5, 2.25)")
+    platform.execute("REFRESH VIEW impact")
+    platform.execute("ALTER STREAM posts ALTER COLUMN score TYPE BIGINT")
+    platform.execute("ALTER STREAM posts ALTER COLUMN price TYPE DECIMAL(12,2)")
+    for more in ("(1, 5000000000, 1234567890.25), (2, 5, 3)", "(1, 6000000000, 1), (3, 1, 9999999999.99)"):
+        add(more)
+        assert rows(platform, "SELECT * FROM impact") == rows(platform, query.format("every"))
+        platform.execute("REFRESH VIEW impact")
+        assert rows(platform, "SELECT * FROM impact") == rows(platform, query.format("every"))
+    assert [row[1] for row in platform.execute("DESCRIBE impact")] == ["INT", "BIGINT", "DECIMAL(12,2)", "DECIMAL(22,2)", "BIGINT"]
