@@ -88,6 +88,8 @@ def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", aft
 def _placeholder(tokens: Tokens, index: int, kind: str) -> str:
     text = tokens.text(index)
     if kind == WORD:
+        if tokens.upper(index) == "WINDOW" and tokens.upper(index + 1) == "(":
+            return "window_"  # sqlglot takes Spark's function for the clause of that name
         return text if text.isascii() and not text[0].isdigit() else f"`w{index}`"
     if kind == QUOTED:
         return f"`q{index}`"

@@ -49,6 +49,7 @@ QUERIES = [
     "select * from values (1,2),(3,4) as t(a,b), u",
     "select a, b from posts lateral view outer explode(xs) e as x lateral view posexplode(ys) f as i, y where x > 1",
     "select * from a, lateral (select * from b where b.x = a.x) z, lateral explode(a.xs) as e(v)",
+    "select window(at, '5 minutes').start, count(*) from a group by window(at, '5 minutes') window w as (order by z)",
     "select * from a tablesample (10 percent) x join b tablesample (5 rows)",
     "select * from a pivot (sum(v) for k in ('x' as xx, 'y'))",
     "select * from a unpivot (v for k in (c1, c2)) as u join b",

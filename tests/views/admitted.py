@@ -56,7 +56,7 @@ ADMITTED = {
     "keys by number": "SELECT upper(content) AS c, uid, count(*) FROM posts GROUP BY 1, 2",
     "group by all": "SELECT uid, content, count(*) AS n, sum(score) + 1 AS s FROM posts GROUP BY ALL",
     "windows of time": "SELECT date_trunc('DAY', at) AS day, hour(at) AS h, count(*) AS n FROM posts GROUP BY date_trunc('DAY', at), hour(at)",
-    "tumbling windows": "SELECT w.start AS s, n FROM (SELECT `window`(at, '30 minutes') AS w, count(*) AS n FROM posts GROUP BY `window`(at, '30 minutes'))",
+    "tumbling windows": "SELECT window(at, '30 minutes').start AS s, count(*) AS n FROM posts GROUP BY window(at, '30 minutes')",
     "sliding windows": "SELECT `window`(at, '1 hour', '30 minutes').end AS e, count(*) AS n FROM posts GROUP BY `window`(at, '1 hour', '30 minutes')",
     "names of all kinds": "SELECT p.uid AS `größe`, count(*) AS `a b`, max(P.SCORE) AS Mixed FROM posts AS p GROUP BY p.uid",
     "list with a generator": "SELECT u.region, t.tag, count(*) AS n FROM users u, posts p LATERAL VIEW explode(p.tags) t AS tag WHERE u.id = p.uid AND tag <> 'z' GROUP BY u.region, t.tag",
