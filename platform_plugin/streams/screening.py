@@ -9,6 +9,7 @@ from pyspark.sql.connect import functions as f
 
 from platform_plugin.algebra.types import Field, Primitive
 from platform_plugin.spark.schema import to_spark_type
+from platform_plugin.spark.text_options import text_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,19 +23,6 @@ BROKEN, WHY, BAD, REASON = "\x1fbroken", "\x1fwhy", "\x1fbad", "\x1freason"
 
 _UUID = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 _UNSIGNED = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64, "uint128": 128}
-# Our words for a reader's options, and Spark's.
-_OPTIONS = {
-    "delimiter": "sep",
-    "null": "nullValue",
-    "quote": "quote",
-    "escape": "escape",
-    "encoding": "encoding",
-    "date_format": "dateFormat",
-    "timestamp_format": "timestampFormat",
-    "multiline": "multiLine",
-    "compression": "compression",
-    "header": "header",
-}
 
 
 def column(name: str) -> Any:
@@ -44,8 +32,7 @@ def column(name: str) -> Any:
 
 def reader_options(reader: Mapping[str, Any]) -> dict[str, str]:
     """The options of a feed as Spark's readers and parsing functions take them; what can't be parsed is kept, as text."""
-    given = {_OPTIONS[name]: str(value).lower() if isinstance(value, bool) else str(value) for name, value in reader.items()}
-    return {**given, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    return {**text_options(reader), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
 
 def record_type(kind: Field) -> t.DataType:

@@ -12,6 +12,7 @@ from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, Sto
 from platform_plugin.language.values import Parameter
 from platform_plugin.queries.bind import Arguments, argument, pointing_at
 from platform_plugin.spark.schema import to_spark_type
+from platform_plugin.spark.text_options import text_options
 from platform_plugin.spark.write import run_write, shaped
 from platform_plugin.tables.target import append_files, find_repeat, find_target, named_fields, refuse_history, refuse_partitioned
 
@@ -36,18 +37,6 @@ _ENDINGS: dict[str, Literal["csv", "json", "parquet"]] = {
     ".parquet": "parquet",
 }
 # Our words for a reader's options, and Spark's.
-_OPTIONS = {
-    "delimiter": "sep",
-    "null": "nullValue",
-    "quote": "quote",
-    "escape": "escape",
-    "encoding": "encoding",
-    "date_format": "dateFormat",
-    "timestamp_format": "timestampFormat",
-    "multiline": "multiLine",
-    "compression": "compression",
-    "header": "header",
-}
 
 
 def run_copy(
@@ -112,11 +101,7 @@ def _read(work: Workspace, kind: str, path: str, options: dict[str, Any], fields
 
 def _configured(work: Workspace, options: dict[str, Any], fields: Sequence[Field], *extra: t.StructField) -> Any:
     schema = t.StructType([*(t.StructField(field.name, to_spark_type(field.type, column=field.name)) for field in fields), *extra])
-    reader = work.session.spark.read.schema(schema)
-    for name, value in options.items():
-        if name in _OPTIONS and value is not None:
-            reader = reader.option(_OPTIONS[name], str(value).lower() if isinstance(value, bool) else str(value))
-    return reader
+    return work.session.spark.read.schema(schema).options(**text_options(options))
 
 
 def _rows(reader: Any, kind: str, path: str, options: dict[str, Any]) -> DataFrame:
