@@ -29,7 +29,7 @@ BLOCK_TIMEOUT = timedelta(seconds=60)
 
 _COMES_LATER: dict[type[s.Statement], str] = {
     s.CreateSample: "samples",
-    s.Refresh: "REBUILD VIEW and REFRESH SAMPLE",
+    s.Refresh: "REFRESH SAMPLE",
     s.SuspendQuery: "suspended queries",
     s.ResumeQuery: "suspended queries",
 }
@@ -195,6 +195,10 @@ class Platform:
                 from platform_plugin.views.refresh import run_refresh
 
                 return run_refresh(work, statement, **limits)
+            case s.Refresh(kind="VIEW", rebuild=True):
+                from platform_plugin.views.rebuild import run_rebuild
+
+                return run_rebuild(work, statement, **limits)
             case s.Drop():
                 return define.run_drop(work, statement)
             case s.Alter():

@@ -36,6 +36,7 @@ VIEW: dict[str, str | tuple[str, ...]] = {
     "maintenance": ("split", "deferred", "eager", "batch"),
     "key": "text",
     "start": ("now", "earliest"),
+    "on_table_change": ("pin", "refuse"),
 }
 SAMPLE: dict[str, str | tuple[str, ...]] = {"window": "text", "seed": "count"}
 COPY: dict[str, str | tuple[str, ...]] = {

@@ -18,8 +18,9 @@ from platform_plugin.streams.declaration import stored_limits, stored_option
 from platform_plugin.streams.feeds import altered_feed, declared_feed
 from platform_plugin.streams.history import find_twin
 from platform_plugin.streams.sources import ForgetSources
-from platform_plugin.tables.target import find_existing, find_target, outcome
-from platform_plugin.views.define import drop_view, refuse_consumed
+from platform_plugin.tables.target import find_existing, find_target, outcome, refuse_protected
+from platform_plugin.views.define import refuse_consumed
+from platform_plugin.views.making import drop_view
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -155,7 +156,7 @@ def run_drop(work: Workspace, statement: s.Drop) -> Result:
         )
     if actual == "stream" and isinstance(found, Table):
         refuse_consumed(work, found, statement, base)
-    with lake.commit(f"drop {actual} {name}", base=base) as commit:
+    with pointing_at(statement.name.span), lake.commit(f"drop {actual} {name}", base=base) as commit:
         _drop(work, commit, found, base)
     return outcome(commit.made, f"{actual} {name} dropped")
 
@@ -186,6 +187,8 @@ def run_alter(work: Workspace, statement: s.Alter) -> Result:
         raise at(statement.name.span).attach(
             InvalidValue(f'"{name}" is a {actual}, not a {statement.kind.lower()}', hint=f"write ALTER {actual.upper()}")
         )
+    with pointing_at(statement.name.span):
+        refuse_protected(lake, table)
     twin = find_twin(work, table, base, statement)
     with pointing_at(statement.span), lake.commit(f"alter {actual} {name}", base=base) as commit:
         _alter(work, commit, table, statement.change, twin)
@@ -251,6 +254,7 @@ def _make_room(work: Workspace, commit: Commit, old: Table | View | None) -> Non
 
 def _drop(work: Workspace, commit: Commit, relation: Table | View | None, snapshot: Snapshot) -> None:
     if isinstance(relation, Table):
+        refuse_protected(work.lake, relation)
         commit.drop_table(relation)
         commit.also(ForgetSources(str(relation.uuid)))
     elif relation is not None:

@@ -12,6 +12,7 @@ from platform_plugin.language.places import did_you_mean
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.queries.result import Result
 from platform_plugin.streams.batches import BatchTaken, TakeBatches, check_batch_id, read_batches
+from platform_plugin.views.record import find_protector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,11 +49,25 @@ def refuse_history(lake: Lake, table: Table, name: Name) -> None:
     if declaration.kind == STATE:
         with pointing_at(name.span):
             raise InvalidValue(f'table "{table.name}" is part of a continuous view', hint="only maintenance writes it")
+    with pointing_at(name.span):
+        refuse_protected(lake, table)
     if "history_of" in declaration.options:
         with pointing_at(name.span):
             raise InvalidValue(
                 f'table "{table.name}" takes its rows from its stream', hint="write to the stream; its rows come here when they leave it"
             )
+
+
+def refuse_protected(lake: Lake, table: Table) -> None:
+    """Refuse to change a table that a view was promised will stay as it is."""
+    with lake.reading() as connection:
+        protector = find_protector(connection, table)
+    if protector is not None:
+        view = next((view.name for view in lake.views() if view.uuid == protector), None)
+        raise InvalidValue(
+            f'table "{table.name}" can\'t be changed: view "{view}" looks it up below its grouping',
+            hint="drop the view first, or make it WITH (on_table_change = 'pin')",
+        )
 
 
 def refuse_partitioned(table: Table, name: Name) -> None:
@@ -78,6 +93,8 @@ def find_changeable(lake: Lake, name: Name, snapshot: Snapshot) -> Table:
             raise InvalidValue(
                 f'rows of stream "{table.name}" can\'t be changed', hint="streams only take new rows; keep what changes in a history table"
             )
+    with pointing_at(name.span):
+        refuse_protected(lake, table)
     return table
 
 

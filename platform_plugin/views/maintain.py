@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import CommitConflict, PlatformError, QueryFailed
 from platform_plugin.queries.bind import new_name
 from platform_plugin.views.answers import Answer, Target, put_answers, run_answers
+from platform_plugin.views.passes import Taking, answers_of_range
 from platform_plugin.views.plans import plan_view
-from platform_plugin.views.ranges import rows_of
 from platform_plugin.views.read import part_tables, static_frames, tail_ranges
 from platform_plugin.views.record import Advance, read_records
-from platform_plugin.views.sharing import SharedPass, ViewParts, plan_sharing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -67,10 +66,19 @@ class Behind:
         """The rows that wait for it."""
         return sum(found.row_count for found in self.ranges.values())
 
+    def taking(self, work: Workspace, snapshot: Snapshot) -> Taking:
+        """The view as a run takes it up."""
+        return Taking(
+            name=self.name,
+            uuid=self.record.uuid,
+            plan=self.plan,
+            tables=self.tables,
+            ranges=self.ranges,
+            statics=static_frames(work, self.plan, self.tables, snapshot),
+        )
+
 
 Key = tuple[str, int, int]
-_PASSES: dict[tuple[object, ...], SharedPass] = {}
-_CACHED_PASSES = 100
 
 
 def find_behind(work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None) -> tuple[list[Behind], dict[str, PlatformError]]:
@@ -143,16 +151,16 @@ def _maintain_together(
 def _maintain(
     work: Workspace, snapshot: Snapshot, behind: Sequence[Behind], *, timeout: timedelta | None, progress: ProgressHandler | None
 ) -> Maintained:
-    by_range: defaultdict[Key, list[Behind]] = defaultdict(list)
+    by_range: defaultdict[Key, list[Taking]] = defaultdict(list)
     for view in behind:
         for stream, tail in view.ranges.items():
-            by_range[stream, tail.first_row_id, tail.next_row_id].append(view)
+            by_range[stream, tail.first_row_id, tail.next_row_id].append(view.taking(work, snapshot))
     answers: list[Answer] = []
     cached: list[DataFrame] = []
     written: list[tuple[Target, list[DataFile]]] = []
     try:
-        for key, views in by_range.items():
-            answers += _answers_of_range(work, snapshot, key, views, cached)
+        for (stream, _, _), views in by_range.items():
+            answers += answers_of_range(work, snapshot, stream, views, cached)
         answers += [answer for view in behind for answer in _compactions(work, snapshot, view)]
         written, metrics = run_answers(work, answers, timeout=timeout, progress=progress)
         with work.lake.commit(f"maintain {', '.join(view.name for view in behind)}"[:200], base=snapshot) as commit:
@@ -175,42 +183,6 @@ def _maintain(
         tasks=metrics.tasks,
         snapshot=commit.made,
     )
-
-
-def _answers_of_range(work: Workspace, snapshot: Snapshot, key: Key, views: Sequence[Behind], cached: list[DataFrame]) -> list[Answer]:
-    """The queries over one range of a stream for all views on it: few, however many the views are."""
-    from platform_plugin.spark.relation import query_relations
-
-    stream, tail = key[0], views[0].ranges[key[0]]
-    by_name = {view.name: view for view in views}
-    statics: dict[str, DataFrame] = {}
-    parts = []
-    for view in views:
-        # A result that several views look up is one relation, so that they share what is made of it.
-        called = {part.name: f"static_{view.tables[part.name].uuid.hex}" for part in view.plan.statics if part.feeds is None}
-        statics |= {called[part]: frame for part, frame in static_frames(work, view.plan, view.tables, snapshot).items()}
-        parts.append(ViewParts(view=view.name, plan=view.plan, statics=called))
-    # Which queries views share depends on nothing but their plans, so it is found out once.
-    once = (work.lake.uuid, snapshot.schema_version, stream, tuple(sorted(str(view.record.uuid) for view in views)))
-    shared = _PASSES.get(once)
-    if shared is None:
-        if len(_PASSES) >= _CACHED_PASSES:
-            _PASSES.clear()
-        shared = _PASSES[once] = plan_sharing(parts, stream)
-    rows: DataFrame | None = None
-    if len(shared.queries) > 1:
-        # Decoded once and kept until the run has ended.
-        rows = rows_of(work.session, work.lake, tail, row_ids=any(query.row_id for query in shared.queries)).persist()
-        cached.append(rows)
-    answers = []
-    for number, query in enumerate(shared.queries):
-        names = {relation: new_name() for relation in query.relations}
-        frames = {name: statics[relation] for relation, name in names.items() if relation in statics}
-        frames[names[stream]] = rows if rows is not None else rows_of(work.session, work.lake, tail, row_ids=query.row_id)
-        targets = tuple(Target(table=by_name[part.view].tables[part.state], part=part) for part in query.parts)
-        known = (*once, number)
-        answers.append(Answer(frame=query_relations(work.session, query.sql(names), frames), targets=targets, cached_as=known))
-    return answers
 
 
 def _compactions(work: Workspace, snapshot: Snapshot, view: Behind) -> list[Answer]:

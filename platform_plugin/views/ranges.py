@@ -76,6 +76,25 @@ def read_range(lake: Lake, stream: Table, snapshot: Snapshot, first_row_id: int,
     return Range(scan=replace(scan, files=files), first_row_id=first_row_id, next_row_id=max(end, first_row_id))
 
 
+def read_covered(lake: Lake, stream: Table, history: Table | None, snapshot: Snapshot, first_row_id: int, *, view: str) -> Range:
+    """As `read_range`, but rows that have left the stream are taken from its history, which has the same columns and row ids."""
+    if history is None:
+        return read_range(lake, stream, snapshot, first_row_id, view=view)
+    scan, older = lake.scan(stream, snapshot), lake.scan(history, snapshot)
+    both = replace(scan, files=(*older.files, *scan.files))
+    with lake.reading() as connection:
+        end = max([first_row_id, *(end for _, end in (*_inlined_spans(connection, both), *(_span(file) for file in both.files)))])
+    files = tuple(file for file in both.files if _span(file)[1] > first_row_id)
+    return Range(scan=replace(both, files=files), first_row_id=first_row_id, next_row_id=end)
+
+
+def oldest_row_id(lake: Lake, stream: Table, history: Table | None, snapshot: Snapshot) -> int:
+    """The first row that a stream or its history still has; the next one to come where neither has any."""
+    held = first_uncovered(lake, stream, snapshot, earliest=True)
+    older = () if history is None else lake.scan(history, snapshot).files
+    return min([held, *(_span(file)[0] for file in older)])
+
+
 def empty_range(stream: Table, snapshot: Snapshot) -> Range:
     """No rows of a stream, for those who want to know what columns they would have."""
     return Range(scan=Scan(table=stream, snapshot=snapshot, files=()), first_row_id=0, next_row_id=0)

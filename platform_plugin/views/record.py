@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.segments import CONSUMER, read_ring
 from platform_plugin.language.render import type_text
 
@@ -55,11 +56,20 @@ RESULT = sa.Table(
     sa.Column("snapshot_id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("of_snapshot", sa.BigInteger, nullable=False),
 )
+# Tables that a view looks up below its grouping and does not let change.
+PROTECTED = sa.Table(
+    "platform_view_protected",
+    c.metadata,
+    sa.Column("table_uuid", sa.String, primary_key=True),
+    sa.Column("view_uuid", sa.String, primary_key=True),
+)
 RESULT_PART = "result"
 """The part that holds a view's stored result, and the option under which a view keeps that one's columns."""
 CREATED = "created"
 """The option under which a view keeps the snapshot at which its static parts were read."""
-VIEW_TABLES = (VIEW, PART, PROGRESS, RESULT)
+FROM = "from"
+"""The option under which a view keeps the row of each stream from which on it covers it."""
+VIEW_TABLES = (VIEW, PART, PROGRESS, RESULT, PROTECTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,10 +213,34 @@ class _Stored:
 
 
 @dataclass(frozen=True, slots=True)
+class Protect:
+    """Tables may not change as long as a view is there."""
+
+    view: UUID
+    tables: tuple[Table, ...]
+
+    def apply(self, w: Writer) -> None:
+        for uuid in {table.uuid for table in self.tables}:
+            w.insert(PROTECTED, table_uuid=str(uuid), view_uuid=str(self.view))
+
+
+def find_protector(connection: Connection, table: Table) -> UUID | None:
+    """A view that does not let a table change, or None."""
+    from uuid import UUID
+
+    if not has_table(connection, PROTECTED.name):
+        return None
+    query = sa.select(PROTECTED.c.view_uuid).where(PROTECTED.c.table_uuid == str(table.uuid)).limit(1)
+    found = connection.execute(query).scalar()
+    return None if found is None else UUID(found)
+
+
+@dataclass(frozen=True, slots=True)
 class Detach:
     """A view is dropped: streams no longer wait for it. What it was stays known for reads at older snapshots."""
 
     view: UUID
 
     def apply(self, w: Writer) -> None:
+        w.connection.execute(sa.delete(PROTECTED).where(PROTECTED.c.view_uuid == str(self.view)))
         w.connection.execute(sa.delete(CONSUMER).where(CONSUMER.c.consumer == str(self.view)))

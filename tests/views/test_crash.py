@@ -25,6 +25,16 @@ def platform(tmp_path, spark_server):
         yield made
 
 
+def kill_at(tmp_path, point, *statement):
+    return subprocess.run(  # noqa: PLW1510  it is killed
+        [sys.executable, "-m", "tests.views.victim", str(tmp_path / "lake"), str(point), *statement],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+
+
 def attack(platform, tmp_path, step, most):
     """Kill at every `step`-th point until a run gets through; how often it was killed."""
     lake = platform.lake
@@ -35,13 +45,7 @@ def attack(platform, tmp_path, step, most):
         with lake.commit("append") as commit:
             commit.append(table, [lake.write(table, pa.table(columns))])
         appended += 2
-        told = subprocess.run(  # noqa: PLW1510  it is killed
-            [sys.executable, "-m", "tests.views.victim", str(tmp_path / "lake"), str(point)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=110,
-        )
+        told = kill_at(tmp_path, point)
         (n, s) = next(iter(platform.execute("SELECT sum(n), sum(s) FROM impact")))
         assert (n, s) == (appended, appended // 2 * 3)
         assert list(platform.execute("SELECT n FROM total")) == [(appended,)]
@@ -67,3 +71,53 @@ def test_killed_all_along(platform, tmp_path):
     kills = attack(platform, tmp_path, 5, 120)
     print(f"survived {kills} kills")
     assert kills > 20
+
+
+REPLACED = "CREATE OR REPLACE VIEW total WITH (start = 'earliest') AS SELECT count(*) AS n FROM posts WHERE score > 1"
+
+
+def attack_statements(platform, tmp_path, step, most):
+    """Kill what makes a view anew, and what stores its result: it is the old one or the new one, and right; how often it was killed."""
+    platform.execute("CREATE TABLE users (id INT, region STRING)")
+    platform.execute("INSERT INTO users VALUES (0, 'DE'), (1, 'US'), (2, 'DE')")
+    platform.execute("CREATE TABLE past AS HISTORY OF posts")
+    platform.execute("CREATE VIEW regions AS SELECT u.region, count(*) AS n FROM posts p JOIN users u ON u.id = p.uid GROUP BY u.region")
+    for place in range(3):
+        platform.execute(f"INSERT INTO posts VALUES ({place % 3}, {place}), (1, 2), (2, {place})")
+        run_maintenance(platform.work)
+    platform.execute("UPDATE users SET region = 'FR' WHERE id = 2")
+    old, new = [("DE", 5), ("US", 4)], [("DE", 1), ("FR", 4), ("US", 4)]
+    assert sorted(platform.execute("SELECT * FROM regions")) == old
+    kills = 0
+    for sql, asked, allowed in (
+        ("REBUILD VIEW regions", "SELECT * FROM regions", (old, new)),
+        ("REFRESH VIEW regions", "SELECT * FROM regions", (new,)),
+        (REPLACED, "SELECT n FROM total", ([(9,)], list(platform.execute("SELECT count(*) FROM posts WHERE score > 1")))),
+    ):
+        for point in range(step, step * most + 1, step):
+            told = kill_at(tmp_path, point, sql)
+            assert sorted(platform.execute(asked)) in allowed, (sql, point)
+            if told.returncode == 0:
+                break
+            assert told.returncode == -9, told.stderr
+            kills += 1
+        platform.execute(sql)
+        assert sorted(platform.execute(asked)) == allowed[-1]
+    platform.execute("INSERT INTO posts VALUES (2, 5)")
+    assert sorted(platform.execute("SELECT r.region, r.n, t.n FROM regions r, total t WHERE region = 'FR'")) == [
+        ("FR", 5, allowed[-1][0][0] + 1)
+    ]
+    return kills
+
+
+@pytest.mark.timeout(400)
+def test_killed_while_a_view_is_made_anew(platform, tmp_path):
+    assert attack_statements(platform, tmp_path, 61, 1) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1700)
+def test_killed_all_along_while_views_are_made_anew(platform, tmp_path):
+    kills = attack_statements(platform, tmp_path, 7, 60)
+    print(f"survived {kills} kills")
+    assert kills > 30

@@ -1,4 +1,4 @@
-"""A process that maintains the views of a lake and is killed at the n-th point on the way. Usage: url point"""
+"""A process that maintains the views of a lake, or runs a statement, and is killed at the n-th point on the way. Usage: url point [sql]"""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ if __name__ == "__main__":
         platform.execute("SELECT count(*) FROM range(1)").close()
         points = Points(int(sys.argv[2]))
         watch(points)
-        done = run_maintenance(platform.work)
-        assert not done.failed
+        if len(sys.argv) > 3:
+            platform.execute(sys.argv[3])
+        else:
+            done = run_maintenance(platform.work)
+            assert not done.failed
         print(points.count)

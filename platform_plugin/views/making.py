@@ -1,0 +1,188 @@
+"""Making a continuous view: its parts are built beside whatever has its name, and take that one's place in one commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.algebra.types import Field
+from platform_plugin.errors import PlatformError
+from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare
+from platform_plugin.lake.segments import RING_TABLES
+from platform_plugin.lake.tables import Name, View
+from platform_plugin.queries.bind import new_name, read_named
+from platform_plugin.views.answers import put_answers
+from platform_plugin.views.kept import find_kept, tables_in_use
+from platform_plugin.views.ranges import empty_range, first_uncovered
+from platform_plugin.views.read import part_tables, run_part, split_name
+from platform_plugin.views.record import (
+    CREATED,
+    FROM,
+    RESULT_PART,
+    VIEW_TABLES,
+    Attach,
+    Detach,
+    Protect,
+    ViewRecord,
+    note_view,
+    read_records,
+    shown_columns,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.lake.commit import Commit
+    from platform_plugin.lake.files import DataFile
+    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.spark.workspace import Workspace
+    from platform_plugin.views.answers import Target
+    from platform_plugin.views.parts import SplitPlan
+
+    Filling = Callable[["Begun"], tuple[list[tuple[Target, list[DataFile]]], Mapping[str, int]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewView:
+    """A continuous view that is to be made; `begins` says from which row on it covers a stream where that is known already."""
+
+    name: Name
+    query: str
+    columns: tuple[str, ...]
+    comment: str | None
+    options: Mapping[str, Any]
+    plan: SplitPlan
+    begins: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A view whose tables are there to be written to, in a commit that has not been made yet."""
+
+    new: NewView
+    uuid: Any
+    streams: Mapping[str, Table]
+    tables: Mapping[str, Table]
+    statics: Mapping[str, DataFrame]
+    begins: Mapping[str, int]
+
+
+def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View | None, fill: Filling | None = None) -> Snapshot:
+    """Make a view in the place of an old one, if there is one; if anything fails, that one is what it was.
+
+    `fill` adds to its states what it shall have taken up from the beginning, and says how far that is.
+    """
+    from platform_plugin.spark.schema import from_spark_type
+    from platform_plugin.spark.write import run_write, shaped
+
+    lake, name, plan = work.lake, new.name, new.plan
+    streams = {stream: lake.table(split_name(stream), snapshot) for stream in plan.stream_names}
+    frames = _analyse(work, plan, streams, snapshot)
+    kept = find_kept(work, plan, snapshot, but=old)
+    files: list[DataFile] = []
+    lake.prepare_tables([RELATION, *RING_TABLES, *VIEW_TABLES])
+    try:
+        with work.session.job():
+            fields = {
+                part: tuple(
+                    Field(name=found.name, type=from_spark_type(found.dataType, column=found.name)) for found in frame.schema.fields
+                )
+                for part, frame in frames.items()
+            }
+        with lake.commit(f"create view {name}", base=snapshot) as commit:
+            if old is not None:
+                drop_view(work, commit, old, snapshot)
+            uuid = commit.create_view(name, new.query, columns=new.columns, comment=new.comment)
+            commit.expect_unchanged(*kept.values())
+            if new.options.get("on_table_change") == "refuse":
+                looked_up = tuple(_static_tables(work, plan, snapshot))
+                commit.expect_unchanged(*looked_up)
+                commit.also(Protect(uuid, looked_up))
+            parts: dict[str, Table] = dict(kept)
+            own = [static.name for static in plan.statics if static.feeds is None and static.name not in kept]
+            for part in (*(state.name for state in plan.states), *own, RESULT_PART):
+                table = commit.create_table((name.schema, f"{name.relation}__{part}_{str(uuid)[-8:]}"), fields[part])
+                declare(commit, table, Declaration(kind=STATE, options={"view": str(uuid)}))
+                parts[part] = table
+            for static in plan.statics:
+                if static.name in kept:
+                    continue
+                table = parts[static.feeds or static.name]
+                frame = shaped(frames[static.name], table.fields, [field.name for field in table.fields])
+                written, _ = run_write(work.session, lake, table, frame)
+                files += written
+                commit.append(table, written)
+            earliest = new.options.get("start") == "earliest"
+            begins = {
+                stream: new.begins[stream] if stream in new.begins else first_uncovered(lake, table, snapshot, earliest=earliest)
+                for stream, table in streams.items()
+            }
+            reached: Mapping[str, int] = begins
+            if fill is not None:
+                statics = {static.name: frames[static.name] for static in plan.statics if static.feeds is None}
+                begun = Begun(new=new, uuid=uuid, streams=streams, tables=parts, statics=statics, begins=begins)
+                filled, reached = fill(begun)
+                files += [file for _, found in filled for file in found]
+                put_answers(commit, filled)
+            for stream, table in streams.items():
+                commit.also(Attach(uuid, table, reached[stream]))
+            known = {
+                RESULT_PART: shown_columns(fields[RESULT_PART]),
+                CREATED: snapshot.id,
+                FROM: {str(streams[stream].uuid): begin for stream, begin in begins.items()},
+            }
+            tables = {part: table.uuid for part, table in parts.items()}
+            note_view(commit, ViewRecord(uuid=uuid, query=new.query, columns=new.columns, options={**new.options, **known}, parts=tables))
+    except PlatformError:
+        lake.discard(files)
+        raise
+    return commit.made
+
+
+def _static_tables(work: Workspace, plan: SplitPlan, snapshot: Snapshot) -> Iterator[Table]:
+    """The tables below a grouping, of which the view keeps what they are now."""
+    for name in plan.static_tables:
+        with work.lake.reading() as connection:
+            relation = work.lake.find_relation(connection, Name.of(split_name(name)), snapshot)
+        if not isinstance(relation, View):
+            yield relation
+
+
+def _analyse(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], snapshot: Snapshot) -> dict[str, DataFrame]:
+    """The static parts as they are at the snapshot; states and the result without a row, whose types only Spark can tell."""
+    from platform_plugin.spark.relation import query_relations
+
+    frames: dict[str, DataFrame] = {}
+
+    def read(relations: tuple[str, ...]) -> tuple[dict[str, str], dict[str, DataFrame]]:
+        names = {relation: new_name() for relation in relations}
+        return names, {names[relation]: read_named(work, split_name(relation), snapshot) for relation in relations}
+
+    for static in plan.statics:
+        names, known = read(static.tables)
+        frames[static.name] = query_relations(work.session, static.sql(names), known)
+    statics = {static.name: frames[static.name] for static in plan.statics if static.feeds is None}
+    for part in plan.streams:
+        if part.state not in frames:
+            frames[part.state] = run_part(work, part, empty_range(streams[part.stream], snapshot), statics)
+    names, known = read(plan.upper_tables)
+    for part_name in (*(state.name for state in plan.states), *statics):
+        names[part_name] = new_name()
+        known[names[part_name]] = frames[part_name]
+    frames[RESULT_PART] = query_relations(work.session, plan.upper_sql(names), known)
+    return frames
+
+
+def drop_view(work: Workspace, commit: Commit, view: View, snapshot: Snapshot) -> None:
+    """End a view, and its parts if it is a continuous one."""
+    commit.drop_view(view)
+    with work.lake.reading() as connection:
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+    if record is not None:
+        needed = tables_in_use(work, snapshot, but=view)
+        for table in part_tables(work, record, snapshot).values():
+            if table.uuid not in needed:
+                commit.drop_table(table)
+        commit.also(Detach(view.uuid))
