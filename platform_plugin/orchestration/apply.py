@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,11 +17,12 @@ from platform_plugin.orchestration.differences import plan_differences
 from platform_plugin.orchestration.inventory import Stored, read_changed, read_lake
 from platform_plugin.orchestration.model import normalised
 from platform_plugin.queries.shows import created
+from platform_plugin.streams.declaration import stored_option
 from platform_plugin.streams.ingest import run_ingest
 from platform_plugin.tables import define
 from platform_plugin.tables.target import find_existing
 from platform_plugin.views.define import run_create_view
-from platform_plugin.views.maintain import run_maintenance
+from platform_plugin.views.record import VIEW, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,9 +30,13 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types import Field
     from platform_plugin.orchestration.model import Model
     from platform_plugin.platform import Platform
+    from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.metrics import JobMetrics
 
-Action = Literal["created", "rebuilt", "replaced", "unchanged"]
+Action = Literal["created", "rebuilt", "replaced", "altered", "unchanged"]
+LAG = "target_lag_seconds"
+"""The option of a view that may change while it stays the same view."""
+_REMAKING = ("maintenance", "key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +49,18 @@ class Applied:
     changed: int | None
     metrics: JobMetrics | None = None
     work: Mapping[str, Any] = field(default_factory=dict)
-    """What a stream's ingestion or a view's maintenance did, figure by figure."""
+    """What a stream's ingestion did, figure by figure."""
 
 
-def run_model(platform: Platform, model: Model) -> Applied:
+def run_model(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> Applied:
     """Create what is missing, rebuild a table that is the result of a query, and never touch rows that people put in."""
+    action, metrics = run_definition(platform, model, progress=progress)
+    done = _run_ingestion(platform, model, progress)
+    return replace(_applied(platform, model, action, metrics), work=done)
+
+
+def run_definition(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> tuple[Action, JobMetrics | None]:
+    """Make the relation that a file declares as it says; a view whose query has changed starts over."""
     work, lake = platform.work, platform.lake
     base = lake.snapshot()
     if model.name.schema not in lake.schemas(base):
@@ -64,7 +77,7 @@ def run_model(platform: Platform, model: Model) -> Applied:
     metrics = None
     match model.statement:
         case CreateTable(query=query) as statement if query is not None:
-            result = define.run_create_table(work, replace(statement, or_replace=True, if_not_exists=False), ())
+            result = define.run_create_table(work, replace(statement, or_replace=True, if_not_exists=False), (), progress=progress)
             action, metrics = "created" if old is None else "rebuilt", result.metrics
         case CreateTable() as statement if old is None:
             define.run_create_table(work, statement, ())
@@ -72,29 +85,43 @@ def run_model(platform: Platform, model: Model) -> Applied:
         case CreateStream() as statement if old is None:
             define.run_create_stream(work, statement)
             action = "created"
-        case CreateView() as statement if not (isinstance(old, View) and _same_view(old, statement)):
+        case CreateView() as statement if not (isinstance(old, View) and _same_view(platform, old, statement)):
             run_create_view(work, replace(statement, or_replace=True, if_not_exists=False))
             action = "created" if old is None else "replaced"
+        case CreateView() as statement if isinstance(old, View) and _set_lag(platform, old, statement):
+            action = "altered"
         case CreateTable() | CreateStream():
             _check_same(platform, model)
-    done = _run_upkeep(platform, model)
-    return replace(_applied(platform, model, action, metrics), work=done)
+    return action, metrics
 
 
-def _run_upkeep(platform: Platform, model: Model) -> dict[str, Any]:
-    """One bounded batch of a stream's feed, or what has arrived for a continuous view."""
-    match model.statement:
-        case CreateStream(feed=feed) if feed is not None:
-            report = run_ingest(platform.work, model.name)
-            told = {"rows_in": report.rows, "files_in": report.files, "quarantined": report.quarantined, "waiting": report.waiting}
-            return told | {"jobs": report.jobs, "refused": "\n".join(report.refused) or None, "changed": "\n".join(report.changed) or None}
-        case CreateView():
-            done = run_maintenance(platform.work, [model.name])
-            if done.failed:
-                raise next(iter(done.failed.values()))
-            return {"rows_in": done.rows, "groups_touched": done.groups, "jobs": done.jobs} if done.views else {}
-        case _:
-            return {}
+def _set_lag(platform: Platform, view: View, statement: CreateView) -> bool:
+    """Give a continuous view the target lag of its file, keeping what it has taken up; where it is the same nothing is written."""
+    with platform.lake.reading() as connection:
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+    if record is None:
+        return False
+    others = {name: value for name, value in record.options.items() if name != LAG}
+    wanted = others | {name: value for name, value in _options(statement).items() if name == LAG}
+    if wanted == dict(record.options):
+        return False
+    definition = {"query": record.query, "columns": list(record.columns), "options": wanted}
+    with platform.lake.commit(f"target lag of view {view.name}") as commit:
+        commit.put(VIEW, view_uuid=str(view.uuid), definition=json.dumps(definition))
+    return True
+
+
+def _options(statement: CreateView) -> dict[str, Any]:
+    return dict(stored_option(option) for option in statement.options)
+
+
+def _run_ingestion(platform: Platform, model: Model, progress: ProgressHandler | None) -> dict[str, Any]:
+    """One bounded batch of a stream's feed."""
+    if not isinstance(model.statement, CreateStream) or model.statement.feed is None:
+        return {}
+    report = run_ingest(platform.work, model.name, progress=progress)
+    told = {"rows_in": report.rows, "files_in": report.files, "quarantined": report.quarantined, "waiting": report.waiting}
+    return told | {"jobs": report.jobs, "refused": "\n".join(report.refused) or None, "changed": "\n".join(report.changed) or None}
 
 
 def _applied(platform: Platform, model: Model, action: Action, metrics: JobMetrics | None) -> Applied:
@@ -117,7 +144,14 @@ def _view_fields(platform: Platform, model: Model) -> tuple[Field, ...]:
     return tuple(Field(name=row[0], type=parse_type(row[1])) for row in platform.execute(f"DESCRIBE {name}"))
 
 
-def _same_view(old: View, statement: CreateView) -> bool:
+def _same_view(platform: Platform, old: View, statement: CreateView) -> bool:
+    """Whether a view is what its file says, but for its target lag; what it started with is over."""
+    with platform.lake.reading() as connection:
+        record = read_records(connection, only=old.uuid).get(old.uuid)
+    if record is not None:
+        said = _options(statement)
+        if any(name in said and said[name] != record.options.get(name) for name in _REMAKING):
+            return False
     same_names = old.columns == tuple(alias.name for alias in statement.aliases)
     return same_names and old.comment == statement.comment and normalised(old.sql) == normalised(statement.query.text)
 

@@ -3,69 +3,171 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.orchestration.metadata import model_metadata, stored_metadata
-from platform_plugin.orchestration.model import read_by
+from platform_plugin.language.statements import CreateView
+from platform_plugin.orchestration.drawing import draw_split
+from platform_plugin.orchestration.metadata import model_metadata, stored_metadata, traced_metadata
+from platform_plugin.orchestration.model import fingerprint, read_by
 from platform_plugin.orchestration.preview import as_virtual
-from platform_plugin.orchestration.step import build_asset
+from platform_plugin.orchestration.step import build_asset, build_upkeep
+from platform_plugin.orchestration.tracing import Tracing
 from platform_plugin.orchestration.translator import Relation, Translator
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from platform_plugin.lake.tables import Name
-    from platform_plugin.orchestration.inventory import Inventory
+    from platform_plugin.orchestration.inventory import Inventory, Stored
     from platform_plugin.orchestration.model import Model
 
 _LOG = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """The assets of some models and a lake, the pool of each continuous view by its name in lower case, and who reads what."""
+
+    assets: tuple[dg.AssetsDefinition | dg.AssetSpec, ...]
+    pools: Mapping[str, str]
+    bases: tuple[dg.AssetKey, ...]
+
+
 def build_definitions(models: Sequence[Model], inventory: Inventory, *, translator: Translator | None = None) -> dg.Definitions:
     """The assets of some models and a lake. Neither the lake's data nor Spark is touched."""
-    translator = translator or Translator()
+    return dg.Definitions(assets=[*build_assets(models, inventory, translator or Translator()).assets])
+
+
+def build_assets(models: Sequence[Model], inventory: Inventory, translator: Translator) -> Built:
+    """The same, with what sensors need to know of the views."""
     if inventory.absence is not None:
         _LOG.warning("only the SQL files are loaded: %s", _one_line(inventory.absence))
+    tracing = Tracing(models, inventory)
     declared = {str(model.name).lower() for model in models}
-    relations = [Relation(name=model.name, kind=model.kind, model=model, stored=inventory.find(model.name)) for model in models]
-    foreign = [
-        Relation(name=stored.name, kind=stored.kind, stored=stored) for key, stored in inventory.relations.items() if key not in declared
-    ]
-    names = {str(relation.name).lower(): relation.name for relation in (*relations, *foreign)}
-    specs = {relation.name: build_spec(relation, inventory, translator, names) for relation in (*relations, *foreign)}
-    return dg.Definitions(
-        assets=[
-            *(build_asset(model, specs[model.name]) for model in models),
-            *(specs[relation.name] for relation in foreign),
-        ]
+    relations = [_relation(tracing, model.name, model, inventory.find(model.name)) for model in models]
+    relations += [_relation(tracing, stored.name, None, stored) for key, stored in inventory.relations.items() if key not in declared]
+    builder = _Builder(inventory, translator, tracing, {str(relation.name).lower(): relation.name for relation in relations})
+    assets: list[dg.AssetsDefinition | dg.AssetSpec] = []
+    by_pool: defaultdict[str, list[Relation]] = defaultdict(list)
+    for relation in relations:
+        if relation.is_continuous:
+            by_pool[translator.pool(relation)].append(relation)
+        elif relation.model is not None:
+            assets.append(build_asset(relation.model, builder.spec(relation)))
+        else:
+            assets.append(builder.spec(relation))
+    for pool, views in by_pool.items():
+        specs = [(view.name, spec) for view in views for spec in (builder.base_spec(view), builder.spec(view))]
+        own = [view.model for view in views if view.model is not None]
+        assets.append(build_upkeep(pool, [view.name for view in views], own, specs))
+    return Built(
+        assets=tuple(assets),
+        pools={str(view.name).lower(): pool for pool, views in by_pool.items() for view in views},
+        bases=tuple(translator.base_key(view.name) for views in by_pool.values() for view in views),
     )
 
 
-def build_spec(relation: Relation, inventory: Inventory, translator: Translator, names: dict[str, Name]) -> dg.AssetSpec:
-    """What Dagster knows of a relation before anything runs."""
-    model, stored = relation.model, relation.stored
-    metadata = model_metadata(model) if model is not None else {}
-    if stored is not None:
-        said = model.documentation.columns if model is not None else {}
-        # What the file declares is what it will be; the catalogue has the figures.
-        metadata = stored_metadata(stored, inventory.snapshot, said) | metadata
-    if inventory.absence is not None:
-        metadata["lake"] = _one_line(inventory.absence)
-    spec = dg.AssetSpec(
-        key=translator.asset_key(relation.name),
-        deps=[translator.asset_key(names.get(str(name).lower(), name)) for name in _reads(relation)],
-        description=translator.description(relation),
-        metadata=metadata,
-        group_name=translator.group_name(relation),
-        kinds=translator.kinds(relation),
-        owners=translator.owners(relation),
-        tags=translator.tags(relation),
-        code_version=model.code_version if model is not None else None,
-    )
-    return as_virtual(spec) if relation.kind == "view" else spec
+def _relation(tracing: Tracing, name: Name, model: Model | None, stored: Stored | None) -> Relation:
+    kind = model.kind if model is not None else stored.kind if stored is not None else "table"
+    return Relation(name=name, kind=kind, model=model, stored=stored, is_continuous=kind == "view" and tracing.of(name).is_continuous)
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    inventory: Inventory
+    translator: Translator
+    tracing: Tracing
+    names: Mapping[str, Name]
+
+    def spec(self, relation: Relation) -> dg.AssetSpec:
+        """What Dagster knows of a relation before anything runs; a view is virtual, since it is current at every read."""
+        translator, model, stored = self.translator, relation.model, relation.stored
+        traced = self.tracing.of(relation.name)
+        metadata = model_metadata(model) if model is not None else {}
+        if _is_made_by_query(relation):
+            metadata |= traced_metadata(relation, traced, translator)
+        if stored is not None:
+            said = model.documentation.columns if model is not None else {}
+            # What the file declares is what it will be; the catalogue has the figures.
+            metadata = stored_metadata(stored, self.inventory.snapshot, said) | metadata
+        if self.inventory.absence is not None:
+            metadata["lake"] = _one_line(self.inventory.absence)
+        own = [translator.base_key(relation.name)] if relation.is_continuous else []
+        spec = dg.AssetSpec(
+            key=translator.asset_key(relation.name),
+            deps=[*own, *(self._key(name) for name in self._live_reads(relation))],
+            description=translator.description(relation),
+            metadata=metadata,
+            group_name=translator.group_name(relation),
+            kinds=translator.kinds(relation),
+            owners=translator.owners(relation),
+            tags=translator.tags(relation),
+            code_version=_code_version(relation),
+            automation_condition=translator.automation_condition(relation),
+        )
+        return as_virtual(spec) if relation.kind == "view" else spec
+
+    def base_spec(self, relation: Relation) -> dg.AssetSpec:
+        """The maintained part of a continuous view: what a run writes, and readers merge with the rows that still wait."""
+        translator, split = self.translator, self.tracing.of(relation.name).split
+        metadata: dict[str, Any] = {"view": str(relation.name)}
+        if split is not None:
+            metadata["split"] = dg.MetadataValue.md(draw_split(split))
+        return dg.AssetSpec(
+            key=translator.base_key(relation.name),
+            deps=[self._key(name) for name in self._base_reads(relation)],
+            description=f"The part of {relation.name.relation} that is kept up by maintenance runs. Readers add the rows that still wait.",
+            metadata=metadata,
+            group_name=translator.group_name(relation),
+            kinds={"base", "spark"},
+            owners=translator.owners(relation),
+            tags=translator.tags(relation),
+            code_version=_query_version(relation),
+        )
+
+    def _key(self, name: Name) -> dg.AssetKey:
+        return self.translator.asset_key(self.names.get(str(name).lower(), name))
+
+    def _live_reads(self, relation: Relation) -> tuple[Name, ...]:
+        """What a relation reads when it is read or built; tables that only the base looks up are not among them."""
+        split = self.tracing.of(relation.name).split
+        if not relation.is_continuous or split is None:
+            return _reads(relation)
+        kept = {table for static in split.statics for table in static.tables} - {*split.upper_tables, *split.stream_names}
+        return tuple(name for name in _reads(relation) if _full(name) not in {each.lower() for each in kept})
+
+    def _base_reads(self, relation: Relation) -> tuple[Name, ...]:
+        """What a base is made of; what is read only above the grouping is not among it."""
+        split = self.tracing.of(relation.name).split
+        if split is None:
+            return _reads(relation)
+        below = {*split.stream_names, *(table for static in split.statics for table in static.tables)}
+        above = {each.lower() for each in split.upper_tables if each not in below}
+        return tuple(name for name in _reads(relation) if _full(name) not in above)
+
+
+def _full(name: Name) -> str:
+    return f"{name.schema}.{name.relation}".lower()
+
+
+def _is_made_by_query(relation: Relation) -> bool:
+    return relation.kind == "view" or (relation.model is not None and bool(relation.model.reads))
+
+
+def _code_version(relation: Relation) -> str | None:
+    return relation.model.code_version if relation.model is not None else None
+
+
+def _query_version(relation: Relation) -> str | None:
+    if relation.model is not None and isinstance(relation.model.statement, CreateView):
+        return fingerprint(relation.model.statement.query.text)
+    stored = relation.stored
+    return fingerprint(stored.query) if stored is not None and stored.query is not None else None
 
 
 def _reads(relation: Relation) -> tuple[Name, ...]:

@@ -10,7 +10,7 @@ import dagster as dg
 from platform_plugin.errors import PlatformError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 @contextmanager
@@ -19,9 +19,22 @@ def told_as_failure() -> Iterator[None]:
     try:
         yield
     except PlatformError as error:
-        metadata: dict[str, Any] = {"error": type(error).__name__}
-        if error.detail:
-            metadata["detail"] = dg.MetadataValue.md(f"```\n{error.detail}\n```")
-        if error.hint:
-            metadata["hint"] = error.hint
-        raise dg.Failure(description=str(error), metadata=metadata) from error
+        raise as_failure(error) from error
+
+
+def as_failure(error: PlatformError) -> dg.Failure:
+    """One error as the failure of a step."""
+    metadata: dict[str, Any] = {"error": type(error).__name__}
+    if error.detail:
+        metadata["detail"] = dg.MetadataValue.md(f"```\n{error.detail}\n```")
+    if error.hint:
+        metadata["hint"] = error.hint
+    return dg.Failure(description=str(error), metadata=metadata)
+
+
+def all_as_failure(errors: Mapping[str, PlatformError]) -> dg.Failure:
+    """The errors of several views as one failure that names each; what went well has been reported before."""
+    if len(errors) == 1:
+        return as_failure(next(iter(errors.values())))
+    told = "\n\n".join(f"view {name}: {error}" for name, error in errors.items())
+    return dg.Failure(description=f"{len(errors)} views failed\n{told}", metadata={"failed": len(errors)})

@@ -7,9 +7,9 @@ from pathlib import Path
 import dagster as dg
 from pydantic import Field
 
-from platform_plugin.orchestration.arrivals import build_arrivals_sensor
-from platform_plugin.orchestration.assets import build_definitions
+from platform_plugin.orchestration.assets import build_assets
 from platform_plugin.orchestration.inventory import Inventory, read_inventory
+from platform_plugin.orchestration.loops import build_loops
 from platform_plugin.orchestration.model import read_models
 from platform_plugin.orchestration.place import lake_url
 from platform_plugin.orchestration.translator import Translator
@@ -27,6 +27,7 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
         default=None, description="The lake whose catalogue is read; by default the one in PLATFORM_URL, or .platform/lake in the project."
     )
     include_lake: bool = Field(default=True, description="Whether relations of the lake that no file declares are assets too.")
+    refresh: bool = Field(default=True, description="Whether a sensor keeps continuous views within their target lag.")
     report_arrivals: bool = Field(default=True, description="Whether a sensor reports new rows of streams, with their rates.")
 
     @property
@@ -43,7 +44,8 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
             declared = {str(model.name).lower() for model in models}
             kept = {name: stored for name, stored in inventory.relations.items() if name in declared}
             inventory = Inventory(snapshot=inventory.snapshot, relations=kept, absence=inventory.absence)
-        defs = build_definitions(models, inventory, translator=self.translator)
-        if not self.report_arrivals:
-            return defs
-        return dg.Definitions.merge(defs, dg.Definitions(sensors=[build_arrivals_sensor(url, self.translator)]))
+        built = build_assets(models, inventory, self.translator)
+        return dg.Definitions.merge(
+            dg.Definitions(assets=list(built.assets)),
+            build_loops(built, url, self.translator, refresh=self.refresh, arrivals=self.report_arrivals),
+        )

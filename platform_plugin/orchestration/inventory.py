@@ -13,17 +13,24 @@ from platform_plugin.lake.lake import Lake
 from platform_plugin.lake.relations import Declaration, read_declarations
 from platform_plugin.lake.tables import Name, Table, View
 from platform_plugin.queries.shows import relation_rows
+from platform_plugin.streams.feeds import feed_declared
+from platform_plugin.views.plans import result_fields
+from platform_plugin.views.record import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from platform_plugin.algebra.types import Field
     from platform_plugin.lake.relations import Kind
+    from platform_plugin.views.record import ViewRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A relation as it is in the lake; the figures of a view are None, for it has no rows of its own."""
+    """A relation as it is in the lake; the figures of a view are None, for it has no rows of its own.
+
+    `names` are a view's own names for its columns, and `is_pulled` says of a stream that it has a feed.
+    """
 
     name: Name
     kind: Kind
@@ -35,6 +42,13 @@ class Stored:
     files: int | None = None
     size_bytes: int | None = None
     query: str | None = None
+    names: tuple[str, ...] = ()
+    is_continuous: bool = False
+
+    @property
+    def is_pulled(self) -> bool:
+        """Whether it is a stream that reads a source."""
+        return self.kind == "stream" and feed_declared(Declaration(kind="stream", options=self.options)) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,27 +78,40 @@ def read_lake(lake: Lake) -> Inventory:
     snapshot = lake.snapshot()
     with lake.reading() as connection:
         declared = read_declarations(connection)
+        records = read_records(connection)
         rows = {Name(schema=row["schema"], relation=row["name"]): row for row in relation_rows(lake, connection, snapshot)}
     relations: list[Table | View] = [*lake.tables(snapshot), *lake.views(snapshot)]
     found = (
-        _stored(relation, rows[relation.name], declared.get(str(relation.uuid), Declaration()))
+        _stored_view(relation, records.get(relation.uuid))
+        if isinstance(relation, View)
+        else _stored_table(relation, rows[relation.name], declared.get(str(relation.uuid), Declaration()))
         for relation in relations
         if relation.name in rows
     )
     return Inventory(snapshot=snapshot.id, relations={str(stored.name).lower(): stored for stored in found})
 
 
-def _stored(relation: Table | View, row: Mapping[str, Any], declaration: Declaration) -> Stored:
-    if isinstance(relation, View):
-        query = relation.sql if relation.dialect == "spark" else None
-        return Stored(name=relation.name, kind="view", comment=relation.comment, query=query)
+def _stored_view(view: View, record: ViewRecord | None) -> Stored:
     return Stored(
-        name=relation.name,
+        name=view.name,
+        kind="view",
+        fields=result_fields(record) if record is not None else (),
+        options=record.options if record is not None else {},
+        comment=view.comment,
+        query=view.sql if view.dialect == "spark" else None,
+        names=view.columns,
+        is_continuous=record is not None,
+    )
+
+
+def _stored_table(table: Table, row: Mapping[str, Any], declaration: Declaration) -> Stored:
+    return Stored(
+        name=table.name,
         kind=declaration.kind,
-        fields=relation.fields,
+        fields=table.fields,
         primary_key=declaration.primary_key,
         options=declaration.options,
-        comment=relation.comment,
+        comment=table.comment,
         rows=row["rows"],
         files=row["files"],
         size_bytes=row["bytes"],

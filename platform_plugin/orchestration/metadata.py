@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
 
+from platform_plugin.algebra.types import Field
+from platform_plugin.lake.tables import Name
 from platform_plugin.language.render import type_text
+from platform_plugin.orchestration.drawing import draw_lineage
 from platform_plugin.orchestration.preview import source_link
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from platform_plugin.algebra.types import Field
     from platform_plugin.orchestration.inventory import Stored
     from platform_plugin.orchestration.model import Model
+    from platform_plugin.orchestration.tracing import Traced
+    from platform_plugin.orchestration.translator import Relation, Translator
+    from platform_plugin.orchestration.upkeep import Kept
     from platform_plugin.spark.metrics import JobMetrics
 
 
-def column_schema(fields: tuple[Field, ...], primary_key: tuple[str, ...], said: Mapping[str, str]) -> dg.TableSchema:
+def column_schema(columns: tuple[Field, ...], primary_key: tuple[str, ...], said: Mapping[str, str]) -> dg.TableSchema:
     """Columns with their types in SQL, keys, and comments; what the YAML file says of a column goes first."""
     keys = {name.lower() for name in primary_key}
     descriptions = {name.lower(): text for name, text in said.items()}
@@ -34,7 +39,7 @@ def column_schema(fields: tuple[Field, ...], primary_key: tuple[str, ...], said:
                     other=[*(["primary key"] if field.name.lower() in keys else []), *_default(field)],
                 ),
             )
-            for field in fields
+            for field in columns
         ]
     )
 
@@ -68,9 +73,48 @@ def stored_metadata(stored: Stored, snapshot: int | None, said: Mapping[str, str
     return {name: value for name, value in found.items() if value is not None}
 
 
+def traced_metadata(relation: Relation, traced: Traced, translator: Translator) -> dict[str, Any]:
+    """What is known of a query's result from its text: its columns, and what each is made of."""
+    found: dict[str, Any] = {}
+    if traced.columns and all(column.type is not None for column in traced.columns):
+        columns = tuple(Field(name=column.name, type=cast("Any", column.type)) for column in traced.columns)
+        said = relation.model.documentation.columns if relation.model is not None else {}
+        found["dagster/column_schema"] = column_schema(columns, (), said)
+    if traced.lineage:
+        found["dagster/column_lineage"] = dg.TableColumnLineage(
+            {
+                column: [
+                    dg.TableColumnDep(
+                        asset_key=translator.asset_key(Name(schema=origin.schema, relation=origin.relation)), column_name=origin.column
+                    )
+                    for origin in sorted(origins)
+                ]
+                for column, origins in traced.lineage.items()
+            }
+        )
+    if drawn := draw_lineage(relation.name.relation, traced):
+        found["lineage"] = dg.MetadataValue.md(drawn)
+    if traced.trouble is not None:
+        found["trouble"] = dg.MetadataValue.md(f"```text\n{traced.trouble}\n```")
+    return found
+
+
+def kept_metadata(kept: Kept) -> dict[str, Any]:
+    """What a run did for one view, under names that stay, so that they make lines over time."""
+    names = [each.name for each in fields(kept) if each.name not in ("name", "taken_up", "action", "columns")]
+    figures = {name: getattr(kept, name) for name in names}
+    rounded = {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}
+    return {"snapshot": kept.taken_up, "action": kept.action, **rounded}
+
+
+def view_metadata(kept: Kept, said: Mapping[str, str]) -> dict[str, Any]:
+    """What a view looks like to its readers."""
+    return {"dagster/table_name": str(kept.name), "dagster/column_schema": column_schema(kept.columns, (), said)}
+
+
 def job_metadata(metrics: JobMetrics | None) -> dict[str, Any]:
     """What Spark did, under names that stay, so that the interface can plot them from run to run."""
     if metrics is None:
         return {}
-    wanted = ("jobs", "tasks", "task_skew", "rows_read", "bytes_read", "bytes_written")
+    wanted = ("jobs", "tasks", "task_skew", "rows_read", "bytes_read", "bytes_written", "shuffle_bytes", "task_seconds")
     return {name: value for name, value in asdict(metrics).items() if name in wanted and value is not None}

@@ -12,6 +12,7 @@ from pydantic import Field, PrivateAttr
 from platform_plugin.errors import CatalogueError, ObjectExists
 from platform_plugin.lake.location import CATALOGUE_FILE, Location
 from platform_plugin.platform import Platform
+from platform_plugin.spark.metrics import JobMetrics, parse_metrics
 from platform_plugin.spark.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -71,6 +72,13 @@ class PlatformResource(dg.ConfigurableResource[Any]):
     def execute(self, sql: str, parameters: Any = None) -> Result:
         """Run SQL, as `Platform.execute` does."""
         return self.platform.execute(sql, parameters)
+
+    def read_metrics(self) -> JobMetrics | None:
+        """What Spark has done in this run so far; None if it was not needed, or is a server that can't be asked."""
+        if self._platform is None or self._tag is None or not self._platform.work.is_attached:
+            return None
+        answer = self._platform.work.session.read_metrics(self._tag)
+        return None if answer is None else parse_metrics(answer, seconds=0.0)
 
     def _open(self) -> Platform:
         try:

@@ -2,15 +2,21 @@
 
 # Dagster compares the annotation of a step's context with its own classes, so annotations must not be text in this module.
 
+import json
 import re
 import time
+from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
+from platform_plugin.lake.tables import Name
 from platform_plugin.orchestration.apply import run_model
-from platform_plugin.orchestration.failure import told_as_failure
-from platform_plugin.orchestration.metadata import job_metadata, stored_metadata
+from platform_plugin.orchestration.failure import all_as_failure, told_as_failure
+from platform_plugin.orchestration.firing import FAILED
+from platform_plugin.orchestration.metadata import job_metadata, kept_metadata, stored_metadata, view_metadata
 from platform_plugin.orchestration.model import Model
+from platform_plugin.orchestration.progress import told_in_log
+from platform_plugin.orchestration.upkeep import run_upkeep
 
 RESOURCE_KEY = "platform"
 
@@ -22,7 +28,8 @@ def build_asset(model: Model, spec: dg.AssetSpec) -> dg.AssetsDefinition:
     def materialize(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
         started = time.monotonic()
         with told_as_failure():
-            applied = run_model(getattr(context.resources, RESOURCE_KEY).platform, model)
+            platform = getattr(context.resources, RESOURCE_KEY).platform
+            applied = run_model(platform, model, progress=told_in_log(context.log))
         context.log.info("%s %s %s at snapshot %d", model.kind, model.name, applied.action, applied.snapshot)
         return dg.MaterializeResult(
             asset_key=spec.key,
@@ -37,6 +44,47 @@ def build_asset(model: Model, spec: dg.AssetSpec) -> dg.AssetsDefinition:
         )
 
     return materialize
+
+
+def build_upkeep(
+    pool: str, names: Sequence[Name], models: Sequence[Model], specs: Sequence[tuple[Name, dg.AssetSpec]]
+) -> dg.AssetsDefinition:
+    """The continuous views of a pool as assets of one step, of which any may be chosen; `specs` are those of bases and views."""
+    by_key = {spec.key: name for name, spec in specs}
+    virtual = {spec.key for _, spec in specs if spec.is_virtual}
+    said = {model.name: model.documentation.columns for model in models}
+
+    @dg.multi_asset(
+        name=f"maintain_{re.sub(r'[^A-Za-z0-9_]', '_', pool)}",
+        specs=[spec.replace_attributes(skippable=True) for _, spec in specs],
+        can_subset=True,
+        pool=pool,
+        required_resource_keys={RESOURCE_KEY},
+    )
+    def maintain(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
+        chosen = set(context.selected_asset_keys)
+        wanted = list(dict.fromkeys(name for name in names if any(by_key[key] == name for key in chosen)))
+        resource = getattr(context.resources, RESOURCE_KEY)
+        with told_as_failure():
+            done = run_upkeep(
+                resource.platform, wanted, [model for model in models if model.name in wanted], progress=told_in_log(context.log)
+            )
+        told = {**job_metadata(resource.read_metrics()), "seconds": round(done.seconds, 3), "views": len(done.kept)}
+        kept = {str(each.name).lower(): each for each in done.kept}
+        for key in sorted(chosen, key=str):
+            found = kept.get(str(by_key[key]).lower())
+            if found is not None:
+                shown = view_metadata(found, said.get(by_key[key], {})) if key in virtual else {}
+                yield dg.MaterializeResult(
+                    asset_key=key, metadata=shown | kept_metadata(found) | told, data_version=dg.DataVersion(str(found.taken_up))
+                )
+        rows = sum(each.rows_in for each in done.kept)
+        context.log.info("%d views took up %d rows at snapshot %d", len(done.kept), rows, done.snapshot.id)
+        if done.failed:
+            context.instance.add_run_tags(context.run_id, {FAILED: json.dumps(sorted(done.failed))})
+            raise all_as_failure(done.failed)
+
+    return maintain
 
 
 def _step_name(model: Model) -> str:

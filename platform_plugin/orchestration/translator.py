@@ -27,6 +27,7 @@ class Relation:
     kind: Kind
     model: Model | None = None
     stored: Stored | None = None
+    is_continuous: bool = False
 
 
 class Translator:
@@ -41,6 +42,18 @@ class Translator:
         """The relation's name, after its schema where that is not the default one; Dagster takes only ASCII words for it."""
         parts = [name.relation] if name.schema == DEFAULT_SCHEMA else [name.schema, name.relation]
         return dg.AssetKey([re.sub(r"[^A-Za-z0-9_]", "_", part) for part in parts])
+
+    def base_key(self, name: Name) -> dg.AssetKey:
+        """The maintained part of a continuous view: `base` below the view itself."""
+        return dg.AssetKey([*self.asset_key(name).path, "base"])
+
+    def pool(self, relation: Relation) -> str:
+        """Views of one pool are maintained by one run at a time; of different pools, by runs side by side."""
+        return "spark"
+
+    def automation_condition(self, relation: Relation) -> dg.AutomationCondition[dg.AssetKey] | None:
+        """When Dagster materializes a table by itself; by default never. Views are kept current by a sensor."""
+        return None
 
     def group_name(self, relation: Relation) -> str:
         """The noun in the plural: streams, tables, views."""

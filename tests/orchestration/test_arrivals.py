@@ -8,7 +8,8 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from platform_plugin.orchestration.arrivals import build_arrivals_sensor, read_cursor
+from platform_plugin.orchestration.arrivals import build_arrivals_sensor
+from platform_plugin.orchestration.firing import read_memory
 from platform_plugin.orchestration.translator import Translator
 from platform_plugin.platform import Platform
 
@@ -63,7 +64,7 @@ def test_a_lake_that_is_away_is_a_reason_to_skip(tmp_path, tick):
 
 
 def test_a_strange_cursor_counts_as_none():
-    assert read_cursor("nonsense") == read_cursor('{"v": 99, "rows": {"a": 1}}') == read_cursor(None) == {}
+    assert read_memory("nonsense") == read_memory('{"v": 99, "rows": {"a": 1}}') == read_memory(None) == {}
 
 
 def test_a_tick_needs_no_spark(platform, tick):

@@ -6,25 +6,28 @@ import dagster as dg
 from platform_plugin import Platform
 from platform_plugin.orchestration.inventory import read_inventory
 from platform_plugin.orchestration.translator import Translator
+from tests.orchestration.conftest import POSTS, USERS
 
 
 def test_files_are_assets_before_there_is_a_lake(shop, caplog):
     with caplog.at_level(logging.WARNING):
         specs = shop.specs()
-    assert set(specs) == {"users", "posts", "impact", "prices"}
+    assert set(specs) == {"users", "posts", "impact/base", "impact", "prices"}
     assert "is not a lake" in caplog.text
     assert "platform init" in specs["users"].metadata["lake"]
     assert not shop.lake.exists()
     assert {name: (spec.group_name, spec.kinds) for name, spec in specs.items()} == {
         "users": ("tables", {"table", "spark"}),
         "posts": ("streams", {"stream", "spark"}),
+        "impact/base": ("views", {"base", "spark"}),
         "impact": ("views", {"view", "spark"}),
         "prices": ("tables", {"table", "spark"}),
     }
     assert {name: {dep.asset_key.to_user_string() for dep in spec.deps} for name, spec in specs.items()} == {
         "users": set(),
         "posts": set(),
-        "impact": {"posts"},
+        "impact/base": {"posts"},
+        "impact": {"impact/base", "posts"},
         "prices": {"impact", "users"},
     }
 
@@ -57,7 +60,7 @@ def test_relations_of_the_lake_are_assets_with_their_figures(shop):
         with platform.lake.commit("store a view") as commit:
             commit.create_view(("raw", "days"), "SELECT to_date(at) FROM raw.visits")
     specs = shop.specs()
-    assert set(specs) == {"users", "posts", "impact", "prices", "raw/visits", "raw/days"}
+    assert set(specs) == {"users", "posts", "impact/base", "impact", "prices", "raw/visits", "raw/days"}
     visits = specs["raw/visits"]
     assert visits.metadata["dagster/row_count"] == 2
     assert visits.metadata["dagster/table_name"] == "raw.visits"
@@ -83,8 +86,38 @@ def test_a_stored_query_that_nobody_can_read_keeps_nothing_from_loading(project,
 def test_a_lake_that_was_damaged_leaves_the_files(shop, caplog):
     shop.lake.mkdir()
     (shop.lake / "lake.sqlite").write_text("not a database at all" * 100)
-    assert set(shop.specs()) == {"users", "posts", "impact", "prices"}
+    assert set(shop.specs()) == {"users", "posts", "impact/base", "impact", "prices"}
     assert "only the SQL files are loaded" in caplog.text
+
+
+def test_a_base_has_what_is_read_below_the_grouping_and_a_view_what_is_read_live(project):
+    project.write(users=USERS, posts=POSTS, regions="CREATE TABLE regions (region STRING, country STRING)")
+    project.write(
+        reach="CREATE VIEW reach AS SELECT country, n FROM (SELECT region, count(*) AS n FROM posts JOIN users ON id = uid GROUP BY region)"
+        " JOIN regions USING (region)"
+    )
+    deps = {name: {dep.asset_key.to_user_string() for dep in spec.deps} for name, spec in project.specs().items()}
+    assert deps["reach/base"] == {"posts", "users"}
+    assert deps["reach"] == {"reach/base", "posts", "regions"}
+
+
+def test_columns_and_their_lineage_are_told_before_anything_runs(shop):
+    specs = shop.specs()
+    schema, lineage = (specs["impact"].metadata[f"dagster/column_{what}"] for what in ("schema", "lineage"))
+    assert [(column.name, column.type) for column in schema.columns] == [("uid", "int"), ("score", "double")]
+    assert lineage.deps_by_column["score"] == [dg.TableColumnDep(asset_key=dg.AssetKey("posts"), column_name="score")]
+    prices = specs["prices"].metadata["dagster/column_lineage"].deps_by_column["price"]
+    assert {(dep.asset_key.to_user_string(), dep.column_name) for dep in prices} == {("impact", "score"), ("users", "rate")}
+    drawn = specs["prices"].metadata["lineage"].value
+    assert "| `price` | `impact.score`, `users.rate` |" in drawn
+    assert 'impact_score["impact.score"] --> prices_price["prices.price"]' in drawn
+    assert "stream part" in specs["impact/base"].metadata["split"].value
+
+
+def test_a_view_that_is_refused_shows_why_and_loads(shop):
+    shop.write(newest="CREATE VIEW newest WITH (target_lag = '5 seconds') AS SELECT * FROM posts")
+    newest = shop.specs()["newest"]
+    assert "a continuous view groups the rows of a stream" in newest.metadata["trouble"].value
 
 
 def test_views_are_virtual_and_tables_and_streams_are_not(shop):
@@ -94,6 +127,8 @@ def test_views_are_virtual_and_tables_and_streams_are_not(shop):
 
 def test_the_code_version_follows_the_meaning(shop):
     before = shop.specs()
+    shop.write(impact="CREATE VIEW impact WITH (target_lag = '5 seconds') AS SELECT uid, avg(score) AS score FROM posts GROUP BY uid")
+    assert shop.specs()["impact/base"].code_version == before["impact/base"].code_version, "what is kept is the same"
     shop.write(impact="-- now with words\ncreate view impact AS\nselect uid, avg(score) AS score from posts group by uid;")
     assert shop.specs()["impact"].code_version == before["impact"].code_version
     shop.write(impact="CREATE VIEW impact AS SELECT uid, max(score) AS score FROM posts GROUP BY uid")
@@ -113,7 +148,7 @@ def test_a_translator_decides_keys_groups_and_tags(shop):
 
     specs = {spec.key: spec for spec in shop.definitions(Prefixed()).resolve_all_asset_specs()}
     impact = specs[dg.AssetKey(["lake", "impact"])]
-    assert [dep.asset_key for dep in impact.deps] == [dg.AssetKey(["lake", "posts"])]
+    assert {dep.asset_key for dep in impact.deps} == {dg.AssetKey(["lake", "posts"]), dg.AssetKey(["lake", "impact", "base"])}
     assert impact.group_name == "everything"
     assert impact.tags["noun"] == "view"
 

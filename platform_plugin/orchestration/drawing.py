@@ -1,0 +1,55 @@
+"""Drawing: lineage and plans as Markdown, for those who look at an asset."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from platform_plugin.views.explain import explain_split
+
+if TYPE_CHECKING:
+    from platform_plugin.orchestration.tracing import Traced
+    from platform_plugin.views.parts import SplitPlan
+
+_MOST_DRAWN = 40
+
+
+def draw_lineage(name: str, traced: Traced) -> str | None:
+    """Each column with what it is made of as a table, and the same as a Mermaid chart; None where nothing is known.
+
+    >>> from platform_plugin.algebra.plan import Output
+    >>> from platform_plugin.orchestration.lineage import Origin
+    >>> from platform_plugin.orchestration.tracing import Traced
+    >>> mean = Traced(columns=(Output(name="mean"),), lineage={"mean": frozenset({Origin("main", "posts", "score")})})
+    >>> print(draw_lineage("impact", mean))
+    | column | made of |
+    |---|---|
+    | `mean` | `posts.score` |
+    <BLANKLINE>
+    ```mermaid
+    flowchart LR
+      posts_score["posts.score"] --> impact_mean["impact.mean"]
+    ```
+    """
+    if not traced.lineage:
+        return None
+    made_of = {column: sorted(f"{origin.relation}.{origin.column}" for origin in origins) for column, origins in traced.lineage.items()}
+    lines = ["| column | made of |", "|---|---|"]
+    for column, origins in made_of.items():
+        told = ", ".join(f"`{origin}`" for origin in origins) or "the number of rows, or constants"
+        lines.append(f"| `{column}` | {told} |".replace("\n", " "))
+    arrows = [(origin, f"{name}.{column}") for column, origins in made_of.items() for origin in origins]
+    if 0 < len(arrows) <= _MOST_DRAWN:
+        lines += ["", "```mermaid", "flowchart LR", *(f"  {_node(origin)} --> {_node(made)}" for origin, made in arrows), "```"]
+    return "\n".join(lines)
+
+
+def _node(column: str) -> str:
+    plain = re.sub(r"\W", "_", column, flags=re.ASCII)
+    shown = column.replace('"', "'")
+    return f'{plain}["{shown}"]'
+
+
+def draw_split(plan: SplitPlan) -> str:
+    """How a view is split: what runs for each range of a stream, what is stored, and what runs when somebody reads."""
+    return f"```text\n{explain_split(plan, trees=False).rstrip()}\n```"

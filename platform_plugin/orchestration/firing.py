@@ -1,0 +1,201 @@
+"""Firing: the frame of every sensor of the platform. A new one brings a decision and a job, nothing else.
+
+A tick reads the catalogue, never rows, and starts no Spark. It asks for at most one run for each pool, and for none while one of
+its runs is under way there. What it did or why it did nothing stands in the run's tags or in the tick's skip reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from platform_plugin.errors import PlatformError
+from platform_plugin.lake.lake import Lake
+
+if TYPE_CHECKING:
+    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+    from platform_plugin.lake.tables import Snapshot
+
+SENSOR, POOL, REASON, RANGE, FAILED = (f"platform/{word}" for word in ("sensor", "pool", "reason", "snapshots", "failed"))
+"""Tags of a run: what asked for it, where it runs, why, over which snapshots, and afterwards what of it failed."""
+_CURSOR_VERSION = 1
+_REMEMBERED_RUNS = 20
+_LONGEST_REASON = 240
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """A run that this sensor asked for; `seconds` is how long it took, None while it is under way."""
+
+    pool: str
+    ended: datetime | None = None
+    seconds: float | None = None
+    succeeded: bool = False
+    failed: frozenset[str] = frozenset()
+    """What of it failed, where the run could say so; empty for a run that ended without a word."""
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it has not ended."""
+        return self.ended is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What a decision is made from: the lake at its newest snapshot, the clock, earlier runs (newest first) and what was kept."""
+
+    lake: Lake
+    snapshot: Snapshot
+    now: datetime
+    runs: tuple[PastRun, ...] = ()
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One run: over the snapshots from `first` to `last`, on some assets or with some configuration of the sensor's job."""
+
+    first: int
+    last: int
+    reason: str
+    pool: str = "spark"
+    assets: tuple[dg.AssetKey, ...] = ()
+    config: Mapping[str, Any] | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a tick comes to; `reason` says why nothing is asked for, and `memory` is what the next tick is given."""
+
+    asks: tuple[Ask, ...] = ()
+    reason: str = "nothing to do"
+    events: Sequence[dg.AssetMaterialization] = ()
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+
+Decide = Callable[[Moment], Decision]
+
+
+def build_sensor(
+    name: str,
+    url: str,
+    decide: Decide,
+    *,
+    description: str,
+    job: UnresolvedAssetJobDefinition | dg.JobDefinition | None = None,
+    interval_seconds: int = 5,
+    running: bool = True,
+) -> dg.SensorDefinition:
+    """A sensor that asks for runs of a job whenever the decision says so, at most one for each pool at a time."""
+
+    @dg.sensor(
+        name=name,
+        description=description,
+        minimum_interval_seconds=interval_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED,
+        job=job,
+    )
+    def tick(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        runs = read_runs(context.instance, name) if job is not None else ()
+        try:
+            with Lake.open(url) as lake:
+                moment = Moment(lake=lake, snapshot=lake.snapshot(), now=datetime.now(UTC), runs=runs, memory=read_memory(context.cursor))
+                decision = decide(moment)
+        except PlatformError as error:
+            return dg.SensorResult(skip_reason=dg.SkipReason(f"{error.message}; {error.hint}" if error.hint else error.message))
+        cursor = json.dumps({"v": _CURSOR_VERSION, **decision.memory})
+        busy = {run.pool for run in runs if run.is_under_way}
+        wanted = plan_requests(name, [ask for ask in decision.asks if ask.pool not in busy], runs)
+        if wanted or decision.events:
+            return dg.SensorResult(run_requests=wanted, asset_events=list(decision.events), cursor=cursor)
+        waiting = sorted({ask.pool for ask in decision.asks if ask.pool in busy})
+        reason = f"a run is under way in pool {', '.join(waiting)}: {decision.asks[0].reason}" if waiting else decision.reason
+        return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=cursor)
+
+    return tick
+
+
+def plan_requests(name: str, asks: Sequence[Ask], runs: Sequence[PastRun]) -> list[dg.RunRequest]:
+    """The requests, one for each pool; since Dagster runs no key twice, the key says which attempt it is where the last runs failed.
+
+    >>> (request,) = plan_requests("split_refresh", [Ask(first=3, last=9, reason="lag")], [])
+    >>> request.run_key, request.tags["platform/reason"]
+    ('3-9', 'lag')
+    """
+    found: dict[str, dg.RunRequest] = {}
+    for ask in asks:
+        if ask.pool in found:
+            continue
+        failures = count_failures(runs, ask.pool)
+        key = f"{ask.first}-{ask.last}" + (f" attempt {failures + 1}" if failures else "")
+        found[ask.pool] = dg.RunRequest(
+            run_key=key if ask.pool == "spark" else f"{ask.pool} {key}",
+            asset_selection=list(ask.assets) or None,
+            run_config=dict(ask.config) if ask.config is not None else None,
+            tags={
+                **ask.tags,
+                SENSOR: name,
+                POOL: ask.pool,
+                REASON: ask.reason[:_LONGEST_REASON],
+                RANGE: f"{ask.first}-{ask.last}",
+            },
+        )
+    return list(found.values())
+
+
+def count_failures(runs: Sequence[PastRun], pool: str, what: str | None = None) -> int:
+    """How many of the newest runs of a pool failed in a row: any of them, or those in which one thing failed."""
+    count = 0
+    for run in runs:
+        if run.pool != pool or run.is_under_way:
+            continue
+        if run.succeeded or (what is not None and what not in run.failed):
+            break
+        count += 1
+    return count
+
+
+def pause_seconds(failures: int) -> float:
+    """How long a failed thing is left alone, twice as long after each failure.
+
+    >>> [pause_seconds(failures) for failures in (0, 1, 2, 30)]
+    [0.0, 10.0, 20.0, 600.0]
+    """
+    return 0.0 if not failures else min(600.0, 10.0 * 2.0 ** (min(failures, 10) - 1))
+
+
+def read_runs(instance: dg.DagsterInstance, sensor: str) -> tuple[PastRun, ...]:
+    """The newest runs that a sensor asked for, newest first."""
+    records = instance.get_run_records(filters=dg.RunsFilter(tags={SENSOR: sensor}), limit=_REMEMBERED_RUNS)
+    return tuple(_past_run(record) for record in records)
+
+
+def _past_run(record: dg.RunRecord) -> PastRun:
+    run = record.dagster_run
+    if not run.is_finished:
+        return PastRun(pool=run.tags.get(POOL, ""))
+    # A run that died before it started has no times of its own.
+    ended = datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.astimezone(UTC)
+    return PastRun(
+        pool=run.tags.get(POOL, ""),
+        ended=ended,
+        seconds=record.end_time - record.start_time if record.end_time and record.start_time else None,
+        succeeded=run.is_success,
+        failed=frozenset(json.loads(run.tags.get(FAILED, "[]"))),
+    )
+
+
+def read_memory(cursor: str | None) -> dict[str, Any]:
+    """What the last tick kept; a cursor of another version counts as none."""
+    try:
+        known = json.loads(cursor or "{}")
+    except ValueError:
+        return {}
+    return known if isinstance(known, dict) and known.get("v") == _CURSOR_VERSION else {}

@@ -1,0 +1,151 @@
+"""Tracing: what a folder's queries give, what that is made of and how views are split, from the texts and the catalogue alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from platform_plugin.algebra.plan import Output, outputs
+from platform_plugin.algebra.relations import Relation
+from platform_plugin.algebra.types import Field
+from platform_plugin.errors import PlatformError, RefusedView
+from platform_plugin.lake.tables import DEFAULT_SCHEMA
+from platform_plugin.language.statements import CreateStream, CreateTable, CreateView
+from platform_plugin.orchestration.lineage import trace_columns
+from platform_plugin.orchestration.model import read_by
+from platform_plugin.views.split import plan_split, read_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from platform_plugin.lake.tables import Name
+    from platform_plugin.language.places import Span
+    from platform_plugin.orchestration.inventory import Inventory, Stored
+    from platform_plugin.orchestration.lineage import Origins
+    from platform_plugin.orchestration.model import Model
+    from platform_plugin.views.parts import SplitPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """What is known of a relation before anything runs; a column's type may be None. `split` is there for a continuous view.
+
+    `trouble` says why a query could not be followed: it is refused as a view, or reads what neither a file nor the lake has.
+    """
+
+    columns: tuple[Output, ...] = ()
+    lineage: Mapping[str, Origins] = field(default_factory=dict)
+    split: SplitPlan | None = None
+    is_continuous: bool = False
+    trouble: PlatformError | None = None
+
+
+class Tracing:
+    """The relations of some models and a lake, each followed when it is first asked for."""
+
+    def __init__(self, models: Iterable[Model], inventory: Inventory) -> None:
+        self._models = {_key(model.name): model for model in models}
+        self._inventory = inventory
+        self._found: dict[str, Traced] = {}
+        self._under_way: set[str] = set()
+
+    def of(self, name: Name) -> Traced:
+        """What is known of a relation; nothing if there is none of that name."""
+        key = _key(name)
+        if key not in self._found:
+            if key in self._under_way:
+                return Traced()
+            self._under_way.add(key)
+            self._found[key] = self._trace(name)
+            self._under_way.discard(key)
+        return self._found[key]
+
+    def _trace(self, name: Name) -> Traced:
+        model, stored = self._models.get(_key(name)), self._inventory.find(name)
+        match model.statement if model is not None else None:
+            case CreateView(query=query) as statement:
+                wanted = statement.continuous or bool(statement.options)
+                return self._view(query, tuple(alias.name for alias in statement.aliases), is_wanted=wanted)
+            case CreateTable(query=query) if query is not None:
+                return self._query(query, ())
+            case CreateTable(columns=columns) | CreateStream(columns=columns):
+                return Traced(columns=_outputs(columns))
+        if stored is None:
+            return Traced()
+        if stored.kind == "view" and stored.query is not None:
+            return self._view(stored.query, stored.names, is_wanted=stored.is_continuous)
+        return Traced(columns=_outputs(stored.fields))
+
+    def _view(self, query: str | Span, names: tuple[str, ...], *, is_wanted: bool) -> Traced:
+        traced = self._query(query, names)
+        try:
+            relations = self._relations(query, opaque=False)
+            split = plan_split(query, relations, names=names)
+        except RefusedView as refused:
+            if refused.rule == "R9" and not is_wanted:
+                return traced
+            return replace(traced, is_continuous=True, trouble=refused)
+        except PlatformError as error:
+            return replace(traced, is_continuous=is_wanted, trouble=traced.trouble or error)
+        # One that reads other views only is computed when it is read.
+        return replace(traced, split=split, is_continuous=True) if split.streams else traced
+
+    def _query(self, query: str | Span, names: tuple[str, ...]) -> Traced:
+        try:
+            plan = read_plan(query, self._relations(query, opaque=True))
+        except PlatformError as error:
+            return Traced(trouble=error)
+        columns, lineage = outputs(plan), trace_columns(plan)
+        if len(names) == len(columns):
+            lineage = {name: lineage[column.name] for name, column in zip(names, columns, strict=True)}
+            columns = tuple(replace(column, name=name) for name, column in zip(names, columns, strict=True))
+        return Traced(columns=columns, lineage=lineage)
+
+    def _relations(self, query: str | Span, *, opaque: bool) -> dict[str, Relation]:
+        """What a query names; a plain view is a relation like others if `opaque`, otherwise it comes with its text and what that names."""
+        found: dict[str, Relation] = {}
+        waiting: list[str | Span] = [query]
+        while waiting:
+            for name in read_by(waiting.pop()):
+                if _key(name) in found:
+                    continue
+                relation = self._relation(name, opaque=opaque)
+                if relation is None:
+                    continue
+                found[_key(name)] = relation
+                if name.schema == DEFAULT_SCHEMA:
+                    found[name.relation.lower()] = relation
+                if relation.body is not None:
+                    waiting.append(relation.body)
+        return found
+
+    def _relation(self, name: Name, *, opaque: bool) -> Relation | None:
+        model, stored = self._models.get(_key(name)), self._inventory.find(name)
+        declared = model or stored
+        if declared is None:
+            return None
+        traced = self.of(declared.name)
+        # A type that nobody knows stays unknown; only names are needed then.
+        fields = tuple(Field(name=column.name, type=cast("Any", column.type)) for column in traced.columns)
+        full = (declared.name.schema, declared.name.relation)
+        if declared.kind in ("stream", "table"):
+            return Relation(name=full, kind="stream" if declared.kind == "stream" else "table", fields=fields)
+        if traced.is_continuous or opaque:
+            return Relation(name=full, kind="continuous" if traced.is_continuous else "table", fields=fields)
+        renamed = () if model is None else tuple(alias.name for alias in cast("CreateView", model.statement).aliases)
+        named = stored.names if model is None and stored is not None else renamed
+        return Relation(name=full, kind="view", fields=fields if named else (), body=_text(model, stored))
+
+
+def _text(model: Model | None, stored: Stored | None) -> str | None:
+    if model is not None and isinstance(model.statement, CreateView):
+        return model.statement.query.text
+    return stored.query if stored is not None else None
+
+
+def _outputs(fields: tuple[Field, ...]) -> tuple[Output, ...]:
+    return tuple(Output(name=found.name, type=found.type) for found in fields)
+
+
+def _key(name: Name) -> str:
+    return f"{name.schema}.{name.relation}".lower()

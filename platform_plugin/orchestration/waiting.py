@@ -1,0 +1,111 @@
+"""Waiting: what every continuous view has still to take up and since when, from the catalogue alone."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from platform_plugin.lake.data_operations import has_table
+from platform_plugin.lake.relations import read_declarations
+from platform_plugin.lake.segments import CONSUMER, SEGMENT, STREAM
+from platform_plugin.orchestration.apply import LAG
+from platform_plugin.views.record import PROGRESS, VIEW
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.tables import Name, Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A view and the rows that wait for it. `taken_up` is the snapshot at which it last took up any.
+
+    `position` counts the rows that it has passed, of all its streams. `fullness` says how much of the fullest ring is rows that
+    wait, from 0 to 1: at 1 a stream has no room left.
+    """
+
+    view: Name
+    streams: frozenset[str] = frozenset()
+    rows: int = 0
+    since: datetime | None = None
+    taken_up: int = 0
+    position: int = 0
+    fullness: float = 0.0
+    target_lag_seconds: float | None = None
+
+    def lag_seconds(self, now: datetime) -> float:
+        """How long the oldest row has waited."""
+        return 0.0 if self.since is None else max((now - self.since).total_seconds(), 0.0)
+
+
+@dataclass(slots=True)
+class _Sum:
+    streams: set[str] = field(default_factory=set)
+    rows: int = 0
+    since: list[datetime] = field(default_factory=list)
+    fullness: float = 0.0
+
+
+def read_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
+    """Every continuous view, whether anything waits for it or not; the number of queries does not grow with that of views."""
+    with lake.reading() as connection:
+        if not (has_table(connection, VIEW.name) and has_table(connection, CONSUMER.name)):
+            return []
+        options = {uuid: json.loads(text)["options"] for uuid, text in _rows(connection, sa.select(VIEW.c.view_uuid, VIEW.c.definition))}
+        sums = _read_sums(connection)
+        newest = sa.select(PROGRESS.c.view_uuid, sa.func.max(PROGRESS.c.snapshot_id)).group_by(PROGRESS.c.view_uuid)
+        taken_up: dict[str, int] = {uuid: int(snapshot_id) for uuid, snapshot_id in _rows(connection, newest)}
+        passed = sa.select(CONSUMER.c.consumer, sa.func.sum(CONSUMER.c.next_row_id)).group_by(CONSUMER.c.consumer)
+        positions: dict[str, int] = {uuid: int(count) for uuid, count in _rows(connection, passed)}
+    found = []
+    for view in lake.views(snapshot):
+        key = str(view.uuid)
+        if key in options:
+            waits = sums.get(key, _Sum())
+            found.append(
+                Waiting(
+                    view=view.name,
+                    streams=frozenset(waits.streams),
+                    rows=waits.rows,
+                    since=min(waits.since, default=None),
+                    taken_up=taken_up.get(key, 0),
+                    position=positions.get(key, 0),
+                    fullness=waits.fullness,
+                    target_lag_seconds=options[key].get(LAG),
+                )
+            )
+    return found
+
+
+def _read_sums(connection: Connection) -> Mapping[str, _Sum]:
+    own = sa.and_(STREAM.c.relation_uuid == CONSUMER.c.relation_uuid, STREAM.c.next_row_id > CONSUMER.c.next_row_id)
+    rows = sa.select(CONSUMER.c.consumer, CONSUMER.c.relation_uuid, STREAM.c.next_row_id - CONSUMER.c.next_row_id).join(STREAM, own)
+    sums: defaultdict[str, _Sum] = defaultdict(_Sum)
+    behind = _rows(connection, rows)
+    if not behind:
+        return sums
+    limits = read_declarations(connection, only={stream for _, stream, _ in behind})
+    for view, stream, count in behind:
+        sums[view].streams.add(stream)
+        sums[view].rows += int(count)
+        most = limits[stream].options.get("retention_rows") if stream in limits else None
+        if most and limits[stream].options.get("on_unconsumed") != "drop":
+            sums[view].fullness = max(sums[view].fullness, min(int(count) / int(most), 1.0))
+    later = sa.and_(SEGMENT.c.relation_uuid == CONSUMER.c.relation_uuid, SEGMENT.c.next_row_id > CONSUMER.c.next_row_id)
+    arrivals = sa.select(CONSUMER.c.consumer, sa.func.min(SEGMENT.c.arrived_at)).join(SEGMENT, later).group_by(CONSUMER.c.consumer)
+    for view, moment in _rows(connection, arrivals):
+        sums[view].since.append(moment)
+    return sums
+
+
+def _rows(connection: Connection, query: Any) -> list[Any]:
+    return list(connection.execute(query).all())

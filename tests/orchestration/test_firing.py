@@ -1,0 +1,128 @@
+"""The frame of sensors: one run for each pool, none twice, failures tried again ever more rarely, and a word for everything."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import dagster as dg
+import pytest
+
+from platform_plugin.errors import InvalidValue
+from platform_plugin.orchestration.firing import (
+    FAILED,
+    POOL,
+    SENSOR,
+    Ask,
+    Decision,
+    PastRun,
+    build_sensor,
+    count_failures,
+    plan_requests,
+    read_runs,
+)
+from platform_plugin.platform import Platform
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dg.op
+def nothing():
+    pass
+
+
+@dg.job
+def work():
+    nothing()
+
+
+@pytest.fixture
+def url(tmp_path):
+    Platform.create(tmp_path / "lake").close()
+    return str(tmp_path / "lake")
+
+
+@pytest.fixture
+def instance():
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def ticked(sensor, instance, cursor=None):
+    return sensor.evaluate_tick(dg.build_sensor_context(instance=instance, cursor=cursor))
+
+
+def run(instance, status, **tags):
+    made = instance.create_run_for_job(work, tags={SENSOR: "s", POOL: "spark", **tags})
+    if status is not dg.DagsterRunStatus.STARTED:
+        instance.handle_run_event(
+            made.run_id,
+            dg.DagsterEvent.from_json if False else _ended(made, status),
+        )
+    return made
+
+
+def _ended(made, status):
+    kind = dg.DagsterEventType.RUN_SUCCESS if status is dg.DagsterRunStatus.SUCCESS else dg.DagsterEventType.RUN_FAILURE
+    return dg.DagsterEvent(event_type_value=kind.value, job_name=made.job_name)
+
+
+def test_a_decision_becomes_one_run_for_each_pool_with_its_reason(url, instance):
+    asks = (Ask(first=3, last=9, reason="lag"), Ask(first=1, last=9, reason="also", pool="slow"), Ask(first=4, last=9, reason="again"))
+    told = ticked(build_sensor("s", url, lambda _: Decision(asks=asks), description="", job=work), instance)
+    assert [(request.run_key, request.tags["platform/reason"]) for request in told.run_requests] == [("3-9", "lag"), ("slow 1-9", "also")]
+
+
+def test_a_pool_with_a_run_under_way_is_left_alone_and_the_tick_says_so(url, instance):
+    run(instance, dg.DagsterRunStatus.STARTED)
+    told = ticked(
+        build_sensor("s", url, lambda _: Decision(asks=(Ask(first=3, last=9, reason="lag"),)), description="", job=work), instance
+    )
+    assert told.run_requests == []
+    assert told.skip_message == "a run is under way in pool spark: lag"
+
+
+def test_what_a_decision_keeps_comes_back_and_nothing_to_do_is_told(url, instance):
+    def decide(moment):
+        return Decision(reason=f"seen {moment.memory.get('ticks', 0)}", memory={"ticks": moment.memory.get("ticks", 0) + 1})
+
+    sensor = build_sensor("s", url, decide, description="", job=work)
+    first = ticked(sensor, instance)
+    assert (first.skip_message, ticked(sensor, instance, first.cursor).skip_message) == ("seen 0", "seen 1")
+
+
+def test_an_error_of_the_platform_is_a_reason_to_skip_with_its_hint(url, instance):
+    def decide(moment):
+        raise InvalidValue("this is odd", hint="look there")
+
+    assert ticked(build_sensor("s", url, decide, description="", job=work), instance).skip_message == "this is odd; look there"
+
+
+def test_after_a_failure_the_key_is_another_one():
+    failed = PastRun(pool="spark", ended=NOW)
+    ask = Ask(first=3, last=9, reason="lag")
+    keys = [
+        plan_requests("s", [ask], runs)[0].run_key
+        for runs in ([], [failed], [failed, failed], [PastRun(pool="spark", ended=NOW, succeeded=True)])
+    ]
+    assert keys == ["3-9", "3-9 attempt 2", "3-9 attempt 3", "3-9"]
+
+
+def test_failures_are_counted_for_one_thing_or_for_all():
+    runs = [PastRun(pool="spark", ended=NOW, failed=frozenset({name})) for name in ("a", "a", "b")]
+    assert (count_failures(runs, "spark", "a"), count_failures(runs, "spark", "b"), count_failures(runs, "spark")) == (2, 0, 3)
+    assert count_failures(runs, "other") == 0
+    assert count_failures([PastRun(pool="spark")], "spark") == 0
+
+
+def test_runs_are_read_with_what_failed_of_them(instance):
+    run(instance, dg.DagsterRunStatus.SUCCESS)
+    run(instance, dg.DagsterRunStatus.FAILURE, **{FAILED: '["main.v"]'})
+    run(instance, dg.DagsterRunStatus.STARTED)
+    newest, failed, done = read_runs(instance, "s")
+    assert (newest.is_under_way, failed.succeeded, failed.failed, done.succeeded) == (True, False, frozenset({"main.v"}), True)
+    assert read_runs(instance, "other") == ()
+
+
+def test_a_sensor_without_a_lake_tells_it(tmp_path, instance):
+    told = ticked(build_sensor("s", str(tmp_path / "none"), lambda _: Decision(), description=""), instance)
+    assert "is not a lake" in told.skip_message

@@ -1,0 +1,95 @@
+"""Upkeep as Dagster runs it: many views in one step, each with its own figures, and what the sensor sees before and after."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from platform_plugin import Platform
+from platform_plugin.orchestration.assets import build_assets
+from platform_plugin.orchestration.firing import FAILED
+from platform_plugin.orchestration.inventory import read_inventory
+from platform_plugin.orchestration.loops import build_loops
+from platform_plugin.orchestration.model import read_models
+from platform_plugin.orchestration.refreshing import SENSOR_NAME
+from platform_plugin.orchestration.translator import Translator
+from platform_plugin.orchestration.waiting import read_waiting
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def instance():
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def tick(shop, instance):
+    url = str(shop.lake)
+    built = build_assets(read_models(shop.folder), read_inventory(url), Translator())
+    loops = build_loops(built, url, Translator())
+    definitions = dg.Definitions.merge(dg.Definitions(assets=list(built.assets), resources=shop.resources()), loops)
+    sensor = definitions.get_repository_def().get_sensor_def(SENSOR_NAME)
+    context = dg.build_sensor_context(instance=instance, repository_def=definitions.get_repository_def())
+    return definitions, sensor.evaluate_tick(context)
+
+
+def test_a_sensor_run_maintains_several_views_at_once_and_the_next_tick_has_nothing_to_do(shop, instance, spark_server):
+    shop.write(
+        impact="CREATE VIEW impact WITH (target_lag = '1 second') AS SELECT uid, avg(score) AS score FROM posts GROUP BY uid",
+        total="CREATE VIEW total AS SELECT count(*) AS n FROM posts",
+    )
+    made = shop.materialize("posts", "impact/base", "total/base", "impact")
+    assert made["impact/base"].metadata["action"].value == "created"
+    _, told = tick(shop, instance)
+    assert told.skip_message == "nothing waits for 2 views"
+    with Platform.open(shop.lake) as platform:
+        platform.execute("INSERT INTO posts VALUES (1, 4), (1, 6), (2, 10)")
+        newest = platform.lake.snapshot().id
+    definitions, told = tick(shop, instance)
+    (request,) = told.run_requests
+    assert request.run_key.endswith(f"-{newest}")
+    assert "main.impact: 3 rows wait" in request.tags["platform/reason"]
+    assert {key.to_user_string() for key in request.asset_selection} == {"impact/base", "total/base"}
+    job = definitions.resolve_job_def("maintain_views")
+    done = job.execute_in_process(instance=instance, asset_selection=request.asset_selection, tags=request.tags, run_config={})
+    events = {event.asset_key.to_user_string(): event.materialization for event in done.get_asset_materialization_events()}
+    impact, total = ({name: value.value for name, value in events[key].metadata.items()} for key in ("impact/base", "total/base"))
+    assert (impact["rows_in"], impact["groups_touched"], total["groups_touched"]) == (3, 2, 1)
+    assert impact["lag_seconds_before"] > impact["lag_seconds_after"] == 0
+    assert impact["state_rows"] == 2
+    assert impact["jobs"] == total["jobs"] >= 1
+    assert {"tasks", "task_skew", "bytes_read", "bytes_written", "seconds"} <= set(impact)
+    version = int(events["impact/base"].tags["dagster/data_version"])
+    assert version > newest
+    with Platform.open(shop.lake) as platform:
+        assert {waiting.taken_up for waiting in read_waiting(platform.lake, platform.lake.snapshot())} == {version}
+    assert tick(shop, instance)[1].skip_message == "nothing waits for 2 views"
+
+
+def test_a_view_that_fails_is_named_and_holds_up_no_other(shop, instance, spark_server):
+    shop.write(bad="CREATE VIEW bad AS SELECT 1 / sum(score) AS x, sum(CAST(concat('', score - 1) AS TINYINT)) AS y FROM posts")
+    shop.materialize("posts", "impact/base", "bad/base")
+    with Platform.open(shop.lake) as platform:
+        platform.execute("INSERT INTO posts VALUES (1, 400)")
+    definitions = shop.definitions()
+    assets = [asset for asset in definitions.assets or () if isinstance(asset, dg.AssetsDefinition)]
+    done = dg.materialize(
+        assets, selection=["impact/base", "bad/base"], resources=shop.resources(), instance=instance, raise_on_error=False
+    )
+    assert not done.success
+    assert {event.asset_key.to_user_string() for event in done.get_asset_materialization_events()} == {"impact/base"}
+    assert instance.get_run_by_id(done.run_id).tags[FAILED] == '["main.bad"]'
+
+
+def test_a_target_lag_is_changed_in_place(shop, spark_server):
+    shop.materialize("posts", "impact")
+    with Platform.open(shop.lake) as platform:
+        platform.execute("INSERT INTO posts VALUES (1, 4)")
+    shop.write(impact="CREATE VIEW impact WITH (target_lag = '3 seconds') AS SELECT uid, avg(score) AS score FROM posts GROUP BY uid")
+    assert shop.materialize("impact")["impact"].metadata["action"].value == "altered"
+    assert shop.materialize("impact")["impact"].metadata["action"].value == "unchanged"
+    with Platform.open(shop.lake) as platform:
+        (waiting,) = read_waiting(platform.lake, platform.lake.snapshot())
+        assert waiting.target_lag_seconds == 3.0
+        assert list(platform.execute("SELECT uid, score FROM impact")) == [(1, 4.0)], "what it had taken up is still there"
