@@ -112,7 +112,7 @@ def build_sensor(
             return dg.SensorResult(skip_reason=dg.SkipReason(f"{error.message}; {error.hint}" if error.hint else error.message))
         cursor = json.dumps({"v": _CURSOR_VERSION, **decision.memory})
         busy = {run.pool for run in runs if run.is_under_way}
-        wanted = plan_requests(name, [ask for ask in decision.asks if ask.pool not in busy], runs)
+        wanted = request_runs(name, [ask for ask in decision.asks if ask.pool not in busy], runs)
         if wanted or decision.events:
             return dg.SensorResult(run_requests=wanted, asset_events=list(decision.events), cursor=cursor)
         waiting = sorted({ask.pool for ask in decision.asks if ask.pool in busy})
@@ -122,10 +122,10 @@ def build_sensor(
     return tick
 
 
-def plan_requests(name: str, asks: Sequence[Ask], runs: Sequence[PastRun]) -> list[dg.RunRequest]:
+def request_runs(name: str, asks: Sequence[Ask], runs: Sequence[PastRun]) -> list[dg.RunRequest]:
     """The requests, one for each pool; since Dagster runs no key twice, the key says which attempt it is where the last runs failed.
 
-    >>> (request,) = plan_requests("split_refresh", [Ask(first=3, last=9, reason="lag")], [])
+    >>> (request,) = request_runs("split_refresh", [Ask(first=3, last=9, reason="lag")], [])
     >>> request.run_key, request.tags["platform/reason"]
     ('3-9', 'lag')
     """

@@ -17,8 +17,8 @@ from platform_plugin.orchestration.firing import (
     PastRun,
     build_sensor,
     count_failures,
-    plan_requests,
     read_runs,
+    request_runs,
 )
 from platform_plugin.platform import Platform
 
@@ -101,7 +101,7 @@ def test_after_a_failure_the_key_is_another_one():
     failed = PastRun(pool="spark", ended=NOW)
     ask = Ask(first=3, last=9, reason="lag")
     keys = [
-        plan_requests("s", [ask], runs)[0].run_key
+        request_runs("s", [ask], runs)[0].run_key
         for runs in ([], [failed], [failed, failed], [PastRun(pool="spark", ended=NOW, succeeded=True)])
     ]
     assert keys == ["3-9", "3-9 attempt 2", "3-9 attempt 3", "3-9"]
