@@ -1,4 +1,4 @@
-"""Many rows for one table of the catalogue, in as few messages as the database allows.
+"""Many rows of one table of the catalogue, in as few messages as the database allows.
 
 PostgreSQL's driver sends the rows of an ordinary bulk statement one by one. As one JSON text, which the server takes apart, a
 thousand of them cost little more than one.
@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 
 from platform_plugin.lake import catalogue as c
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from sqlalchemy.engine import Connection, Dialect
 
+_Item = TypeVar("_Item")
+
+_CHUNK = 10_000  # ids in one IN list: databases limit the parameters of a statement
 # Their values say the same in JSON, and the server casts them back.
 _PLAIN = (sa.Integer, sa.String, sa.Boolean, c.Flag, c.Moment, c.Identity)
 
@@ -51,6 +54,11 @@ def among(connection: Connection, column: sa.Column[Any], values: Collection[Any
     if connection.dialect.name == "postgresql":
         return column == sa.any_(sa.bindparam(None, list(values), type_=sa.ARRAY(column.type), unique=True))
     return column.in_(values)
+
+
+def chunks(items: Sequence[_Item]) -> Iterable[Sequence[_Item]]:
+    """Items in parts small enough for one IN list."""
+    return (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
 
 
 def _worth_json(connection: Connection, table: sa.Table, rows: Sequence[Any]) -> bool:

@@ -15,7 +15,8 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import InvalidValue, SnapshotExpired
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.data_operations import chunks, has_table, inlined_data_tables
+from platform_plugin.lake.bulk import chunks
+from platform_plugin.lake.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.evolution import adapt
 from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID
 from platform_plugin.lake.inlined import decode_rows, fetch_whole

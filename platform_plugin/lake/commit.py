@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import random
-import re
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -20,12 +19,13 @@ from platform_plugin.lake import catalogue as c
 from platform_plugin.lake import column_operations as columns
 from platform_plugin.lake import data_operations as data
 from platform_plugin.lake import schema_operations as ddl
+from platform_plugin.lake.admissible import check_field, check_name, check_text, partition_keys
 from platform_plugin.lake.database import LostRace, writing
 from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.relations import RELATION
 from platform_plugin.lake.ring import KeepRings, RingFull
 from platform_plugin.lake.segments import RING_TABLES
-from platform_plugin.lake.tables import Name, PartitionKey, Snapshot, Table, View, numbered, read_schemas, read_snapshot
+from platform_plugin.lake.tables import Name, Snapshot, Table, View, numbered, read_schemas, read_snapshot
 from platform_plugin.lake.writer import Writer
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ _TICK = timedelta(microseconds=1)
 _PAUSE_SECONDS = 0.01
 _FULL_PAUSE_SECONDS = 0.05
 _RECONNECT_SECONDS = 30.0
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Commit:
@@ -55,7 +54,7 @@ class Commit:
     def __init__(
         self, lake: Lake, message: str, *, base: Snapshot, author: str | None = None, notes: Mapping[str, Any] | None = None
     ) -> None:
-        _check_text("the message or author of a commit", message, author)
+        check_text("the message or author of a commit", message, author)
         self.base = base
         self.message = message
         self.snapshot: Snapshot | None = None
@@ -92,7 +91,7 @@ class Commit:
 
     def create_schema(self, name: str, *, if_not_exists: bool = False) -> None:
         """Add an empty schema."""
-        _check_name("schema", name)
+        check_name("schema", name)
         self._do(ddl.CreateSchema(name, if_not_exists))
 
     def drop_schema(self, name: str) -> None:
@@ -112,7 +111,7 @@ class Commit:
         `partition_by` pairs a column with a transform: identity, year, month, day or hour.
         """
         target = Name.of(name)
-        _check_name("table", target.relation)
+        check_name("table", target.relation)
         if not fields:
             raise InvalidValue(f'table "{target}" has no columns', hint="name at least one")
         names = [field.name.lower() for field in fields]
@@ -122,8 +121,8 @@ class Commit:
         if twice is not None:
             raise InvalidValue(f'column "{twice}" is there twice in table "{target}"', hint="names that differ only in case are the same")
         for field in fields:
-            _check_field(field)
-        _check_text("a comment", comment)
+            check_field(field)
+        check_text("a comment", comment)
         uuid = new_uuid()
         table = Table(
             id=None,
@@ -133,7 +132,7 @@ class Commit:
             fields=numbered(fields),
             comment=comment,
         )
-        table = replace(table, partition_keys=_partition_keys(table, partition_by))
+        table = replace(table, partition_keys=partition_keys(table, partition_by))
         self._do(ddl.CreateTable(table))
         return table
 
@@ -155,12 +154,12 @@ class Commit:
 
     def rename_table(self, table: Table, name: str) -> None:
         """Give a table another name in its schema."""
-        _check_name("table", name)
+        check_name("table", name)
         self._do(ddl.RenameTable(table, name))
 
     def add_column(self, table: Table, field: Field, *, parent: tuple[str, ...] = (), twin: Table | None = None) -> None:
         """Add a column at the end of a table, or a part to one of its structs; a `twin` of the same files gets it too."""
-        _check_field(field)
+        check_field(field)
         self._do(columns.AddColumn(table, field, parent, twin))
 
     def drop_column(self, table: Table, *path: str) -> None:
@@ -169,7 +168,7 @@ class Commit:
 
     def rename_column(self, table: Table, *path: str, to: str) -> None:
         """Give a column, or a part of a struct, another name."""
-        _check_name("column", to)
+        check_name("column", to)
         self._do(columns.ChangeColumn(table=table, path=path, name=to))
 
     def widen_column(self, table: Table, *path: str, to: DataType) -> None:
@@ -182,17 +181,17 @@ class Commit:
 
     def set_default(self, table: Table, *path: str, default: str | None) -> None:
         """Set or drop the literal that new rows get where a writer leaves the column out."""
-        _check_text("a default", default)
+        check_text("a default", default)
         self._do(columns.ChangeColumn(table=table, path=path, default=default, drops_default=default is None))
 
     def comment(self, table: Table, text: str | None, *, column: tuple[str, ...] = ()) -> None:
         """Say what a table or a column is; None takes the comment away."""
-        _check_text("a comment", text)
+        check_text("a comment", text)
         self._do(ddl.Comment(table, text, column))
 
     def partition(self, table: Table, by: Sequence[tuple[str, str]]) -> None:
         """Partition the table's new files; those it has stay as they are."""
-        self._do(ddl.PartitionBy(replace(table, partition_keys=_partition_keys(table, by))))
+        self._do(ddl.PartitionBy(replace(table, partition_keys=partition_keys(table, by))))
 
     def create_view(
         self,
@@ -206,8 +205,8 @@ class Commit:
     ) -> UUID:
         """Store a query under a name; the identity that it gets."""
         target = Name.of(name)
-        _check_name("view", target.relation)
-        _check_text("the text or a column of a view", sql, comment, *columns)
+        check_name("view", target.relation)
+        check_text("the text or a column of a view", sql, comment, *columns)
         uuid = new_uuid()
         self._do(
             ddl.CreateView(name=target, sql=sql, dialect=dialect, columns=tuple(columns), comment=comment, or_replace=or_replace, uuid=uuid)
@@ -387,36 +386,3 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
         return "unknown"
-
-
-def _check_name(kind: str, name: str) -> None:
-    _check_text(f"the name of a {kind}", name)
-    if not name or len(name.encode()) > 255:
-        raise InvalidValue(f'"{name[:40]}" can\'t be the name of a {kind}', hint="names have 1 to 255 bytes")
-    if kind == "column" and name.lower().startswith("_ducklake_internal_"):
-        raise InvalidValue(f'column "{name}" has a name that DuckLake keeps for itself', hint="choose another name")
-
-
-def _check_text(what: str, *texts: str | None) -> None:
-    """Refuse what one catalogue database keeps and another does not."""
-    for text in texts:
-        if text is not None and ("\0" in text or not (text.isascii() or _SURROGATE.search(text) is None)):
-            raise InvalidValue(f"{ascii(text)[:40]} can't be {what}", hint="texts hold no zero characters and no halves of surrogate pairs")
-
-
-def _check_field(field: Field) -> None:
-    for part in field.walk():
-        _check_name("column", part.name)
-        _check_text("the comment or default of a column", part.comment, part.default)
-
-
-def _partition_keys(table: Table, by: Sequence[tuple[str, str]]) -> tuple[PartitionKey, ...]:
-    keys = []
-    for column, transform in by:
-        field = table.field(column)
-        if field is None or field.id is None:
-            raise InvalidValue(f'column "{column}" does not exist in table "{table.name}"', hint="partition by one of its columns")
-        if transform not in ("identity", "year", "month", "day", "hour"):
-            raise InvalidValue(f'"{transform}" is not a partition transform', hint="write identity, year, month, day or hour")
-        keys.append(PartitionKey(column_id=field.id, transform=transform))
-    return tuple(keys)

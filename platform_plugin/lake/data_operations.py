@@ -5,28 +5,23 @@ from __future__ import annotations
 import posixpath
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import sqlalchemy as sa
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.bulk import among
-from platform_plugin.lake.statistics import ColumnStatistics, either, lower, merge, upper
+from platform_plugin.lake.bulk import chunks
+from platform_plugin.lake.table_statistics import read_column_bounds, table_totals, write_column_bounds, write_totals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from platform_plugin.algebra.types import DataType
     from platform_plugin.lake.files import DataFile, DeleteFile
     from platform_plugin.lake.tables import Table
     from platform_plugin.lake.writer import Writer
 
-_Item = TypeVar("_Item")
-
 ANYTHING: Mapping[str, Any] = MappingProxyType({})  # an expectation that every row meets, a missing one included
-
-_CHUNK = 10_000  # ids in one IN list: databases limit the parameters of a statement
 
 
 class Operation(Protocol):
@@ -48,7 +43,7 @@ class AppendFiles:
         w.flush()
         appended = {w.table_id(table): (table, files) for table, files in self.files}
         totals = table_totals(w, list(appended))
-        columns = _table_columns(w, list(appended))
+        columns = read_column_bounds(w, list(appended))
         for table_id, (table, files) in appended.items():
             rows, next_row_id, size = totals.get(table_id, (0, 0, 0))
             for file in files:
@@ -58,7 +53,7 @@ class AppendFiles:
                 rows += file.record_count
                 size += file.size_bytes
             write_totals(w, table_id, (rows, next_row_id, size), known=table_id in totals)
-            _write_table_statistics(w, table_id, table, files, columns.get(table_id, {}), is_new=totals.get(table_id, (0, 0, 0))[1] == 0)
+            write_column_bounds(w, table_id, table, files, columns.get(table_id, {}), is_new=totals.get(table_id, (0, 0, 0))[1] == 0)
             w.note(f"inserted_into_table:{table_id}")
 
 
@@ -221,11 +216,6 @@ def check_expected(
             raise w.conflict(f"row ({key}) of {table.name} has {name} = {found}, expected {value}")
 
 
-def chunks(items: Sequence[_Item]) -> Iterable[Sequence[_Item]]:
-    """Items in parts small enough for one IN list."""
-    return (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
-
-
 def live_files(w: Writer, table_id: int, table: Table, ids: Sequence[int]) -> list[c.AnyRow]:
     """The catalogue rows of files that must still be there; a conflict if one is not."""
     f = c.DATA_FILE.c
@@ -266,35 +256,6 @@ def inlined_data_tables(connection: sa.Connection, table_id: int) -> dict[str, i
     t = c.INLINED_DATA_TABLES.c
     query = sa.select(t.table_name, t.schema_version).where(t.table_id == table_id).order_by(t.schema_version)
     return {row.table_name: row.schema_version for row in connection.execute(query)}
-
-
-def table_totals(w: Writer, ids: Sequence[int]) -> dict[int, tuple[int, int, int]]:
-    """Rows, next row id and bytes of tables, as the catalogue counts them."""
-    s = c.TABLE_STATS.c
-    query = sa.select(s.table_id, s.record_count, s.next_row_id, s.file_size_bytes)
-    return {
-        row[0]: (row[1], row[2], row[3])
-        for part in chunks(ids)
-        for row in w.connection.execute(query.where(among(w.connection, s.table_id, part)))
-    }
-
-
-def write_totals(w: Writer, table_id: int, totals: tuple[int, int, int], *, known: bool) -> None:
-    """Queue a table's new totals."""
-    values = dict(zip(("record_count", "next_row_id", "file_size_bytes"), totals, strict=True))
-    if known:
-        w.update_later(c.TABLE_STATS, {"table_id": table_id}, values)
-    else:
-        w.insert(c.TABLE_STATS, table_id=table_id, **values)
-
-
-def _table_columns(w: Writer, ids: Sequence[int]) -> dict[int, dict[int, c.AnyRow]]:
-    found: dict[int, dict[int, c.AnyRow]] = {}
-    for part in chunks(ids):
-        wanted = among(w.connection, c.TABLE_COLUMN_STATS.c.table_id, part)
-        for row in w.connection.execute(sa.select(c.TABLE_COLUMN_STATS).where(wanted)):
-            found.setdefault(row.table_id, {})[row.column_id] = row
-    return found
 
 
 def insert_file(
@@ -359,56 +320,7 @@ def append_described(w: Writer, table: Table, files: Sequence[DataFile], starts:
     rows += sum(file.record_count for file in files)
     size += sum(file.size_bytes for file in files)
     write_totals(w, table_id, (rows, max(known_next, next_row_id), size), known=known is not None)
-    columns = _table_columns(w, [table_id]).get(table_id, {})
-    _write_table_statistics(w, table_id, table, files, columns, is_new=known_next == 0)
+    columns = read_column_bounds(w, [table_id]).get(table_id, {})
+    write_column_bounds(w, table_id, table, files, columns, is_new=known_next == 0)
     w.note(f"inserted_into_table:{table_id}")
     return ids
-
-
-def _write_table_statistics(
-    w: Writer, table_id: int, table: Table, files: Sequence[DataFile], known: Mapping[int, c.AnyRow], *, is_new: bool
-) -> None:
-    """Widen the table's bounds by those of new files.
-
-    A column without bounds gets none once there are rows: it was added later, and reads as its default or NULL in older files.
-    """
-    full = [file for file in files if file.record_count]
-    by_column = [{stats.column_id: stats for stats in file.statistics} for file in full]
-    for column in table.fields:
-        for leaf in column.leaves():
-            if leaf.id is None or not full or (leaf.id not in known and not is_new):
-                continue
-            # A file that lacks the column tells nothing, and then neither does the whole.
-            parts = [found.get(leaf.id, ColumnStatistics(column_id=leaf.id)) for found in by_column]
-            if leaf.id in known or any(leaf.id in found for found in by_column):
-                _write_column_statistics(w, table_id, leaf.type, merge(parts, leaf.type), known.get(leaf.id))
-
-
-def _write_column_statistics(w: Writer, table_id: int, kind: DataType, new: ColumnStatistics, old: c.AnyRow | None) -> None:
-    """Insert, widen or forget a column's bounds.
-
-    DuckDB reads missing bounds as "only NULL so far" and narrows them to what it inserts next. So a column whose bounds are not
-    known has no row at all.
-    """
-    has_null = None if new.null_count is None else new.null_count > 0
-    empty = new.value_count == 0
-    if old is None:
-        low, high = new.min_value, new.max_value
-    elif empty:
-        low, high = old.min_value, old.max_value
-    else:
-        low, high = lower(old.min_value, new.min_value, kind), upper(old.max_value, new.max_value, kind)
-    known = (low is not None and high is not None) or (empty and (old is None or (old.min_value is None and old.max_value is None)))
-    if not known:
-        if old is not None:
-            s = c.TABLE_COLUMN_STATS.c
-            w.connection.execute(sa.delete(c.TABLE_COLUMN_STATS).where(s.table_id == table_id, s.column_id == new.column_id))
-        return
-    values = {"contains_null": has_null, "contains_nan": new.contains_nan, "min_value": low, "max_value": high}
-    if old is None:
-        w.insert(c.TABLE_COLUMN_STATS, table_id=table_id, column_id=new.column_id, **values)
-        return
-    values["contains_null"] = either(old.contains_null, has_null)
-    values["contains_nan"] = either(old.contains_nan, new.contains_nan)
-    if tuple(values.values()) != (old.contains_null, old.contains_nan, old.min_value, old.max_value):
-        w.update_later(c.TABLE_COLUMN_STATS, {"table_id": table_id, "column_id": new.column_id}, values)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.data_operations import chunks, has_table, inlined_data_tables
+from platform_plugin.lake.bulk import chunks
+from platform_plugin.lake.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.leases import read_held
 from platform_plugin.lake.scan import resolved
 from platform_plugin.lake.tables import read_snapshot

@@ -9,7 +9,8 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.data_operations import append_described, chunks, has_table
+from platform_plugin.lake.bulk import chunks
+from platform_plugin.lake.data_operations import append_described, has_table
 from platform_plugin.lake.files import DataFile
 from platform_plugin.lake.scan import resolved
 from platform_plugin.lake.segments import SEGMENT, STREAM, read_ring, write_ring

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from platform_plugin.errors import SnapshotExpired, UnknownObject
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake import changes, expire, files, founding, leases, merge, read, ring, scan, vacuum
+from platform_plugin.lake.bulk import chunks
 from platform_plugin.lake.commit import Commit
-from platform_plugin.lake.data_operations import chunks
 from platform_plugin.lake.database import create_engine, reading, writing
 from platform_plugin.lake.location import Location
 from platform_plugin.lake.storage import Storage

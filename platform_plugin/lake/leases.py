@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import SnapshotExpired
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.data_operations import chunks
+from platform_plugin.lake.bulk import chunks
 from platform_plugin.lake.holders import is_gone, this_holder
 from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.tables import Snapshot, read_snapshot

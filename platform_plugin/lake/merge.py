@@ -13,20 +13,13 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import CommitConflict
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.data_operations import (
-    chunks,
-    has_table,
-    inlined_data_tables,
-    insert_file,
-    live_files,
-    refuse_newer_deletes,
-    table_totals,
-    write_totals,
-)
+from platform_plugin.lake.bulk import chunks
+from platform_plugin.lake.data_operations import has_table, inlined_data_tables, insert_file, live_files, refuse_newer_deletes
 from platform_plugin.lake.expire import forget_files, schedule
 from platform_plugin.lake.merge_groups import plan_groups
 from platform_plugin.lake.merge_rewriting import Rewritten, rewrite, rewrite_inlined
 from platform_plugin.lake.scan import fields_of_version
+from platform_plugin.lake.table_statistics import table_totals, write_totals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -87,15 +87,30 @@ def _fields(table: Table, columns: Sequence[str] | None) -> tuple[Field, ...]:
 
 
 def read_file(
-    lake: Lake, table: Table, file: FileScan, snapshot: Snapshot, *, fields: Sequence[Field] | None = None
+    lake: Lake,
+    table: Table,
+    file: FileScan,
+    snapshot: Snapshot,
+    *,
+    fields: Sequence[Field] | None = None,
+    positions: np.ndarray[Any, np.dtype[np.int64]] | None = None,
 ) -> tuple[pa.Table, pa.Array]:
-    """The rows of one file that are part of the snapshot, and their positions in the file."""
-    raw, kept = read_raw(lake, file, snapshot, fields=table.fields if fields is None else fields)
+    """The rows of one file that are part of the snapshot, and their positions in the file.
+
+    With `positions`, ascending, just those rows whatever their snapshot, and only the row groups that hold them are read.
+    """
+    raw, kept = read_raw(lake, file, snapshot, fields=table.fields if fields is None else fields, positions=positions)
     return adapt(raw, table.fields if fields is None else fields), kept
 
 
 def read_raw(
-    lake: Lake, file: FileScan, snapshot: Snapshot, *, fields: Sequence[Field], hidden: Sequence[int] = ()
+    lake: Lake,
+    file: FileScan,
+    snapshot: Snapshot,
+    *,
+    fields: Sequence[Field],
+    hidden: Sequence[int] = (),
+    positions: np.ndarray[Any, np.dtype[np.int64]] | None = None,
 ) -> tuple[pa.Table, pa.Array]:
     """The same as the file has it: its own column names and types, with ids; `hidden` names reserved columns to keep."""
     mapping, in_path = _read_mapping(lake, file.mapping_id) if file.mapping_id is not None else (None, {})
@@ -109,15 +124,31 @@ def read_raw(
         if mapping is None and all(_id(column) is None for column in schema):
             raise _foreign(file.path, "its columns have no field ids")
         names = [own.field(index).name for index in places]
-        rows = parquet.read(columns=names) if names else pa.table({"": pa.nulls(file.record_count)}).select([])
+        rows = _read_columns(parquet, names, positions) if names else pa.table({"": pa.nulls(file.record_count)}).select([])
         if names:
             rows = pa.Table.from_arrays(rows.select(names).columns, schema=pa.schema([schema.field(index) for index in places]))
     if in_path:
-        rows = _with_path_values(rows, file, fields, in_path)
+        rows = _with_path_values(rows, file, fields, in_path, file.record_count if positions is None else len(positions))
+    if positions is not None:
+        return rows, pa.array(positions)
     keep = _kept(lake, file, snapshot, rows)
     if keep is None:
         return rows, pa.array(np.arange(file.record_count))
     return (rows.take(keep) if rows.num_columns else pa.table({"": pa.nulls(len(keep))}).select([])), keep
+
+
+def _read_columns(parquet: pq.ParquetFile, names: Sequence[str], positions: np.ndarray[Any, np.dtype[np.int64]] | None) -> pa.Table:
+    if positions is None:
+        return parquet.read(columns=names)
+    ends = np.cumsum([parquet.metadata.row_group(group).num_rows for group in range(parquet.metadata.num_row_groups)], dtype=np.int64)
+    owners = np.searchsorted(ends, positions, side="right")
+    parts = [
+        parquet.read_row_group(int(group), columns=names).take(
+            pa.array(positions[owners == group] - (ends[group - 1] if group else 0), pa.int64())
+        )
+        for group in np.unique(owners)
+    ]
+    return pa.concat_tables(parts) if parts else parquet.schema_arrow.empty_table().select(names)
 
 
 def _kept(lake: Lake, file: FileScan, snapshot: Snapshot, rows: pa.Table) -> pa.Array | None:
@@ -255,7 +286,7 @@ def _read_mapping(lake: Lake, mapping_id: int) -> tuple[dict[tuple[int | None, s
     return inside, {row.target_field_id: row.source_name for row in rows if row.is_partition}
 
 
-def _with_path_values(rows: pa.Table, file: FileScan, fields: Sequence[Field], in_path: dict[int, str]) -> pa.Table:
+def _with_path_values(rows: pa.Table, file: FileScan, fields: Sequence[Field], in_path: dict[int, str], count: int) -> pa.Table:
     """Rows with the columns whose one value is a part of the file's path, as Hive lays out partitions."""
     parts = dict(part.split("=", 1) for part in file.path.split("/")[:-1] if "=" in part)
     columns, schema = list(rows.columns), list(rows.schema)
@@ -266,7 +297,7 @@ def _with_path_values(rows: pa.Table, file: FileScan, fields: Sequence[Field], i
         if text is None:
             raise _foreign(file.path, f'its path holds no value of column "{field.name}"')
         literal = None if text == _HIVE_NULL else unquote(text)
-        columns.append(constant(literal, to_arrow(field.type, column=field.name), file.record_count))
+        columns.append(constant(literal, to_arrow(field.type, column=field.name), count))
         schema.append(arrow_field(field))
     return pa.Table.from_arrays(columns, schema=pa.schema(schema))
 

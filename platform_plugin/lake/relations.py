@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Snapshot, Table
 
-Kind = Literal["table", "stream", "view", "state"]
+Kind = Literal["table", "stream", "view", "sample", "state"]
 STATE: Kind = "state"
 """A table that holds a part of a continuous view: lists leave it out, and only maintenance writes it."""
 

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.bulk import among
-from platform_plugin.lake.data_operations import chunks, has_table, inlined_data_tables, table_totals, write_totals
+from platform_plugin.lake.bulk import among, chunks
+from platform_plugin.lake.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.history import take_up
 from platform_plugin.lake.holders import is_gone, this_holder
 from platform_plugin.lake.leases import SESSION, read_held
@@ -29,6 +29,7 @@ from platform_plugin.lake.segments import (
     read_segments,
     write_ring,
 )
+from platform_plugin.lake.table_statistics import table_totals, write_totals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import PathOutsideLake
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.data_operations import chunks
+from platform_plugin.lake.bulk import chunks
 from platform_plugin.lake.expire import table_folders
 from platform_plugin.lake.leases import read_held
 from platform_plugin.lake.marks import MARKER, database_identity, refuse_strangers

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import CommitConflict, InvalidValue
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.data_operations import chunks
+from platform_plugin.lake.bulk import chunks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -9,7 +9,8 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.data_operations import chunks, has_table
+from platform_plugin.lake.bulk import chunks
+from platform_plugin.lake.data_operations import has_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
