@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from platform_plugin.queries.result import Result
+    from platform_plugin.samples.handle import SampleReader
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.liveness import Watcher
     from platform_plugin.spark.settings import ServerSettings
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 BLOCK_TIMEOUT = timedelta(seconds=60)
 
 _COMES_LATER: dict[type[s.Statement], str] = {
-    s.CreateSample: "samples",
-    s.Refresh: "REFRESH SAMPLE",
     s.SuspendQuery: "suspended queries",
     s.ResumeQuery: "suspended queries",
 }
@@ -91,6 +90,12 @@ class Platform:
 
             self._streams = Streams(self.lake)
         return self._streams.open(name, grouping=grouping, when_full=when_full, timeout=timeout)
+
+    def sample(self, name: str | tuple[str, str], *, version: int | None = None) -> SampleReader:
+        """Read a sample: `.arrow()` or `.pandas()` are its rows at the newest snapshot, or at an older one."""
+        from platform_plugin.samples.handle import open_sample
+
+        return open_sample(self.work, name, None if version is None else self.lake.snapshot(version))
 
     def execute(
         self,
@@ -189,6 +194,10 @@ class Platform:
                 from platform_plugin.views.define import run_create_view
 
                 return run_create_view(work, statement)
+            case s.CreateSample():
+                from platform_plugin.samples.define import run_create_sample
+
+                return run_create_sample(work, statement)
             case s.CreateSchema():
                 return define.run_create_schema(work, statement)
             case s.Refresh(kind="VIEW", rebuild=False):
@@ -199,6 +208,10 @@ class Platform:
                 from platform_plugin.views.rebuild import run_rebuild
 
                 return run_rebuild(work, statement, **limits)
+            case s.Refresh(kind="SAMPLE"):
+                from platform_plugin.samples.maintain import run_refresh_sample
+
+                return run_refresh_sample(work, statement, **limits)
             case s.Drop():
                 return define.run_drop(work, statement)
             case s.Alter():

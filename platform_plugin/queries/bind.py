@@ -19,6 +19,7 @@ from platform_plugin.language.query import analyse_expression, analyse_query
 from platform_plugin.language.values import Literal, Parameter
 from platform_plugin.queries.arguments import plan_given
 from platform_plugin.queries.size import SMALL_BYTES, SMALL_ROWS, is_plain
+from platform_plugin.samples.record import find_sample
 from platform_plugin.streams.arrivals import read_with_arrivals, wants_arrivals
 from platform_plugin.views.record import read_records
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.relations import Reference
     from platform_plugin.language.rendering import Rendered
     from platform_plugin.language.statements import Name as WrittenName
+    from platform_plugin.samples.record import Sample
     from platform_plugin.spark.workspace import Workspace
 
 Arguments = Mapping[str, Any] | tuple[Any, ...]
@@ -224,6 +226,11 @@ def _read(
             before = reading.bytes_planned
             frame = _read_view(reading, relation, moment, within)
             return frame, Input(columns=None, size_bytes=reading.bytes_planned - before)
+        sample = find_sample(lake, relation, moment)
+        if sample is not None:
+            before, names = reading.bytes_planned, frozenset(field.name.lower() for field in relation.fields)
+            frame = _read_sample(reading, sample, moment)
+            return frame, Input(columns=names, size_bytes=reading.bytes_planned - before, fields=relation.fields)
         scan = lake.scan(relation, moment, where=reference.filter(arguments))
     reading.tables.append(relation)
     reading.bytes_planned += scan.size_bytes
@@ -239,6 +246,17 @@ def _read(
     if hidden and columns is not None:
         return read_with_arrivals(reading.work.session, lake, scan, columns), known
     return read_relation(reading.work.session, lake, scan, columns=columns), known
+
+
+def _read_sample(reading: _Reading, sample: Sample, snapshot: Snapshot) -> DataFrame:
+    from platform_plugin.samples.read import read_sample
+    from platform_plugin.spark.relation import frame_of
+
+    reading.tables.append(sample.table)
+    rows = read_sample(reading.work, sample, snapshot).rows
+    reading.rows_planned += rows.num_rows
+    reading.bytes_planned += rows.nbytes
+    return frame_of(reading.work.session, sample.table.fields, rows)
 
 
 def _read_view(reading: _Reading, view: View, snapshot: Snapshot, within: tuple[Name, ...]) -> DataFrame:
@@ -281,6 +299,9 @@ def _read_named(reading: _Reading, name: tuple[str, str], snapshot: Snapshot, wi
         relation = lake.find_relation(connection, Name.of(name), snapshot)
     if isinstance(relation, View):
         return _read_view(reading, relation, snapshot, within)
+    sample = find_sample(lake, relation, snapshot)
+    if sample is not None:
+        return _read_sample(reading, sample, snapshot)
     scan = lake.scan(relation, snapshot)
     reading.tables.append(relation)
     reading.bytes_planned += scan.size_bytes

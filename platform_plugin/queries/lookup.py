@@ -18,6 +18,8 @@ from platform_plugin.lake.read import read_rows
 from platform_plugin.lake.tables import Name, View
 from platform_plugin.language.lookup import Condition, Given, Lookup, plan_lookup
 from platform_plugin.queries.result import Result
+from platform_plugin.samples.read import is_drawn_here, read_sample
+from platform_plugin.samples.record import find_sample
 from platform_plugin.views.stored import find_stored
 
 if TYPE_CHECKING:
@@ -180,7 +182,12 @@ class _Kept:
         name = Name.of(relation[0]) if len(relation) == 1 else Name(schema=relation[0], relation=relation[1])
         snapshot = work.lake.snapshot()
         table = _find(work, name, snapshot)
-        rows = None if table is None else self.rows_of(work, table, snapshot)
+        sample = None if table is None else find_sample(work.lake, table, snapshot)
+        if table is None or sample is not None:
+            # A sample that Spark has to draw is drawn on the way of every other query.
+            rows = None if sample is None or not is_drawn_here(work, sample, snapshot) else read_sample(work, sample, snapshot).rows
+        else:
+            rows = self.rows_of(work, table, snapshot)
         found = _Held(snapshot, table, rows)
         with self._lock:
             self._held[key] = found

@@ -19,6 +19,9 @@ from platform_plugin.language.places import at
 from platform_plugin.language.render import identifier, name_text, statement_text, type_text
 from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
 from platform_plugin.queries.result import Result
+from platform_plugin.samples.definition import Definition
+from platform_plugin.samples.record import Sample, find_sample
+from platform_plugin.samples.sources import sample_statement
 from platform_plugin.streams.declaration import stream_statement
 from platform_plugin.streams.figures import read_figures
 from platform_plugin.streams.quarantine import find_quarantine
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.spark.workspace import Workspace
 
-_RELATIONS = {"TABLES": "table", "STREAMS": "stream", "VIEWS": "view"}
+_RELATIONS = {"TABLES": "table", "STREAMS": "stream", "VIEWS": "view", "SAMPLES": "sample"}
 
 
 def run_show(work: Workspace, statement: s.Show) -> Result:
@@ -78,7 +81,7 @@ def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snaps
         with pointing_at(statement.name.span):
             return [{"statement": created(lake, connection, statement.name, snapshot)}]
     raise at(statement.span).attach(
-        InvalidValue(f"SHOW {subject} is not known", hint="SHOW TABLES, STREAMS, VIEWS, SCHEMAS, SNAPSHOTS or COLUMNS FROM name")
+        InvalidValue(f"SHOW {subject} is not known", hint="SHOW TABLES, STREAMS, VIEWS, SAMPLES, SCHEMAS, SNAPSHOTS or COLUMNS FROM name")
     )
 
 
@@ -150,6 +153,7 @@ def column_rows(fields: Sequence[Field]) -> list[dict[str, Any]]:
 
 def run_describe(work: Workspace, statement: s.Describe) -> Result:
     """A relation's columns; when extended, also what it is and how it was declared."""
+    from platform_plugin.samples.figures import sample_facts
     from platform_plugin.views.figures import view_facts
     from platform_plugin.views.plans import result_fields
 
@@ -166,6 +170,9 @@ def run_describe(work: Workspace, statement: s.Describe) -> Result:
             rows += _extended(lake, connection, relation, snapshot)
             if record is not None:
                 rows += fact_rows(view_facts(work, str(relation.name), record, snapshot))
+            sample = find_sample(lake, relation, snapshot) if isinstance(relation, Table) else None
+            if sample is not None:
+                rows += fact_rows(sample_facts(work, sample, snapshot))
     return Result(as_table(rows, _SHAPES["DESCRIBE"]), snapshot=snapshot)
 
 
@@ -192,7 +199,9 @@ def _extended(lake: Lake, connection: Connection, relation: Table | View, snapsh
     found = (row for row in relation_rows(lake, connection, snapshot, schema=relation.name.schema) if row["name"] == relation.name.relation)
     row = next(found, dict.fromkeys(_SHAPES["RELATIONS"]))
     declared = read_declarations(connection).get(str(relation.uuid), Declaration())
-    facts = {name: row[name] for name in ("kind", "rows", "files", "bytes", "comment")} | dict(declared.options)
+    facts = {name: row[name] for name in ("kind", "rows", "files", "bytes", "comment")}
+    if declared.kind != "sample":
+        facts |= dict(declared.options)
     if isinstance(relation, Table) and declared.kind == "stream":
         facts |= _stream_facts(lake, connection, relation, snapshot)
     if isinstance(relation, View):
@@ -244,6 +253,8 @@ def created(lake: Lake, connection: Connection, name: s.Name, snapshot: Snapshot
     options = declared.options
     if declared.kind == "stream":
         return statement_text(stream_statement(written, relation, declared))
+    if declared.kind == "sample":
+        return statement_text(sample_statement(lake, written, Sample(table=relation, definition=Definition.of(options)), snapshot))
     others = tuple(s.Option(name=key, value=value) for key, value in options.items() if key != "primary_key")
     return statement_text(
         s.CreateTable(name=written, columns=relation.fields, primary_key=declared.primary_key, comment=relation.comment, options=others)
@@ -271,7 +282,7 @@ _SHAPES: dict[str, dict[str, pa.DataType]] = {
     "CREATE": {"statement": pa.string()},
     "DESCRIBE": {"column": pa.string(), "type": pa.string(), "nullable": pa.bool_(), "default": pa.string(), "comment": pa.string()},
 }
-_SHAPES |= dict.fromkeys(("TABLES", "STREAMS", "VIEWS"), _SHAPES["RELATIONS"]) | {"COLUMNS": _SHAPES["DESCRIBE"]}
+_SHAPES |= dict.fromkeys(("TABLES", "STREAMS", "VIEWS", "SAMPLES"), _SHAPES["RELATIONS"]) | {"COLUMNS": _SHAPES["DESCRIBE"]}
 
 
 def as_table(rows: list[dict[str, Any]], shape: dict[str, pa.DataType]) -> pa.Table:

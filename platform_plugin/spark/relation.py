@@ -254,6 +254,11 @@ def _of_arrow(session: Session, fields: Sequence[Field], local: _Local | None, *
     return _finished(frame, fields, hidden=hidden)
 
 
+def frame_of(session: Session, fields: Sequence[Field], rows: pa.Table) -> DataFrame:
+    """Rows that the client has, with the columns of a table, in the form in which SQL sees them; they travel with the query."""
+    return _of_arrow(session, fields, _Local(rows=rows, files=[], positions=[], row_ids=[]), hidden=False)
+
+
 def arrow_frame(session: Session, table: pa.Table) -> DataFrame:
     """A small Arrow table as a DataFrame; it travels with the query."""
     # Spark infers nothing from no rows.

@@ -14,6 +14,8 @@ from platform_plugin.language.options import STREAM
 from platform_plugin.language.places import at
 from platform_plugin.queries.bind import Arguments, bind_query, lake_name, pointing_at
 from platform_plugin.queries.select import placed
+from platform_plugin.samples.record import find_sample
+from platform_plugin.samples.remove import drop_sample, samples_of
 from platform_plugin.streams.declaration import stored_limits, stored_option
 from platform_plugin.streams.feeds import altered_feed, declared_feed
 from platform_plugin.streams.history import find_twin
@@ -156,6 +158,11 @@ def run_drop(work: Workspace, statement: s.Drop) -> Result:
         )
     if actual == "stream" and isinstance(found, Table):
         refuse_consumed(work, found, statement, base)
+        samples = samples_of(lake, found, base)
+        if samples:
+            raise at(statement.name.span).attach(
+                InvalidValue(f'stream "{found.name}" is sampled by {", ".join(samples)}', hint=f"drop that first: DROP SAMPLE {samples[0]}")
+            )
     with pointing_at(statement.name.span), lake.commit(f"drop {actual} {name}", base=base) as commit:
         _drop(work, commit, found, base)
     return outcome(commit.made, f"{actual} {name} dropped")
@@ -255,6 +262,10 @@ def _make_room(work: Workspace, commit: Commit, old: Table | View | None) -> Non
 def _drop(work: Workspace, commit: Commit, relation: Table | View | None, snapshot: Snapshot) -> None:
     if isinstance(relation, Table):
         refuse_protected(work.lake, relation)
+        sample = find_sample(work.lake, relation, snapshot)
+        if sample is not None:
+            drop_sample(work.lake, commit, sample, snapshot)
+            return
         commit.drop_table(relation)
         commit.also(ForgetSources(str(relation.uuid)))
     elif relation is not None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Name as LakeName
+    from platform_plugin.lake.relations import Declaration
     from platform_plugin.lake.tables import Snapshot, Table, View
     from platform_plugin.language.statements import Name
     from platform_plugin.spark.metrics import JobMetrics
@@ -50,6 +51,7 @@ def refuse_history(lake: Lake, table: Table, name: Name) -> None:
         with pointing_at(name.span):
             raise InvalidValue(f'table "{table.name}" is part of a continuous view', hint="only maintenance writes it")
     with pointing_at(name.span):
+    _refuse_sample(declaration, table, name)
         refuse_protected(lake, table)
     if "history_of" in declaration.options:
         with pointing_at(name.span):
@@ -59,6 +61,12 @@ def refuse_history(lake: Lake, table: Table, name: Name) -> None:
 
 
 def refuse_protected(lake: Lake, table: Table) -> None:
+def _refuse_sample(declaration: Declaration, table: Table, name: Name) -> None:
+    if declaration.kind == "sample":
+        with pointing_at(name.span):
+            raise InvalidValue(f'"{table.name}" is a sample', hint="write to what it is drawn from")
+
+
     """Refuse to change a table that a view was promised will stay as it is."""
     with lake.reading() as connection:
         protector = find_protector(connection, table)
@@ -84,7 +92,9 @@ def find_changeable(lake: Lake, name: Name, snapshot: Snapshot) -> Table:
     """The history table of a written name: rows of a stream only ever leave with their segment."""
     table = find_target(lake, name, snapshot)
     with lake.reading() as connection:
-        kind = read_declaration(connection, table.uuid).kind
+        declaration = read_declaration(connection, table.uuid)
+    kind = declaration.kind
+    _refuse_sample(declaration, table, name)
     if kind == STATE:
         with pointing_at(name.span):
             raise InvalidValue(f'table "{table.name}" is part of a continuous view', hint="only maintenance writes it")

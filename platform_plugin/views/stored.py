@@ -92,6 +92,21 @@ def _inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Iterator
             yield relation, False
 
 
+def find_inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list[tuple[Table, bool]] | None:
+    """What a view's answer depends on, each with whether only appends count; None where it also depends on the clock or on chance."""
+    return None if plan_view(work, record, snapshot).volatile else list(_inputs(work, record, snapshot))
+
+
+def last_change(work: Workspace, table: Table, snapshot: Snapshot, *, appends_only: bool = False) -> int:
+    """The newest snapshot up to this one that gave a table other rows, or a stream more of them."""
+    with work.lake.reading() as connection:
+        moments = [
+            connection.execute(sa.select(sa.func.max(column)).where(own, column <= snapshot.id)).scalar()
+            for column, own in _changes(connection, table, appends_only)
+        ]
+    return max([table.begin_snapshot or 0, *(moment for moment in moments if moment is not None)])
+
+
 def has_changed(work: Workspace, table: Table, of: int, snapshot: Snapshot, *, appends_only: bool = False) -> bool:
     """Whether a table has other rows at a snapshot than it had at an earlier one, or for a stream more of them."""
     if (table.begin_snapshot or 0) > of:

@@ -1,0 +1,153 @@
+"""CREATE SAMPLE: the table that will hold it, its definition, and its claim on the rows of a stream, in one commit."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from platform_plugin.algebra.types import Decimal, Field, Primitive
+from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
+from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare, read_declaration
+from platform_plugin.lake.segments import RING_TABLES
+from platform_plugin.lake.tables import Table, View
+from platform_plugin.language.places import at, did_you_mean
+from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
+from platform_plugin.samples.definition import LARGEST, Definition
+from platform_plugin.samples.record import KIND, SAMPLE, Attach
+from platform_plugin.tables.target import find_existing, outcome
+from platform_plugin.views.plans import result_fields
+from platform_plugin.views.ranges import first_uncovered
+from platform_plugin.views.record import read_records
+
+if TYPE_CHECKING:
+    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.language import statements as s
+    from platform_plugin.queries.result import Result
+    from platform_plugin.samples.definition import Source
+    from platform_plugin.spark.workspace import Workspace
+
+# The types whose values are the same text wherever they are read.
+_STRATA = {"boolean", "varchar", "date", "int8", "int16", "int32", "int64"}
+# Whose value is another at every look: a sample of them would not be of anything.
+_VOLATILE = {
+    *("rand", "randn", "random", "uuid", "now", "current_timestamp", "current_date", "current_time", "localtimestamp", "curdate"),
+    *("unix_timestamp", "monotonically_increasing_id", "shuffle", "input_file_name"),
+}
+
+
+def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
+    """Declare a sample. Of a stream it is of what the stream holds now and all that comes, of tables and views of what they are."""
+    lake, name = work.lake, lake_name(statement.name)
+    with lake.lease(holder="create sample") as lease:
+        base = lease.snapshot
+        old = find_existing(lake, name, base)
+        if old is not None:
+            if statement.if_not_exists:
+                return outcome(base, f"sample {name} exists already")
+            raise at(statement.name.span).attach(ObjectExists(f'"{name}" exists already', hint="choose another name"))
+        with pointing_at(statement.relation.span), lake.reading() as connection:
+            relation = lake.find_relation(connection, lake_name(statement.relation), base)
+        source = _source(work, statement, relation)
+        fields = _fields(work, relation, base)
+        _check_strata(statement, fields)
+        if statement.where is not None:
+            _check_condition(work, statement, relation, base)
+        definition = _definition(statement, relation, source)
+        lake.prepare_tables([RELATION, *RING_TABLES, SAMPLE])
+        with pointing_at(statement.name.span), lake.commit(f"create sample {name}", base=base) as commit:
+            table = commit.create_table(name, [replace(field, nullable=True, default=None) for field in fields])
+            declare(commit, table, Declaration(kind=KIND, options=definition.options()))
+            if isinstance(relation, Table) and source == "stream":
+                start = first_uncovered(lake, relation, base, earliest=True)
+                commit.also(Attach(sample=table, stream=relation, next_row_id=start))
+    return outcome(commit.made, f"sample {name} created")
+
+
+def _source(work: Workspace, statement: s.CreateSample, relation: Table | View) -> Source:
+    if isinstance(relation, View):
+        return "view"
+    with work.lake.reading() as connection:
+        kind = read_declaration(connection, relation.uuid).kind
+    if kind in (KIND, STATE):
+        what = "a sample itself" if kind == KIND else "part of a continuous view"
+        raise at(statement.relation.span).attach(InvalidValue(f'"{relation.name}" is {what}', hint="sample what it was made from"))
+    return "stream" if kind == "stream" else "table"
+
+
+def _fields(work: Workspace, relation: Table | View, snapshot: Snapshot) -> tuple[Field, ...]:
+    if isinstance(relation, Table):
+        return relation.fields
+    with work.lake.reading() as connection:
+        record = read_records(connection, only=relation.uuid).get(relation.uuid)
+    if record is not None:
+        return result_fields(record)
+    from platform_plugin.spark.schema import from_spark_type
+
+    frame = read_named(work, (relation.name.schema, relation.name.relation), snapshot)
+    with work.session.job():
+        return tuple(Field(name=part.name, type=from_spark_type(part.dataType, column=part.name)) for part in frame.schema.fields)
+
+
+def _check_strata(statement: s.CreateSample, fields: tuple[Field, ...]) -> None:
+    known = {field.name.lower(): field for field in fields}
+    for column in statement.strata:
+        field = known.get(column.lower())
+        if field is None:
+            hint = did_you_mean(column, [field.name for field in fields]) or f"its columns are {', '.join(field.name for field in fields)}"
+            raise at(statement.span).attach(UnknownObject(f'column "{column}" does not exist in "{statement.relation}"', hint=hint))
+        if not isinstance(field.type, Decimal) and not (isinstance(field.type, Primitive) and field.type.name in _STRATA):
+            raise at(statement.span).attach(
+                InvalidValue(
+                    f'column "{column}" has the type {field.type}, by which nothing is stratified', hint="use whole numbers, texts or dates"
+                )
+            )
+
+
+def _check_condition(work: Workspace, statement: s.CreateSample, relation: Table | View, snapshot: Snapshot) -> None:
+    from platform_plugin.language.query import analyse_expression
+    from platform_plugin.language.render import identifier
+    from platform_plugin.language.tokens import tokenize
+    from platform_plugin.queries.select import placed
+    from platform_plugin.spark.relation import query_relations
+
+    where = statement.where
+    if where is None:
+        return
+    tokens = tokenize(where.source, where.start, where.end)
+    for index in range(len(tokens)):
+        if tokens.text(index).lower() in _VOLATILE:
+            raise at(where).attach(
+                InvalidValue(f'"{tokens.text(index)}" gives another value at every look', hint="use only what the row itself says")
+            )
+    expression = analyse_expression(where, statement.relation)
+    if expression.relations:
+        raise at(expression.relations[0].span).attach(
+            InvalidValue("the condition of a sample reads another relation", hint="use only the columns of the relation itself")
+        )
+    name = new_name()
+    rendered = expression.render({})
+    frame = read_named(work, (relation.name.schema, relation.name.relation), snapshot)
+    text = f"SELECT 1 FROM {name} AS {identifier(relation.name.relation)} WHERE ({rendered.text})"
+    with placed(rendered), work.session.job():
+        _ = query_relations(work.session, text, {name: frame}).schema
+
+
+def _definition(statement: s.CreateSample, relation: Table | View, source: Source) -> Definition:
+    given = {option.name: option for option in statement.options}
+    for size in (statement.size, statement.size_per_stratum or 1):
+        if not 1 <= size <= LARGEST:
+            raise at(statement.span).attach(InvalidValue(f"a sample can't have {size} rows", hint=f"give 1 to {LARGEST}"))
+    seed = int(str(given["seed"].value)) if "seed" in given else secrets.randbits(62)
+    if "window" in given:
+        raise at(given["window"].span).attach(InvalidValue("windows are not available yet", hint="leave it out"))
+    table_where = None if statement.where is None else statement.where.text
+    return Definition(
+        relation=str(relation.uuid),
+        source=source,
+        size=statement.size,
+        seed=seed,
+        where=table_where,
+        strata=statement.strata,
+        size_per_stratum=statement.size_per_stratum,
+    )

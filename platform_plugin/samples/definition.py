@@ -1,0 +1,81 @@
+"""A sample's definition: what it is drawn from, how large it is, and by which seed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from platform_plugin.language.options import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import timedelta
+
+Source = Literal["stream", "table", "view"]
+Key = tuple[str | None, ...]
+"""The values of a stratum's columns, as text; `()` where there are no strata."""
+
+LARGEST = 10_000_000
+"""The largest sample: it is merged in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """What CREATE SAMPLE said, in the form in which the lake keeps it.
+
+    A window is a number of rows, a number of seconds, or what the stream holds (`retained`).
+    """
+
+    relation: str
+    source: Source
+    size: int
+    seed: int
+    where: str | None = None
+    strata: tuple[str, ...] = ()
+    size_per_stratum: int | None = None
+    window_rows: int | None = None
+    window_seconds: float | None = None
+    retained: bool = False
+    reservoirs: str | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Definition:
+        """A definition as it was kept."""
+        return cls(**{**options, "strata": tuple(options.get("strata", ()))})
+
+    def options(self) -> dict[str, Any]:
+        """The definition as it is kept; what was not said is left out."""
+        return {name: value for name, value in asdict(self).items() if value is not None and value is not False and value != ()}
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether rows leave the population again because others came."""
+        return self.retained or self.window_rows is not None or self.window_seconds is not None
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the population is all rows, so that the catalogue knows its size and no scan is needed."""
+        return self.where is None and not self.strata
+
+    def cap(self, strata: int) -> int:
+        """How many rows a stratum may have where there are so many strata; it only ever falls, so a smaller reservoir is a subset.
+
+        >>> Definition(relation="", source="stream", size=100, seed=1, strata=("a",), size_per_stratum=30).cap(5)
+        20
+        """
+        if not self.strata:
+            return self.size
+        even = max(1, self.size // max(1, strata))
+        return even if self.size_per_stratum is None else min(even, self.size_per_stratum)
+
+
+def parse_window(text: str) -> int | timedelta | str | None:
+    """A window as rows, as a time or as the word `retention`; None if it is none of them.
+
+    >>> parse_window("1000 rows"), parse_window("Retention"), parse_window("soon")
+    (1000, 'retention', None)
+    """
+    words = text.lower().split()
+    if words and words[0].isdigit() and (len(words) == 1 or words[1:] in (["rows"], ["row"])):
+        return int(words[0]) or None
+    return "retention" if words == ["retention"] else parse_duration(text)

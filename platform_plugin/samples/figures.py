@@ -1,0 +1,67 @@
+"""The figures of a sample: what it stands for, how its strata are covered, and how old it is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.errors import PlatformError, SnapshotExpired, UnknownObject
+from platform_plugin.samples.growing import find_behind
+from platform_plugin.samples.record import read_progress
+from platform_plugin.samples.sources import source_name
+
+if TYPE_CHECKING:
+    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.samples.record import Sample
+    from platform_plugin.spark.workspace import Workspace
+
+_SHOWN_STRATA = 20
+
+
+def sample_facts(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
+    """What DESCRIBE EXTENDED says of a sample, from the catalogue alone."""
+    lake, definition = work.lake, sample.definition
+    name = source_name(lake, sample, snapshot)
+    facts: dict[str, Any] = {
+        "of": f"{definition.source} {name}" if name else f"a {definition.source} that was dropped",
+        "size": definition.size,
+        "where": definition.where,
+        "stratified by": ", ".join(definition.strata) or None,
+        "size per stratum": definition.size_per_stratum,
+        "seed": definition.seed,
+    }
+    with lake.reading() as connection:
+        progress = read_progress(connection, sample.table.uuid, snapshot.id)
+    held = lake.scan(sample.table, snapshot).record_count
+    total = sum(progress.cardinalities.values())
+    if progress.of_snapshot < 0:
+        facts["cardinality"] = "nothing is stored yet"
+    else:
+        facts["cardinality"] = f"{held} stored rows stand for {total}"
+        facts["coverage"] = f"{held / total:.6%} of the rows" if total else None
+        facts["age"] = _age(work, progress.of_snapshot, snapshot)
+    if definition.strata:
+        largest = sorted(progress.cardinalities.items(), key=lambda item: (-item[1], str(item[0])))
+        facts["strata"] = len(largest)
+        for key, count in largest[:_SHOWN_STRATA]:
+            facts[f"stratum {', '.join('NULL' if value is None else value for value in key)}"] = f"{count} rows"
+    if definition.source == "stream" and name:
+        facts |= _tail(work, sample, snapshot)
+    return facts
+
+
+def _tail(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
+    try:
+        behind = find_behind(work, sample, snapshot)
+    except PlatformError as error:
+        return {"trouble": str(error)}
+    return {"taken up": f"up to row {behind.progress.next_row_id - 1}, {behind.tail.row_count} rows wait and join when it is read"}
+
+
+def _age(work: Workspace, of_snapshot: int, snapshot: Snapshot) -> str:
+    try:
+        then = work.lake.snapshot(of_snapshot).time
+    except (SnapshotExpired, UnknownObject):
+        return f"of snapshot {of_snapshot}, which is no longer kept"
+    seconds = (datetime.now(UTC) - then.astimezone(UTC)).total_seconds()
+    return f"of snapshot {of_snapshot}, {seconds:.1f} seconds and {snapshot.id - of_snapshot} snapshots ago"

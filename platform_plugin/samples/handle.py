@@ -1,0 +1,89 @@
+"""A sample in Python: its rows at one snapshot, and what they stand for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.tables import Name
+from platform_plugin.samples.merge import Sampled, merge_samples
+from platform_plugin.samples.read import read_sample
+from platform_plugin.samples.record import find_sample
+from platform_plugin.samples.seeds import generator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+    import pyarrow as pa
+
+    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.samples.growing import Grown
+    from platform_plugin.samples.record import Sample
+    from platform_plugin.spark.workspace import Workspace
+
+
+class SampleReader:
+    """A sample as it is at one snapshot, the newest when it was opened."""
+
+    def __init__(self, sample: Sample, snapshot: Snapshot, read: Grown) -> None:
+        self.snapshot = snapshot
+        self.name = sample.name
+        self._read = read
+
+    def arrow(self) -> pa.Table:
+        """The rows as Arrow."""
+        return self._read.rows
+
+    def pandas(self) -> pd.DataFrame:
+        """The rows as a pandas DataFrame."""
+        return cast("pd.DataFrame", self._read.rows.to_pandas())
+
+    @property
+    def cardinality(self) -> int:
+        """How many rows it stands for."""
+        return sum(self._read.progress.cardinalities.values())
+
+    @property
+    def cardinalities(self) -> Mapping[tuple[str | None, ...], int]:
+        """How many rows each stratum stands for, by the values of its columns as text."""
+        return dict(self._read.progress.cardinalities)
+
+    def __repr__(self) -> str:
+        return f'SampleReader("{self.name}": {self._read.rows.num_rows} rows for {self.cardinality}, at snapshot {self.snapshot.id})'
+
+
+def open_sample(work: Workspace, name: str | tuple[str, str], snapshot: Snapshot | None = None) -> SampleReader:
+    """A sample by its name, at the newest snapshot or an older one."""
+    with work.lake.lease(snapshot, holder="sample") as lease:
+        sample = _named(work, name, lease.snapshot)
+        return SampleReader(sample, lease.snapshot, read_sample(work, sample, lease.snapshot))
+
+
+def merge_named(work: Workspace, names: Sequence[str | tuple[str, str]], size: int, *, seed: int = 0) -> Sampled:
+    """A uniform sample of all that several samples stand for together, such as streams with the same columns.
+
+    Their rows must not be the same rows: two samples of one stream would count each row twice.
+    """
+    with work.lake.lease(holder="sample") as lease:
+        samples = [_named(work, name, lease.snapshot) for name in names]
+        for sample in samples:
+            if sample.definition.strata or sample.definition.size < size:
+                why = "is stratified" if sample.definition.strata else f"holds {sample.definition.size} rows"
+                raise InvalidValue(
+                    f'sample "{sample.name}" {why}, a merged sample of {size} rows needs plain ones as large', hint="ask for fewer rows"
+                )
+        if len({sample.definition.relation for sample in samples}) < len(samples):
+            raise InvalidValue("two of the samples are of one relation", hint="merge samples of different relations")
+        read = [read_sample(work, sample, lease.snapshot) for sample in samples]
+    parts = [Sampled(rows=one.rows, cardinality=sum(one.progress.cardinalities.values())) for one in read]
+    words = [f"{sample.table.uuid}:{one.progress.next_row_id}" for sample, one in zip(samples, read, strict=True)]
+    return merge_samples(parts, size, generator(seed, "merge", *words))
+
+
+def _named(work: Workspace, name: str | tuple[str, str], snapshot: Snapshot) -> Sample:
+    table = work.lake.table(Name.of(name), snapshot)
+    sample = find_sample(work.lake, table, snapshot)
+    if sample is None:
+        raise InvalidValue(f'"{table.name}" is not a sample', hint="SHOW SAMPLES lists them")
+    return sample

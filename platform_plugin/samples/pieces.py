@@ -1,0 +1,160 @@
+"""Pieces: the files and catalogue rows that hold a population whose size is known, and fetching single rows of them.
+
+Positions are drawn first and rows read after, so that a sample of stored rows costs the row groups that hold it and no scan.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from platform_plugin.lake.inlined import read_inlined
+from platform_plugin.lake.read import read_file
+from platform_plugin.lake.scan import InlinedTable
+from platform_plugin.lake.types import arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from platform_plugin.algebra.types import Field
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.scan import FileScan, Scan
+
+    Integers = NDArray[np.int64]
+
+_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Rows of one file, or of one table in the catalogue, that belong to a population.
+
+    They are those from position `low` on, `count` of them, unless `positions` lists them one by one.
+    """
+
+    source: FileScan | InlinedTable
+    low: int
+    count: int
+    first_row_id: int
+    positions: Integers | None = None
+    row_ids: Integers | None = None
+
+    def position_of(self, ordinals: Integers) -> Integers:
+        """Where the n-th rows of this piece lie."""
+        return ordinals + self.low if self.positions is None else self.positions[ordinals]
+
+    def ordinal_of(self, position: int) -> int:
+        """Which row of the piece lies at a position of its file."""
+        return position - self.low if self.positions is None else int(np.searchsorted(self.positions, position))
+
+    def ordinal_of_row(self, row_id: int) -> int:
+        """Which row of the piece has a row id."""
+        if self.row_ids is not None:
+            return int(np.searchsorted(self.row_ids, row_id))
+        return self.ordinal_of(row_id - self.first_row_id + self.low)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pieces:
+    """A population in pieces: its rows are numbered from 0 on, through all of them."""
+
+    scan: Scan
+    parts: tuple[Piece, ...]
+
+    @property
+    def counts(self) -> Integers:
+        """How many rows each piece has: the cardinalities by which a sample is shared among them."""
+        return np.array([piece.count for piece in self.parts], dtype=np.int64)
+
+    @property
+    def row_count(self) -> int:
+        """How many rows the population has."""
+        return sum(piece.count for piece in self.parts)
+
+    def fetch(self, lake: Lake, ordinals: Integers, fields: Sequence[Field]) -> pa.Table:
+        """The rows of these numbers, ascending; only the row groups that hold them are read."""
+        ends = np.cumsum(self.counts)
+        owners = np.searchsorted(ends, ordinals, side="right")
+        wanted = [(self.parts[owner], ordinals[owners == owner] - (ends[owner - 1] if owner else 0)) for owner in np.unique(owners)]
+
+        def read(one: tuple[Piece, Integers]) -> pa.Table:
+            return _fetch(lake, self.scan, one[0], one[1], fields)
+
+        if len(wanted) < 2:
+            tables = [read(one) for one in wanted]
+        else:
+            with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+                tables = list(pool.map(read, wanted))
+        return pa.concat_tables(tables) if tables else pa.Table.from_batches([], schema=arrow_schema(fields))
+
+    def number(self, names: Sequence[str | None], places: Sequence[int]) -> Integers:
+        """The numbers of rows that are known by their file's name and position in it, or else by their row id."""
+        starts = np.cumsum(self.counts) - self.counts
+        by_name = {piece.source.path.rsplit("/", 1)[-1]: number for number, piece in enumerate(self.parts) if hasattr(piece.source, "path")}
+        firsts = np.array([piece.first_row_id for piece in self.parts], dtype=np.int64)
+        order = np.argsort(firsts, kind="stable")
+        found = np.empty(len(places), dtype=np.int64)
+        for index, (name, place) in enumerate(zip(names, places, strict=True)):
+            number = by_name[name] if name is not None else self._holder(order, firsts, place)
+            piece = self.parts[number]
+            found[index] = starts[number] + (piece.ordinal_of(place) if name is not None else piece.ordinal_of_row(place))
+        return found
+
+    def _holder(self, order: NDArray[np.intp], firsts: Integers, row_id: int) -> int:
+        # Row ids of a file follow each other; rows in the catalogue may lie between those of files.
+        for number, piece in enumerate(self.parts):
+            if piece.row_ids is not None and row_id in piece.row_ids:
+                return number
+        place = int(np.searchsorted(firsts[order], row_id, side="right")) - 1
+        while self.parts[order[place]].row_ids is not None:
+            place -= 1
+        return int(order[place])
+
+
+def read_pieces(lake: Lake, scan: Scan, *, first_row_id: int = 0, next_row_id: int | None = None) -> Pieces:
+    """The live rows of a scan in pieces, of a stream those in a range of row ids; files that lost rows have their deletes read."""
+    parts = []
+    for file in scan.files:
+        start = file.row_id_start or 0
+        low = max(0, first_row_id - start)
+        high = file.record_count if next_row_id is None else min(file.record_count, next_row_id - start)
+        if low >= high:
+            continue
+        if file.is_whole:
+            parts.append(Piece(source=file, low=low, count=high - low, first_row_id=start + low))
+            continue
+        _, kept = read_file(lake, scan.table, file, scan.snapshot, fields=())
+        positions = kept.to_numpy(zero_copy_only=False).astype(np.int64)
+        positions = positions[(positions >= low) & (positions < high)]
+        if len(positions):
+            parts.append(Piece(source=file, low=low, count=len(positions), first_row_id=start + low, positions=positions))
+    if scan.inlined:
+        with lake.reading() as connection:
+            for inlined in scan.inlined:
+                _, ids, _ = read_inlined(connection, inlined, scan.table, scan.snapshot, fields=())
+                row_ids = np.array(ids, dtype=np.int64)
+                inside = np.flatnonzero((row_ids >= first_row_id) & (row_ids < (next_row_id if next_row_id is not None else 1 << 62)))
+                if len(inside):
+                    own = row_ids[inside]
+                    parts.append(
+                        Piece(
+                            source=inlined, low=0, count=len(own), first_row_id=int(own[0]), positions=inside.astype(np.int64), row_ids=own
+                        )
+                    )
+    return Pieces(scan=scan, parts=tuple(parts))
+
+
+def _fetch(lake: Lake, scan: Scan, piece: Piece, ordinals: Integers, fields: Sequence[Field]) -> pa.Table:
+    positions = piece.position_of(ordinals)
+    if isinstance(piece.source, InlinedTable):
+        with lake.reading() as connection:
+            rows, _, _ = read_inlined(connection, piece.source, scan.table, scan.snapshot, fields=fields)
+        return rows.take(pa.array(positions))
+    rows, _ = read_file(lake, scan.table, piece.source, scan.snapshot, fields=fields, positions=positions)
+    return rows

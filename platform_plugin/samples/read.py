@@ -1,0 +1,88 @@
+"""Reading a sample: its rows at a snapshot, those included that no run has taken up; without Spark where rows are only counted."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from platform_plugin.lake.read import read_rows
+from platform_plugin.samples.drawn import find_stored, run_drawing
+from platform_plugin.samples.growing import Grown, find_behind, run_growing
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from uuid import UUID
+
+    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.samples.record import Sample
+    from platform_plugin.spark.job import ProgressHandler
+    from platform_plugin.spark.workspace import Workspace
+
+_KEPT_SAMPLES = 50
+_KEPT_BYTES = 128 * 1024 * 1024
+
+
+def read_sample(
+    work: Workspace,
+    sample: Sample,
+    snapshot: Snapshot,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> Grown:
+    """A sample of its relation as it is at a snapshot. The same snapshot always gives the same rows."""
+    kept = _KEPT.get(work, sample, snapshot)
+    if kept is None:
+        kept = _read(work, sample, snapshot, timeout=timeout, progress=progress)
+        _KEPT.put(work, sample, snapshot, kept)
+    return kept
+
+
+def is_drawn_here(work: Workspace, sample: Sample, snapshot: Snapshot) -> bool:
+    """Whether a sample is read without Spark: it is at hand, or its rows are only counted."""
+    if sample.definition.is_counted and sample.definition.source != "view":
+        return True
+    if _KEPT.get(work, sample, snapshot) is not None:
+        return True
+    if sample.definition.source != "stream":
+        return find_stored(work, sample, snapshot) is not None
+    return find_behind(work, sample, snapshot).tail.is_empty
+
+
+def _read(work: Workspace, sample: Sample, snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None) -> Grown:
+    if sample.definition.source != "stream":
+        stored = find_stored(work, sample, snapshot)
+        return stored or run_drawing(work, sample, snapshot, timeout=timeout, progress=progress)
+    behind = find_behind(work, sample, snapshot)
+    if behind.tail.is_empty:
+        return Grown(rows=read_rows(work.lake, behind.stored), progress=behind.progress)
+    return run_growing(work, behind, timeout=timeout, progress=progress)
+
+
+class _Kept:
+    """What was read of a sample at a snapshot holds for ever, so the last few are kept."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[UUID, str, UUID, int], Grown] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, work: Workspace, sample: Sample, snapshot: Snapshot) -> Grown | None:
+        with self._lock:
+            return self._known.get(_key(work, sample, snapshot))
+
+    def put(self, work: Workspace, sample: Sample, snapshot: Snapshot, read: Grown) -> None:
+        with self._lock:
+            if self._known.setdefault(_key(work, sample, snapshot), read) is read:
+                self._bytes += read.rows.nbytes
+            while len(self._known) > 1 and (len(self._known) > _KEPT_SAMPLES or self._bytes > _KEPT_BYTES):
+                _, oldest = self._known.popitem(last=False)
+                self._bytes -= oldest.rows.nbytes
+
+
+_KEPT = _Kept()
+
+
+def _key(work: Workspace, sample: Sample, snapshot: Snapshot) -> tuple[UUID, str, UUID, int]:
+    return work.lake.uuid, str(work.lake.location), sample.table.uuid, snapshot.id

@@ -1,0 +1,178 @@
+"""What the lake keeps of a sample besides its rows: how far it has come, and how many rows each stratum stands for.
+
+That is kept for every snapshot, so that a read at an old one finds the sample as it was.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.relations import read_declarations
+from platform_plugin.lake.segments import CONSUMER, read_ring
+from platform_plugin.samples.definition import Definition, Key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from uuid import UUID
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.relations import Kind
+    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.writer import Writer
+
+SAMPLE = sa.Table(
+    "platform_sample",
+    c.metadata,
+    sa.Column("sample_uuid", sa.String, primary_key=True),
+    sa.Column("snapshot_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("next_row_id", sa.BigInteger, nullable=False),
+    sa.Column("of_snapshot", sa.BigInteger, nullable=False),
+    sa.Column("cardinalities", sa.String, nullable=False),
+)
+KIND: Kind = "sample"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a sample had come: what it holds is the relation as it was at `of_snapshot`, of a stream the rows before `next_row_id`."""
+
+    next_row_id: int = 0
+    of_snapshot: int = -1
+    cardinalities: Mapping[Key, int] = field(default_factory=dict)
+    snapshot_id: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A sample of the lake: the table that holds it, and its definition."""
+
+    table: Table
+    definition: Definition
+
+    @property
+    def name(self) -> str:
+        """Its full name, for messages."""
+        return str(self.table.name)
+
+
+_KNOWN: dict[tuple[UUID, int], dict[str, Definition]] = {}
+_CACHED = 100
+
+
+def definitions(lake: Lake, snapshot: Snapshot) -> dict[str, Definition]:
+    """The samples of a lake by the identity of their tables; which there are can't change within a schema version."""
+    key = (lake.uuid, snapshot.schema_version)
+    known = _KNOWN.get(key)
+    if known is None:
+        with lake.reading() as connection:
+            declared = read_declarations(connection)
+        known = {uuid: Definition.of(found.options) for uuid, found in declared.items() if found.kind == KIND}
+        if len(_KNOWN) >= _CACHED:
+            _KNOWN.clear()
+        _KNOWN[key] = known
+    return known
+
+
+def find_sample(lake: Lake, table: Table, snapshot: Snapshot) -> Sample | None:
+    """A table as the sample that it is, or None."""
+    definition = definitions(lake, snapshot).get(str(table.uuid))
+    return None if definition is None else Sample(table=table, definition=definition)
+
+
+def all_samples(lake: Lake, snapshot: Snapshot) -> list[Sample]:
+    """All samples at a snapshot."""
+    known = definitions(lake, snapshot)
+    if not known:
+        return []
+    return [Sample(table=table, definition=known[str(table.uuid)]) for table in lake.tables(snapshot) if str(table.uuid) in known]
+
+
+def read_progress(connection: Connection, sample: UUID, snapshot_id: int) -> Progress:
+    """How far a sample had come at a snapshot."""
+    s = SAMPLE.c
+    newest = sa.select(SAMPLE).where(s.sample_uuid == str(sample), s.snapshot_id <= snapshot_id).order_by(s.snapshot_id.desc()).limit(1)
+    row = connection.execute(newest).first()
+    if row is None:
+        return Progress()
+    counts = {tuple(key): count for *key, count in json.loads(row.cardinalities)}
+    return Progress(next_row_id=row.next_row_id, of_snapshot=row.of_snapshot, cardinalities=counts, snapshot_id=row.snapshot_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attach:
+    """A new sample begins to consume a stream."""
+
+    sample: Table
+    stream: Table
+    next_row_id: int
+
+    def apply(self, w: Writer) -> None:
+        ring = read_ring(w.connection, self.stream.uuid)
+        if ring.first_row_id > self.next_row_id:
+            raise w.conflict(f'rows of stream "{self.stream.name}" left before the sample could hold them')
+        w.insert(CONSUMER, relation_uuid=str(self.stream.uuid), consumer=str(self.sample.uuid), next_row_id=self.next_row_id)
+        _note(w, self.sample, Progress(next_row_id=self.next_row_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeUp:
+    """A sample has taken up a range of a stream in this same commit; a conflict if another run has taken up any of it."""
+
+    sample: Table
+    stream: Table
+    expected: int
+    progress: Progress
+
+    def apply(self, w: Writer) -> None:
+        own = sa.and_(CONSUMER.c.relation_uuid == str(self.stream.uuid), CONSUMER.c.consumer == str(self.sample.uuid))
+        found = w.connection.execute(sa.select(CONSUMER.c.next_row_id).where(own)).scalar()
+        if found != self.expected:
+            raise w.conflict(f'another run has let sample "{self.sample.name}" take up stream "{self.stream.name}" up to row {found}')
+        w.connection.execute(sa.update(CONSUMER).where(own).values(next_row_id=self.progress.next_row_id))
+        _note(w, self.sample, self.progress)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """What this commit stores is the sample of its relation as it was at a snapshot."""
+
+    sample: Table
+    progress: Progress
+
+    def apply(self, w: Writer) -> None:
+        _note(w, self.sample, self.progress)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detach:
+    """A sample is dropped: its stream no longer waits for it. What it was stays known for reads at older snapshots."""
+
+    sample: Table
+
+    def apply(self, w: Writer) -> None:
+        w.connection.execute(sa.delete(CONSUMER).where(CONSUMER.c.consumer == str(self.sample.uuid)))
+
+
+def _note(w: Writer, sample: Table, progress: Progress) -> None:
+    """Note how far a sample is from this snapshot on, and forget what no snapshot that is kept needs."""
+    s = SAMPLE.c
+    own = s.sample_uuid == str(sample.uuid)
+    oldest = sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id)).scalar_subquery()
+    needed = w.connection.execute(sa.select(sa.func.max(s.snapshot_id)).where(own, s.snapshot_id <= oldest)).scalar()
+    if needed is not None:
+        w.connection.execute(sa.delete(SAMPLE).where(own, s.snapshot_id < needed))
+    w.insert(
+        SAMPLE,
+        sample_uuid=str(sample.uuid),
+        snapshot_id=w.id,
+        next_row_id=progress.next_row_id,
+        of_snapshot=progress.of_snapshot,
+        cardinalities=json.dumps([[*key, count] for key, count in progress.cardinalities.items()]),
+    )

@@ -1,0 +1,31 @@
+"""The end of samples, and what keeps their streams from being dropped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from platform_plugin.lake.tables import read_tables
+from platform_plugin.samples.record import Detach, all_samples
+
+if TYPE_CHECKING:
+    from platform_plugin.lake.commit import Commit
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.samples.record import Sample
+
+
+def drop_sample(lake: Lake, commit: Commit, sample: Sample, snapshot: Snapshot) -> None:
+    """End a sample, its reservoirs, and its claim on rows of its stream."""
+    commit.drop_table(sample.table)
+    if sample.definition.reservoirs is not None:
+        with lake.reading() as connection:
+            parts = read_tables(connection, snapshot.id, uuids=[UUID(sample.definition.reservoirs)])
+        for part in parts:
+            commit.drop_table(part)
+    commit.also(Detach(sample=sample.table))
+
+
+def samples_of(lake: Lake, relation: Table, snapshot: Snapshot) -> list[str]:
+    """The names of the samples that are drawn from a relation."""
+    return sorted(sample.name for sample in all_samples(lake, snapshot) if sample.definition.relation == str(relation.uuid))

@@ -1,0 +1,87 @@
+"""What a sample is drawn from: its relation at a snapshot, and which of its columns the sample has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from platform_plugin.errors import UnknownObject
+from platform_plugin.lake.files import fit
+from platform_plugin.lake.tables import Table, View, read_tables
+from platform_plugin.lake.types import arrow_schema
+from platform_plugin.language import statements as s
+from platform_plugin.language.places import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from platform_plugin.algebra.types import Field
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.tables import Name, Snapshot
+    from platform_plugin.samples.record import Sample
+
+
+def find_table(lake: Lake, sample: Sample, snapshot: Snapshot) -> Table:
+    """The stream or table that a sample is of."""
+    from uuid import UUID
+
+    with lake.reading() as connection:
+        found = read_tables(connection, snapshot.id, uuids=[UUID(sample.definition.relation)])
+    if not found:
+        raise _gone(sample, snapshot)
+    return found[0]
+
+
+def find_view(lake: Lake, sample: Sample, snapshot: Snapshot) -> View:
+    """The view that a sample is of."""
+    view = next((view for view in lake.views(snapshot) if str(view.uuid) == sample.definition.relation), None)
+    if view is None:
+        raise _gone(sample, snapshot)
+    return view
+
+
+def source_name(lake: Lake, sample: Sample, snapshot: Snapshot) -> Name | None:
+    """The name that the relation of a sample has at a snapshot; None if it is gone."""
+    try:
+        found = find_view(lake, sample, snapshot) if sample.definition.source == "view" else find_table(lake, sample, snapshot)
+    except UnknownObject:
+        return None
+    return found.name
+
+
+def sample_statement(lake: Lake, name: s.Name, sample: Sample, snapshot: Snapshot) -> s.CreateSample:
+    """The statement that makes a sample like this one; its seed is part of it, so that the same rows are drawn."""
+    definition = sample.definition
+    where = definition.where
+    of = source_name(lake, sample, snapshot)
+    return s.CreateSample(
+        name=name,
+        relation=s.Name(parts=(of.schema, of.relation) if of is not None else ("dropped",)),
+        size=definition.size,
+        where=None if where is None else Span(where, 0, len(where)),
+        strata=definition.strata,
+        size_per_stratum=definition.size_per_stratum,
+        options=(s.Option(name="seed", value=definition.seed),),
+    )
+
+
+def wanted_fields(sample: Sample, table: Table) -> list[Field]:
+    """The columns of a table that its sample has, in the sample's order; a column that was dropped since is missing."""
+    found = (table.field(field.name) for field in sample.table.fields)
+    return [field for field in found if field is not None]
+
+
+def in_shape(sample: Sample, rows: pa.Table, names: Sequence[str] | None = None) -> pa.Table:
+    """Rows of the relation in the columns of the sample; columns that are gone are NULL, and a value must fit its column."""
+    given = rows if names is None else rows.select(names)
+    own = {field.name.lower(): field.name for field in sample.table.fields}
+    bare = pa.Table.from_arrays(given.columns, names=[own[name.lower()] for name in given.column_names]) if given.num_columns else given
+    return fit(bare, sample.table.fields, arrow_schema(sample.table.fields))
+
+
+def _gone(sample: Sample, snapshot: Snapshot) -> UnknownObject:
+    return UnknownObject(
+        f'what sample "{sample.name}" is drawn from does not exist at snapshot {snapshot.id}',
+        hint=f"it was dropped: DROP SAMPLE {sample.name}, or make it anew",
+    )
