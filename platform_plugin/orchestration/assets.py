@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.language.statements import CreateView
+from platform_plugin.language.statements import CreateStream, CreateView
 from platform_plugin.orchestration.drawing import draw_split
 from platform_plugin.orchestration.metadata import model_metadata, stored_metadata, traced_metadata
 from platform_plugin.orchestration.model import fingerprint, read_by
@@ -27,15 +27,16 @@ if TYPE_CHECKING:
     from platform_plugin.orchestration.model import Model
 
 _LOG = logging.getLogger(__name__)
+UPKEEP = "platform/upkeep"
+"""The tag of assets that a sensor keeps current: `maintain` for the bases of views, `ingest` for streams that pull."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """The assets of some models and a lake, the pool of each continuous view by its name in lower case, and who reads what."""
+    """The assets of some models and a lake, and the pool of each continuous view by its name in lower case."""
 
     assets: tuple[dg.AssetsDefinition | dg.AssetSpec, ...]
     pools: Mapping[str, str]
-    bases: tuple[dg.AssetKey, ...]
 
 
 def build_definitions(models: Sequence[Model], inventory: Inventory, *, translator: Translator | None = None) -> dg.Definitions:
@@ -68,7 +69,6 @@ def build_assets(models: Sequence[Model], inventory: Inventory, translator: Tran
     return Built(
         assets=tuple(assets),
         pools={str(view.name).lower(): pool for pool, views in by_pool.items() for view in views},
-        bases=tuple(translator.base_key(view.name) for views in by_pool.values() for view in views),
     )
 
 
@@ -106,7 +106,7 @@ class _Builder:
             group_name=translator.group_name(relation),
             kinds=translator.kinds(relation),
             owners=translator.owners(relation),
-            tags=translator.tags(relation),
+            tags={**translator.tags(relation), **({UPKEEP: "ingest"} if _is_pulled(relation) else {})},
             code_version=_code_version(relation),
             automation_condition=translator.automation_condition(relation),
         )
@@ -126,7 +126,7 @@ class _Builder:
             group_name=translator.group_name(relation),
             kinds={"base", "spark"},
             owners=translator.owners(relation),
-            tags=translator.tags(relation),
+            tags={**translator.tags(relation), UPKEEP: "maintain"},
             code_version=_query_version(relation),
         )
 
@@ -153,6 +153,11 @@ class _Builder:
 
 def _full(name: Name) -> str:
     return f"{name.schema}.{name.relation}".lower()
+
+
+def _is_pulled(relation: Relation) -> bool:
+    statement = relation.model.statement if relation.model is not None else None
+    return isinstance(statement, CreateStream) and statement.feed is not None
 
 
 def _is_made_by_query(relation: Relation) -> bool:

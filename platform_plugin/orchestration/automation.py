@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import dagster as dg
 
 
-def upstream_changed() -> dg.AutomationCondition[dg.AssetKey]:
+def upstream_changed() -> dg.AutomationCondition[Any]:
     """Something that the asset reads has another data version than when it was last asked for; views are looked through.
 
     `eager()` also fires when a stream reports a version that it had before, and never through a view, which nobody materializes.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from platform_plugin.errors import PlatformError
+from platform_plugin.orchestration.firing import FAILED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 @contextmanager
@@ -38,3 +40,11 @@ def all_as_failure(errors: Mapping[str, PlatformError]) -> dg.Failure:
         return as_failure(next(iter(errors.values())))
     told = "\n\n".join(f"view {name}: {error}" for name, error in errors.items())
     return dg.Failure(description=f"{len(errors)} views failed\n{told}", metadata={"failed": len(errors)})
+
+
+def note_failed(instance: dg.DagsterInstance, run_id: str, names: Iterable[str]) -> None:
+    """Write on a run what of it failed, beside what is written there already, so that a sensor leaves just that alone for a while."""
+    run = instance.get_run_by_id(run_id)
+    known = json.loads(run.tags.get(FAILED, "[]")) if run is not None else []
+    if run is not None:
+        instance.add_run_tags(run_id, {FAILED: json.dumps(sorted({*known, *names}))})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.tables import Snapshot
 
-SENSOR, POOL, REASON, RANGE, FAILED = (f"platform/{word}" for word in ("sensor", "pool", "reason", "snapshots", "failed"))
-"""Tags of a run: what asked for it, where it runs, why, over which snapshots, and afterwards what of it failed."""
+SENSOR, POOL, REASON, RANGE, ATTEMPT, FAILED = (
+    f"platform/{word}" for word in ("sensor", "pool", "reason", "snapshots", "attempt", "failed")
+)
+"""Tags of a run: what asked for it, where it runs, why, over which snapshots, the how-manieth time, and afterwards what of it failed."""
+USUAL_POOL = "spark"
 _CURSOR_VERSION = 1
 _REMEMBERED_RUNS = 20
 _LONGEST_REASON = 240
@@ -34,6 +37,8 @@ class PastRun:
     """A run that this sensor asked for; `seconds` is how long it took, None while it is under way."""
 
     pool: str
+    snapshots: str = ""
+    attempt: int = 1
     ended: datetime | None = None
     seconds: float | None = None
     succeeded: bool = False
@@ -48,12 +53,14 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What a decision is made from: the lake at its newest snapshot, the clock, earlier runs (newest first) and what was kept."""
+    """What a decision is made from: the lake at its newest snapshot, the clock, earlier runs (newest first), and what was kept."""
 
     lake: Lake
     snapshot: Snapshot
     now: datetime
     runs: tuple[PastRun, ...] = ()
+    keys: frozenset[dg.AssetKey] = frozenset()
+    """The assets of the code location that can be materialized."""
     memory: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -64,7 +71,7 @@ class Ask:
     first: int
     last: int
     reason: str
-    pool: str = "spark"
+    pool: str = USUAL_POOL
     assets: tuple[dg.AssetKey, ...] = ()
     config: Mapping[str, Any] | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -106,7 +113,14 @@ def build_sensor(
         runs = read_runs(context.instance, name) if job is not None else ()
         try:
             with Lake.open(url) as lake:
-                moment = Moment(lake=lake, snapshot=lake.snapshot(), now=datetime.now(UTC), runs=runs, memory=read_memory(context.cursor))
+                moment = Moment(
+                    lake=lake,
+                    snapshot=lake.snapshot(),
+                    now=datetime.now(UTC),
+                    runs=runs,
+                    keys=read_keys(context),
+                    memory=read_memory(context.cursor),
+                )
                 decision = decide(moment)
         except PlatformError as error:
             return dg.SensorResult(skip_reason=dg.SkipReason(f"{error.message}; {error.hint}" if error.hint else error.message))
@@ -123,7 +137,7 @@ def build_sensor(
 
 
 def request_runs(name: str, asks: Sequence[Ask], runs: Sequence[PastRun]) -> list[dg.RunRequest]:
-    """The requests, one for each pool; since Dagster runs no key twice, the key says which attempt it is where the last runs failed.
+    """The requests, one for each pool; since Dagster runs no key twice, the key says which attempt it is where that range was run before.
 
     >>> (request,) = request_runs("split_refresh", [Ask(first=3, last=9, reason="lag")], [])
     >>> request.run_key, request.tags["platform/reason"]
@@ -133,10 +147,11 @@ def request_runs(name: str, asks: Sequence[Ask], runs: Sequence[PastRun]) -> lis
     for ask in asks:
         if ask.pool in found:
             continue
-        failures = count_failures(runs, ask.pool)
-        key = f"{ask.first}-{ask.last}" + (f" attempt {failures + 1}" if failures else "")
+        snapshots = f"{ask.first}-{ask.last}"
+        attempt = 1 + max((run.attempt for run in runs if (run.pool, run.snapshots) == (ask.pool, snapshots)), default=0)
+        key = snapshots + (f" attempt {attempt}" if attempt > 1 else "")
         found[ask.pool] = dg.RunRequest(
-            run_key=key if ask.pool == "spark" else f"{ask.pool} {key}",
+            run_key=key if ask.pool == USUAL_POOL else f"{ask.pool} {key}",
             asset_selection=list(ask.assets) or None,
             run_config=dict(ask.config) if ask.config is not None else None,
             tags={
@@ -144,7 +159,8 @@ def request_runs(name: str, asks: Sequence[Ask], runs: Sequence[PastRun]) -> lis
                 SENSOR: name,
                 POOL: ask.pool,
                 REASON: ask.reason[:_LONGEST_REASON],
-                RANGE: f"{ask.first}-{ask.last}",
+                RANGE: snapshots,
+                ATTEMPT: str(attempt),
             },
         )
     return list(found.values())
@@ -177,14 +193,21 @@ def read_runs(instance: dg.DagsterInstance, sensor: str) -> tuple[PastRun, ...]:
     return tuple(_past_run(record) for record in records)
 
 
+def read_keys(context: dg.SensorEvaluationContext) -> frozenset[dg.AssetKey]:
+    """The assets of the code location that a sensor stands in."""
+    repository = context.repository_def
+    return frozenset() if repository is None else frozenset(repository.asset_graph.executable_asset_keys)
+
+
 def _past_run(record: dg.RunRecord) -> PastRun:
     run = record.dagster_run
+    known = PastRun(pool=run.tags.get(POOL, ""), snapshots=run.tags.get(RANGE, ""), attempt=int(run.tags.get(ATTEMPT, "1")))
     if not run.is_finished:
-        return PastRun(pool=run.tags.get(POOL, ""))
+        return known
     # A run that died before it started has no times of its own.
     ended = datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.astimezone(UTC)
-    return PastRun(
-        pool=run.tags.get(POOL, ""),
+    return replace(
+        known,
         ended=ended,
         seconds=record.end_time - record.start_time if record.end_time and record.start_time else None,
         succeeded=run.is_success,

@@ -28,6 +28,7 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
     )
     include_lake: bool = Field(default=True, description="Whether relations of the lake that no file declares are assets too.")
     refresh: bool = Field(default=True, description="Whether a sensor keeps continuous views within their target lag.")
+    ingest: bool = Field(default=True, description="Whether a sensor lets streams that pull read their sources.")
     report_arrivals: bool = Field(default=True, description="Whether a sensor reports new rows of streams, with their rates.")
 
     @property
@@ -45,7 +46,7 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
             kept = {name: stored for name, stored in inventory.relations.items() if name in declared}
             inventory = Inventory(snapshot=inventory.snapshot, relations=kept, absence=inventory.absence)
         built = build_assets(models, inventory, self.translator)
-        return dg.Definitions.merge(
-            dg.Definitions(assets=list(built.assets)),
-            build_loops(built, url, self.translator, refresh=self.refresh, arrivals=self.report_arrivals),
+        loops = build_loops(
+            url, self.translator, pools=built.pools, refresh=self.refresh, ingest=self.ingest, arrivals=self.report_arrivals
         )
+        return dg.Definitions.merge(dg.Definitions(assets=list(built.assets)), loops)

@@ -7,27 +7,49 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from platform_plugin.orchestration.arrivals import build_arrivals_sensor
+from platform_plugin.orchestration.assets import UPKEEP
+from platform_plugin.orchestration.ingesting import build_ingestion_sensor
 from platform_plugin.orchestration.refreshing import build_refresh_sensor
 
 if TYPE_CHECKING:
-    from platform_plugin.orchestration.assets import Built
+    from collections.abc import Mapping
+
     from platform_plugin.orchestration.translator import Translator
 
 REFRESH_JOB = "maintain_views"
+INGEST_JOB = "ingest_streams"
 
 
-def build_loops(built: Built, url: str, translator: Translator, *, refresh: bool = True, arrivals: bool = True) -> dg.Definitions:
-    """The sensors that keep what was built current, and their jobs."""
+def build_loops(
+    url: str,
+    translator: Translator,
+    *,
+    pools: Mapping[str, str] | None = None,
+    refresh: bool = True,
+    ingest: bool = True,
+    arrivals: bool = True,
+    running: bool = True,
+) -> dg.Definitions:
+    """The sensors that keep the assets of a code location current, and their jobs."""
     sensors, jobs = [], []
-    if refresh and built.bases:
+    if refresh:
         job = dg.define_asset_job(
             REFRESH_JOB,
-            selection=list(built.bases),
+            selection=dg.AssetSelection.tag(UPKEEP, "maintain"),
             description="Lets continuous views take up what has arrived; the sensor split_refresh says which.",
             executor_def=dg.in_process_executor,
         )
         jobs.append(job)
-        sensors.append(build_refresh_sensor(url, job, pools=built.pools, asset_key=translator.base_key))
+        sensors.append(build_refresh_sensor(url, job, asset_key=translator.base_key, pools=pools or {}, running=running))
+    if ingest:
+        job = dg.define_asset_job(
+            INGEST_JOB,
+            selection=dg.AssetSelection.tag(UPKEEP, "ingest"),
+            description="Lets streams read a batch of their sources; the sensor bounded_ingestion says which.",
+            executor_def=dg.in_process_executor,
+        )
+        jobs.append(job)
+        sensors.append(build_ingestion_sensor(url, job, asset_key=translator.asset_key, running=running))
     if arrivals:
-        sensors.append(build_arrivals_sensor(url, translator))
+        sensors.append(build_arrivals_sensor(url, translator, running=running))
     return dg.Definitions(sensors=sensors, jobs=jobs)

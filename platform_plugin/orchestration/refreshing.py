@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from platform_plugin.orchestration.firing import Ask, Decision, build_sensor, count_failures, pause_seconds
+from platform_plugin.orchestration.firing import USUAL_POOL, Ask, Decision, build_sensor, count_failures, pause_seconds
 from platform_plugin.orchestration.waiting import read_waiting
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Due:
 
 
 def plan_refresh(
-    waiting: Sequence[Waiting], now: datetime, *, runs: Sequence[PastRun] = (), pool: str = "spark", policy: Policy | None = None
+    waiting: Sequence[Waiting], now: datetime, *, runs: Sequence[PastRun] = (), pool: str = USUAL_POOL, policy: Policy | None = None
 ) -> Due | str:
     """What to maintain in a pool, or the reason why nothing.
 
@@ -113,19 +113,18 @@ def build_refresh_sensor(
     url: str,
     job: UnresolvedAssetJobDefinition,
     *,
-    pools: Mapping[str, str],
     asset_key: Callable[[Name], dg.AssetKey],
+    pools: Mapping[str, str],
     policy: Policy | None = None,
     running: bool = True,
 ) -> dg.SensorDefinition:
-    """The sensor that keeps views current; `pools` says of each view, by its name in lower case, in which pool it is maintained."""
+    """The sensor that keeps the views current whose bases can be run; `pools` names unusual pools, by view in lower case."""
 
     def decide(moment: Moment) -> Decision:
         by_pool: defaultdict[str, list[Waiting]] = defaultdict(list)
         for view in read_waiting(moment.lake, moment.snapshot):
-            pool = pools.get(str(view.view).lower())
-            if pool is not None:
-                by_pool[pool].append(view)
+            if asset_key(view.view) in moment.keys:
+                by_pool[pools.get(str(view.view).lower(), USUAL_POOL)].append(view)
         asks, reasons = [], []
         for pool, views in by_pool.items():
             due = plan_refresh(views, moment.now, runs=moment.runs, pool=pool, policy=policy)

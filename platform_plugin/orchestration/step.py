@@ -2,7 +2,6 @@
 
 # Dagster compares the annotation of a step's context with its own classes, so annotations must not be text in this module.
 
-import json
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -11,8 +10,7 @@ import dagster as dg
 
 from platform_plugin.lake.tables import Name
 from platform_plugin.orchestration.apply import run_model
-from platform_plugin.orchestration.failure import all_as_failure, told_as_failure
-from platform_plugin.orchestration.firing import FAILED
+from platform_plugin.orchestration.failure import all_as_failure, note_failed, told_as_failure
 from platform_plugin.orchestration.metadata import job_metadata, kept_metadata, stored_metadata, view_metadata
 from platform_plugin.orchestration.model import Model
 from platform_plugin.orchestration.progress import told_in_log
@@ -27,9 +25,13 @@ def build_asset(model: Model, spec: dg.AssetSpec) -> dg.AssetsDefinition:
     @dg.multi_asset(name=_step_name(model), specs=[spec], required_resource_keys={RESOURCE_KEY})
     def materialize(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
         started = time.monotonic()
-        with told_as_failure():
-            platform = getattr(context.resources, RESOURCE_KEY).platform
-            applied = run_model(platform, model, progress=told_in_log(context.log))
+        try:
+            with told_as_failure():
+                platform = getattr(context.resources, RESOURCE_KEY).platform
+                applied = run_model(platform, model, progress=told_in_log(context.log))
+        except dg.Failure:
+            note_failed(context.instance, context.run_id, [str(model.name)])
+            raise
         context.log.info("%s %s %s at snapshot %d", model.kind, model.name, applied.action, applied.snapshot)
         return dg.MaterializeResult(
             asset_key=spec.key,
@@ -81,7 +83,7 @@ def build_upkeep(
         rows = sum(each.rows_in for each in done.kept)
         context.log.info("%d views took up %d rows at snapshot %d", len(done.kept), rows, done.snapshot.id)
         if done.failed:
-            context.instance.add_run_tags(context.run_id, {FAILED: json.dumps(sorted(done.failed))})
+            note_failed(context.instance, context.run_id, done.failed)
             raise all_as_failure(done.failed)
 
     return maintain

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from platform_plugin.lake.tables import DEFAULT_SCHEMA
+from platform_plugin.orchestration.firing import USUAL_POOL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,9 +50,9 @@ class Translator:
 
     def pool(self, relation: Relation) -> str:
         """Views of one pool are maintained by one run at a time; of different pools, by runs side by side."""
-        return "spark"
+        return USUAL_POOL
 
-    def automation_condition(self, relation: Relation) -> dg.AutomationCondition[dg.AssetKey] | None:
+    def automation_condition(self, relation: Relation) -> dg.AutomationCondition[Any] | None:
         """When Dagster materializes a table by itself; by default never. Views are kept current by a sensor."""
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -54,16 +55,9 @@ def ticked(sensor, instance, cursor=None):
 def run(instance, status, **tags):
     made = instance.create_run_for_job(work, tags={SENSOR: "s", POOL: "spark", **tags})
     if status is not dg.DagsterRunStatus.STARTED:
-        instance.handle_run_event(
-            made.run_id,
-            dg.DagsterEvent.from_json if False else _ended(made, status),
-        )
+        kind = dg.DagsterEventType.RUN_SUCCESS if status is dg.DagsterRunStatus.SUCCESS else dg.DagsterEventType.RUN_FAILURE
+        instance.handle_run_event(made.run_id, dg.DagsterEvent(event_type_value=kind.value, job_name=made.job_name))
     return made
-
-
-def _ended(made, status):
-    kind = dg.DagsterEventType.RUN_SUCCESS if status is dg.DagsterRunStatus.SUCCESS else dg.DagsterEventType.RUN_FAILURE
-    return dg.DagsterEvent(event_type_value=kind.value, job_name=made.job_name)
 
 
 def test_a_decision_becomes_one_run_for_each_pool_with_its_reason(url, instance):
@@ -97,14 +91,11 @@ def test_an_error_of_the_platform_is_a_reason_to_skip_with_its_hint(url, instanc
     assert ticked(build_sensor("s", url, decide, description="", job=work), instance).skip_message == "this is odd; look there"
 
 
-def test_after_a_failure_the_key_is_another_one():
-    failed = PastRun(pool="spark", ended=NOW)
+def test_a_range_that_was_run_before_gets_another_key():
     ask = Ask(first=3, last=9, reason="lag")
-    keys = [
-        request_runs("s", [ask], runs)[0].run_key
-        for runs in ([], [failed], [failed, failed], [PastRun(pool="spark", ended=NOW, succeeded=True)])
-    ]
-    assert keys == ["3-9", "3-9 attempt 2", "3-9 attempt 3", "3-9"]
+    before = PastRun(pool="spark", snapshots="3-9", attempt=2, ended=NOW, succeeded=True)
+    others = [replace(before, pool="slow"), replace(before, snapshots="3-8")]
+    assert [request_runs("s", [ask], runs)[0].run_key for runs in ([], others, [*others, before])] == ["3-9", "3-9", "3-9 attempt 3"]
 
 
 def test_failures_are_counted_for_one_thing_or_for_all():

@@ -27,7 +27,7 @@ def instance():
 def tick(shop, instance):
     url = str(shop.lake)
     built = build_assets(read_models(shop.folder), read_inventory(url), Translator())
-    loops = build_loops(built, url, Translator())
+    loops = build_loops(url, Translator(), pools=built.pools)
     definitions = dg.Definitions.merge(dg.Definitions(assets=list(built.assets), resources=shop.resources()), loops)
     sensor = definitions.get_repository_def().get_sensor_def(SENSOR_NAME)
     context = dg.build_sensor_context(instance=instance, repository_def=definitions.get_repository_def())

@@ -1,0 +1,146 @@
+"""Ingesting: when a pulled stream has something to read, and the sensor that asks for bounded batches."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from platform_plugin.errors import PlatformError
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.relations import read_declarations
+from platform_plugin.lake.tables import read_tables
+from platform_plugin.orchestration.firing import Ask, Decision, build_sensor, count_failures, pause_seconds
+from platform_plugin.streams.feeds import FilesFeed, TableFeed, feed_declared
+from platform_plugin.streams.file_listing import plan_batch, read_listing
+from platform_plugin.streams.sources import read_known_files, read_position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import dagster as dg
+    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.tables import Name, Snapshot, Table
+    from platform_plugin.orchestration.firing import Moment
+    from platform_plugin.streams.feeds import Feed
+
+SENSOR_NAME = "bounded_ingestion"
+POOL = "ingestion"
+POLL_SECONDS = 30.0
+"""How often a source is read that can't be looked at cheaply, such as a topic."""
+# Looking at a folder of very many files must not take more than this share of a sensor's time.
+_SHARE = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What was seen of a source: what waits there, or None where only reading it can tell."""
+
+    waiting: int | None
+    what: str
+
+
+def read_look(lake: Lake, stream: Table, feed: Feed) -> Look:
+    """How much of a source was not read yet, by a listing or from the catalogue; no row is read."""
+    with lake.reading() as connection:
+        match feed:
+            case FilesFeed():
+                known = read_known_files(connection, stream.uuid)
+                settle = feed.settle.total_seconds()
+                batch = plan_batch(
+                    read_listing(feed.glob),
+                    known,
+                    max_files=feed.max_files,
+                    max_bytes=feed.max_bytes,
+                    now=time.time(),
+                    settle_seconds=settle,
+                )
+                return Look(waiting=len(batch.files) + len(batch.waiting) + len(batch.changed), what="files")
+            case TableFeed():
+                schema, _, relation = feed.table.rpartition(".")
+                source = lake.table((schema, relation) if schema else relation)
+                stats = c.TABLE_STATS.c
+                next_row_id = connection.execute(sa.select(stats.next_row_id).where(stats.table_id == source.id)).scalar() or 0
+                position = read_position(connection, stream.uuid)
+                return Look(waiting=int(next_row_id) - (position.next_row_id if position is not None else 0), what="rows")
+            case _:
+                return Look(waiting=None, what="records")
+
+
+def read_pulled(lake: Lake, snapshot: Snapshot) -> list[tuple[Name, Feed]]:
+    """The streams of a lake that have a source, with it."""
+    found = []
+    with lake.reading() as connection:
+        declared = {uuid: feed for uuid, declaration in read_declarations(connection).items() if (feed := feed_declared(declaration))}
+        if declared:
+            uuids = [UUID(uuid) for uuid in declared]
+            found = [(table.name, declared[str(table.uuid)]) for table in read_tables(connection, snapshot.id, uuids=uuids)]
+    return found
+
+
+def build_ingestion_sensor(
+    url: str,
+    job: UnresolvedAssetJobDefinition,
+    *,
+    asset_key: Callable[[Name], dg.AssetKey],
+    running: bool = True,
+) -> dg.SensorDefinition:
+    """The sensor that lets streams read their sources: one run for all that have something to read, one batch for each."""
+
+    def decide(moment: Moment) -> Decision:
+        ended = [run for run in moment.runs if run.ended is not None]
+        due: list[tuple[Name, str]] = []
+        troubles: list[str] = []
+        memory: dict[str, Any] = {}
+        streams = [(name, feed) for name, feed in read_pulled(moment.lake, moment.snapshot) if asset_key(name) in moment.keys]
+        for name, feed in streams:
+            known = moment.memory.get(str(name), {})
+            now = moment.now.timestamp()
+            failures = count_failures(ended, POOL, str(name))
+            if ended and failures and ended[0].ended is not None and pause_seconds(failures) > now - ended[0].ended.timestamp():
+                troubles.append(f"{name} failed and is left alone for a while")
+                memory[str(name)] = known
+                continue
+            if now < known.get("next", 0.0):
+                memory[str(name)] = known
+                continue
+            try:
+                began = time.monotonic()
+                look = read_look(moment.lake, moment.lake.table(name, moment.snapshot), feed)
+                seconds = time.monotonic() - began
+            except PlatformError as error:
+                troubles.append(error.message)
+                continue
+            # An unmeasurable source is polled; a measurable one is looked at again when that costs little.
+            pause = POLL_SECONDS if look.waiting is None else seconds / _SHARE
+            memory[str(name)] = {"next": now + pause if pause > 1 else 0.0}
+            if look.waiting is None or look.waiting > 0:
+                due.append(
+                    (name, f"{look.waiting:,} {look.what} wait" if look.waiting else f"its {look.what} are read every {pause:.0f} s")
+                )
+        if not due:
+            told = f"nothing waits in the sources of {len(streams)} streams"
+            return Decision(reason="; ".join([*troubles, told]), memory=memory)
+        more = f" and {len(due) - 1} more streams" if len(due) > 1 else ""
+        ask = Ask(
+            first=moment.snapshot.id,
+            last=moment.snapshot.id,
+            reason=f"{due[0][0]}: {due[0][1]}{more}",
+            pool=POOL,
+            assets=tuple(asset_key(name) for name, _ in due),
+        )
+        return Decision(asks=(ask,), memory=memory)
+
+    return build_sensor(
+        SENSOR_NAME,
+        url,
+        decide,
+        description="Lets streams that pull read what is new in their sources, a bounded batch at a time.",
+        job=job,
+        running=running,
+    )
