@@ -97,6 +97,7 @@ def build_parser() -> argparse.ArgumentParser:
         "expire", "care:run_expire", "forget old snapshots, but never the newest or one under lease", "platform expire --older-than 7d"
     )
     sub.add_argument("--older-than", type=duration, required=True, metavar="AGE", help="such as 12h or 7d")
+    sub.add_argument("--dry-run", action="store_true", help="only say what would be forgotten")
     sub = command("merge", "care:run_merge", "rewrite a table's small files into few; its rows stay the same", "platform merge users")
     sub.add_argument("table", metavar="TABLE", help="relation or schema.relation")
     _add_vacuum(command("vacuum", "care:run_vacuum", "delete the files that nobody can need any more", "platform vacuum --dry-run"))

@@ -166,13 +166,16 @@ def run_expire(given: argparse.Namespace) -> int:
     from platform_plugin.lake.lake import Lake
 
     with Lake.open(url) as lake, ProgressLine("forgetting old snapshots"):
-        expired = lake.expire(datetime.now(UTC) - given.older_than)
+        expired = lake.expire(datetime.now(UTC) - given.older_than, dry_run=given.dry_run)
     if given.json:
-        print_document(asdict(expired))
+        print_document(asdict(expired) | {"dry_run": given.dry_run})
         return 0
     held = f"; {expired.leased} are held by leases" if expired.leased else ""
-    print(f"{counted(expired.snapshots, 'snapshot')} forgotten, {counted(expired.files, 'file')} scheduled for deletion{held}")
-    if expired.files:
+    would = "would be " if given.dry_run else ""
+    print(
+        f"{counted(expired.snapshots, 'snapshot')} {would}forgotten, {counted(expired.files, 'file')} {would}scheduled for deletion{held}"
+    )
+    if expired.files and not given.dry_run:
         print("`platform vacuum` deletes the files once nobody can need them")
     return 0
 
@@ -197,7 +200,7 @@ def run_vacuum(given: argparse.Namespace) -> int:
     url = lake_url(given)
     if given.dry_run and given.older_than is not None:
         raise InvalidValue(
-            "--dry-run can't go with --older-than", hint="forgetting snapshots has no dry run; look with `platform snapshots`"
+            "--dry-run can't go with --older-than", hint="run `platform expire --dry-run --older-than AGE` and `platform vacuum --dry-run`"
         )
     from platform_plugin.lake.lake import Lake
 

@@ -25,15 +25,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """What an expiry did."""
+    """What an expiry did, or would do."""
 
     snapshots: int
     files: int
     leased: int
 
 
-def expire(lake: Lake, older_than: datetime) -> Expired:
-    """Forget snapshots older than a time. The newest snapshot and those under lease always stay."""
+def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> Expired:
+    """Forget snapshots older than a time. The newest snapshot and those under lease always stay.
+
+    A dry run does the same and takes it back, so what it says is what would happen.
+    """
     moment = older_than if older_than.tzinfo is not None else older_than.replace(tzinfo=UTC)
     lake.prepare_tables([c.PLATFORM_LEASE])
     with lake.writing() as connection:
@@ -48,11 +51,14 @@ def expire(lake: Lake, older_than: datetime) -> Expired:
         going = [snapshot_id for snapshot_id in old if snapshot_id not in held.snapshots]
         if not going:
             return Expired(snapshots=0, files=0, leased=len(old))
+        before = connection.begin_nested() if dry_run else None
         for ids in chunks(going):
             for table in (c.SNAPSHOT_CHANGES, c.SNAPSHOT):
                 connection.execute(sa.delete(table).where(table.c.snapshot_id.in_(ids)))
         files = _schedule_unreachable(connection)
         _forget_unreachable(connection)
+        if before is not None:
+            before.rollback()
     return Expired(snapshots=len(going), files=files, leased=len(old) - len(going))
 
 

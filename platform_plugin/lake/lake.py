@@ -306,9 +306,12 @@ class Lake:
         """Let go of what streams no longer keep, also where nothing is appended; appends do so by themselves."""
         return ring.retain_due(self)
 
-    def expire(self, older_than: datetime) -> expire.Expired:
-        """Forget snapshots older than a time, except the newest and leased ones; their files are scheduled for deletion."""
-        return expire.expire(self, older_than)
+    def expire(self, older_than: datetime, *, dry_run: bool = False) -> expire.Expired:
+        """Forget snapshots older than a time, except the newest and leased ones; their files are scheduled for deletion.
+
+        With `dry_run` nothing is forgotten, and the answer says what would be.
+        """
+        return expire.expire(self, older_than, dry_run=dry_run)
 
     def vacuum(self, *, grace: timedelta = vacuum.GRACE, dry_run: bool = False) -> vacuum.Vacuumed:
         """Delete scheduled files that no reader can need, and files that no commit ever named."""

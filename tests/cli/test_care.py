@@ -63,8 +63,11 @@ def test_snapshots_come_newest_first(platform, lake):
 def test_care_keeps_the_rows_and_removes_the_files(platform, lake, tmp_path):
     merged = answer(platform("merge", "users", "--json", check=0))
     assert (merged["files_before"], merged["files_after"], merged["rows"]) == (2, 1, 4)
+    assert "6 snapshots would be forgotten" in platform("expire", "--older-than", "0", "--dry-run", check=0).stdout
+    promised = answer(platform("expire", "--older-than", "0", "--dry-run", "--json", check=0))
     expired = answer(platform("expire", "--older-than", "0", "--json", check=0))
     assert expired["snapshots"] == 6
+    assert promised == expired | {"dry_run": True}
     files = set((tmp_path / "lake" / "data").rglob("*.parquet"))
     would = answer(platform("vacuum", "--grace", "0", "--dry-run", "--json", check=0))
     assert set((tmp_path / "lake" / "data").rglob("*.parquet")) == files
@@ -77,7 +80,7 @@ def test_care_keeps_the_rows_and_removes_the_files(platform, lake, tmp_path):
 
 def test_vacuum_forgets_snapshots_first_when_told_an_age(platform, lake):
     assert answer(platform("vacuum", "--older-than", "0", "--json", check=0))["expired"]["snapshots"] == 5
-    assert "no dry run" in platform("vacuum", "--older-than", "0", "--dry-run", check=1).stderr
+    assert "platform expire --dry-run" in platform("vacuum", "--older-than", "0", "--dry-run", check=1).stderr
 
 
 def test_a_grace_keeps_young_files(platform, lake):

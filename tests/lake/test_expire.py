@@ -52,6 +52,8 @@ def test_what_only_expired_snapshots_had_is_scheduled_once(lake, reader):
     delete_positions(lake, table, {first: [1], second: [2]})
     with lake.commit("remove") as commit:
         commit.remove(table, [second])
+    assert lake.expire(later(), dry_run=True).files == 3
+    assert (count(lake, "files_scheduled_for_deletion"), count(lake, "delete_file"), len(kept(lake))) == (0, 3, 5)
     expired = lake.expire(later())
     # The removed file, its delete file, and the delete file that another one superseded.
     assert expired.files == 3
