@@ -98,14 +98,15 @@ def _placed(tokens: Tokens, masked: Masked, error: SqlglotError) -> Exception:
     expected = said.removeprefix("Expecting ").removeprefix("Expected ").lower() if said.startswith("Expect") else None
     if index is None:
         return fault(tokens.span(0, len(tokens)), "this query can't be read", expected=expected)
-    span = tokens.span(index, index + 1)
-    return fault(span, f"unexpected {span.text[:40]} in a query", expected=expected, hint=_typo(tokens, index))
+    place, hint = _typo(tokens, index)
+    span = tokens.span(place, place + 1)
+    return fault(span, f"unexpected {span.text[:40]} in a query", expected=expected, hint=hint)
 
 
-def _typo(tokens: Tokens, index: int) -> str | None:
-    """A clause's misspelt keyword is read as an alias, so the fault shows one or two tokens later."""
+def _typo(tokens: Tokens, index: int) -> tuple[int, str | None]:
+    """Where the fault is, and what was meant: a clause's misspelt keyword is read as an alias, so it shows one or two tokens later."""
     for place in (index, index - 1, index - 2):
         word = tokens.upper(place)
         if len(word) > 3 and word not in _CLAUSES and (hint := did_you_mean(word, _CLAUSES)):
-            return hint
-    return None
+            return place, hint
+    return index, None
