@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types import Field
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Name as LakeName
     from platform_plugin.lake.relations import Declaration
+    from platform_plugin.lake.tables import Name as LakeName
     from platform_plugin.lake.tables import Snapshot, Table, View
     from platform_plugin.language.statements import Name
     from platform_plugin.spark.metrics import JobMetrics
@@ -50,8 +50,8 @@ def refuse_history(lake: Lake, table: Table, name: Name) -> None:
     if declaration.kind == STATE:
         with pointing_at(name.span):
             raise InvalidValue(f'table "{table.name}" is part of a continuous view', hint="only maintenance writes it")
-    with pointing_at(name.span):
     _refuse_sample(declaration, table, name)
+    with pointing_at(name.span):
         refuse_protected(lake, table)
     if "history_of" in declaration.options:
         with pointing_at(name.span):
@@ -60,13 +60,13 @@ def refuse_history(lake: Lake, table: Table, name: Name) -> None:
             )
 
 
-def refuse_protected(lake: Lake, table: Table) -> None:
 def _refuse_sample(declaration: Declaration, table: Table, name: Name) -> None:
     if declaration.kind == "sample":
         with pointing_at(name.span):
             raise InvalidValue(f'"{table.name}" is a sample', hint="write to what it is drawn from")
 
 
+def refuse_protected(lake: Lake, table: Table) -> None:
     """Refuse to change a table that a view was promised will stay as it is."""
     with lake.reading() as connection:
         protector = find_protector(connection, table)
