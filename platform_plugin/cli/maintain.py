@@ -55,6 +55,7 @@ class _Telling:
                 {
                     "at": datetime.now(UTC),
                     "views": list(done.views),
+                    "samples": list(done.samples),
                     "rows": done.rows,
                     "groups": done.groups,
                     "compacted": done.compacted,
@@ -69,6 +70,8 @@ class _Telling:
                 what = f"{counted(done.rows, 'row')} into {counted(done.groups, 'group')} of {counted(len(done.views), 'view')}"
                 cost = f"{counted(done.jobs, 'job')}, snapshot {done.snapshot.id}, {said_seconds(done.seconds)}"
                 print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {what}, {cost}")
+            if done.samples:
+                print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {counted(len(done.samples), 'sample')} took up what arrived")
             for name, error in done.failed.items():
                 print("\n".join([f"          {name} was left behind:", *failure_lines(error)]), file=sys.stderr)
         sys.stdout.flush()

@@ -51,6 +51,8 @@ class Target:
     part: SharedPart | None = None
     replaces: tuple[int, ...] = ()
     was: Table | None = None
+    keeps: list[pa.Table] | None = None
+    """Where the rows go if they are to be looked at before anything is written."""
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -96,7 +98,10 @@ def run_answers(
     def write(number: int) -> None:
         rows = [part for part in waiting[number] if part.num_rows]
         waiting[number] = []
-        if rows:
+        keeps = targets[number].keeps
+        if keeps is not None:
+            keeps += rows
+        elif rows:
             files[number].append(lake.write(targets[number].table, pa.concat_tables(rows)))
 
     try:
@@ -135,6 +140,8 @@ def _widened(target: Target, schema: StructType) -> Target:
     """The target with columns for what the answer gives now: a column of the stream may have become wider since the table was made."""
     from platform_plugin.spark.schema import from_spark_type
 
+    if target.keeps is not None:
+        return target
     table = target.table
     columns = target.columns if target.columns is not None else tuple(schema.names)
     types = {field.name: field.dataType for field in schema.fields}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import CommitConflict, PlatformError, QueryFailed
 from platform_plugin.queries.bind import new_name
+from platform_plugin.samples.joining import find_guests
 from platform_plugin.views.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.views.passes import Taking, answers_of_range
 from platform_plugin.views.plans import plan_view
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.scan import Scan
     from platform_plugin.lake.tables import Name, Snapshot, Table
+    from platform_plugin.samples.joining import Guest
+    from platform_plugin.samples.maintain import Change
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
@@ -49,6 +52,8 @@ class Maintained:
     seconds: float = 0.0
     snapshot: Snapshot
     failed: dict[str, PlatformError] = field(default_factory=dict)
+    samples: tuple[str, ...] = ()
+    """The samples that took up the same rows in the same commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +122,8 @@ def run_maintenance(
             if not behind:
                 return Maintained(snapshot=lease.snapshot, failed=failed, seconds=time.monotonic() - began)
             try:
-                done = _maintain_together(work, lease.snapshot, behind, timeout=timeout, progress=progress)
+                guests = find_guests(work, lease.snapshot, ranges_of(behind)) if only is None else []
+                done = _maintain_together(work, lease.snapshot, behind, guests=guests, timeout=timeout, progress=progress)
             except CommitConflict:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -126,13 +132,24 @@ def run_maintenance(
     raise AssertionError  # unreachable: the last attempt returns or raises
 
 
+def ranges_of(behind: Sequence[Behind]) -> set[Key]:
+    """The ranges of streams that views take up."""
+    return {(stream, tail.first_row_id, tail.next_row_id) for view in behind for stream, tail in view.ranges.items()}
+
+
 def _maintain_together(
-    work: Workspace, snapshot: Snapshot, behind: Sequence[Behind], *, timeout: timedelta | None, progress: ProgressHandler | None
+    work: Workspace,
+    snapshot: Snapshot,
+    behind: Sequence[Behind],
+    *,
+    guests: Sequence[Guest] = (),
+    timeout: timedelta | None,
+    progress: ProgressHandler | None,
 ) -> Maintained:
     try:
-        return _maintain(work, snapshot, behind, timeout=timeout, progress=progress)
+        return _maintain(work, snapshot, behind, guests=guests, timeout=timeout, progress=progress)
     except QueryFailed as error:
-        if len(behind) == 1:
+        if len(behind) == 1 and not guests:
             return Maintained(snapshot=snapshot, failed={behind[0].name: error})
     # A row that one view can't digest must not hold up the others.
     parts = [_maintain_together(work, snapshot, [view], timeout=timeout, progress=progress) for view in behind]
@@ -149,7 +166,13 @@ def _maintain_together(
 
 
 def _maintain(
-    work: Workspace, snapshot: Snapshot, behind: Sequence[Behind], *, timeout: timedelta | None, progress: ProgressHandler | None
+    work: Workspace,
+    snapshot: Snapshot,
+    behind: Sequence[Behind],
+    *,
+    guests: Sequence[Guest],
+    timeout: timedelta | None,
+    progress: ProgressHandler | None,
 ) -> Maintained:
     by_range: defaultdict[Key, list[Taking]] = defaultdict(list)
     for view in behind:
@@ -158,18 +181,23 @@ def _maintain(
     answers: list[Answer] = []
     cached: list[DataFrame] = []
     written: list[tuple[Target, list[DataFile]]] = []
+    joined: list[Change] = []
     try:
-        for (stream, _, _), views in by_range.items():
-            answers += answers_of_range(work, snapshot, stream, views, cached)
+        for key, views in by_range.items():
+            looking = [guest for guest in guests if guest.key == key and guest.looks_at_rows]
+            answers += answers_of_range(work, snapshot, key[0], views, cached, guests=looking)
         answers += [answer for view in behind for answer in _compactions(work, snapshot, view)]
         written, metrics = run_answers(work, answers, timeout=timeout, progress=progress)
+        joined += (guest.change(work) for guest in guests)
         with work.lake.commit(f"maintain {', '.join(view.name for view in behind)}"[:200], base=snapshot) as commit:
             put_answers(commit, written)
             for view in behind:
                 for tail in view.ranges.values():
                     commit.also(Advance(view.record.uuid, tail.stream, tail.first_row_id, tail.next_row_id))
+            for change in joined:
+                change.put(commit)
     except PlatformError:
-        work.lake.discard(file for _, files in written for file in files)
+        work.lake.discard([*(file for _, files in written for file in files), *(file for change in joined for file in change.files)])
         raise
     finally:
         for frame in cached:
@@ -182,6 +210,7 @@ def _maintain(
         jobs=metrics.jobs or 0,
         tasks=metrics.tasks,
         snapshot=commit.made,
+        samples=tuple(change.behind.sample.name for change in joined),
     )
 
 

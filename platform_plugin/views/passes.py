@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.samples.joining import Guest
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.ranges import Range
@@ -37,8 +38,13 @@ class Taking:
     statics: Mapping[str, DataFrame]
 
 
-def answers_of_range(work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Taking], cached: list[DataFrame]) -> list[Answer]:
-    """The queries over the one range of a stream that all these views take up; what is kept for their run is added to `cached`."""
+def answers_of_range(
+    work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Taking], cached: list[DataFrame], *, guests: Sequence[Guest] = ()
+) -> list[Answer]:
+    """The queries over the one range of a stream that all these views take up; what is kept for their run is added to `cached`.
+
+    Guests are samples that look at the same rows in the same scan.
+    """
     from platform_plugin.spark.relation import query_relations
 
     tail = views[0].ranges[stream]
@@ -58,9 +64,10 @@ def answers_of_range(work: Workspace, snapshot: Snapshot, stream: str, views: Se
             _PASSES.clear()
         shared = _PASSES[once] = plan_sharing(parts, stream)
     rows: DataFrame | None = None
-    if len(shared.queries) > 1:
+    if len(shared.queries) + len(guests) > 1:
         # Decoded once and kept until the run has ended.
-        rows = rows_of(work.session, work.lake, tail, row_ids=any(query.row_id for query in shared.queries)).persist()
+        row_ids = bool(guests) or any(query.row_id for query in shared.queries)
+        rows = rows_of(work.session, work.lake, tail, row_ids=row_ids).persist()
         cached.append(rows)
     answers = []
     for number, query in enumerate(shared.queries):
@@ -70,4 +77,6 @@ def answers_of_range(work: Workspace, snapshot: Snapshot, stream: str, views: Se
         targets = tuple(Target(table=by_name[part.view].tables[part.state], part=part) for part in query.parts)
         known = (*once, number)
         answers.append(Answer(frame=query_relations(work.session, query.sql(names), frames), targets=targets, cached_as=known))
+    if rows is not None:
+        answers += [guest.answer(work, rows) for guest in guests]
     return answers
