@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from platform_plugin.errors import PlatformError, QueryFailed
@@ -19,6 +21,7 @@ from platform_plugin.platform import Platform
 from platform_plugin.spark.attach import start, status, stop
 from platform_plugin.spark.runtime import RUNTIME_VARIABLE, open_runtime
 from platform_plugin.spark.settings import ServerSettings
+from platform_plugin.streams.ingest import run_ingest
 
 # Not marked `spark`: but for one they start servers of their own and want no other beside them.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -94,6 +97,54 @@ def test_a_full_disk_under_the_lake_fails_the_write_and_changes_nothing(tmp_path
         assert list(platform.execute("SELECT count(*) FROM t")) == [(1000,)]
         platform.execute(f"INSERT INTO t {NOISE.format(rows=1000)}")
         assert list(platform.execute("SELECT count(*) FROM t")) == [(2000,)]
+
+
+@pytest.mark.spark
+def test_a_full_disk_under_the_lake_stops_ingestion_and_loses_nothing(tmp_path, spark_server):
+    (tmp_path / "in").mkdir()
+    for place in range(4):
+        ids = pa.array(range(place * 100_000, (place + 1) * 100_000), pa.int64())
+        pq.write_table(pa.table({"id": ids, "noise": [os.urandom(64) for _ in range(100_000)]}), tmp_path / "in" / f"{place}.parquet")
+    with disk(tmp_path / "disk", "size=24m") as small, Platform.create(small / "lake") as platform:
+        platform.execute(f"CREATE STREAM s (id BIGINT, noise BINARY) FROM FILES '{tmp_path}/in/*.parquet' (FORMAT parquet, max_files 1)")
+        with pytest.raises(PlatformError, match="disk is full") as caught:
+            for _ in range(4):
+                run_ingest(platform.work, "s")
+        assert caught.value.hint
+        done = rows_in(platform, "SELECT count(*), count(DISTINCT id) FROM s")
+        assert done in [[(rows, rows)] for rows in (100_000, 200_000, 300_000)]
+        assert len(data_files(platform)) == done[0][0] // 100_000, "what the failed batch wrote is gone"
+        subprocess.run(["mount", "-o", "remount,size=96m", str(small)], check=True)
+        while not run_ingest(platform.work, "s").caught_up:
+            pass
+        assert rows_in(platform, "SELECT count(*), count(DISTINCT id) FROM s") == [(400_000, 400_000)]
+
+
+def test_a_full_disk_under_the_lake_fails_appends_and_loses_none_that_was_confirmed(tmp_path):
+    with disk(tmp_path / "disk", "size=24m") as small, Platform.create(small / "lake") as platform:
+        platform.execute("CREATE STREAM s (id BIGINT, noise BINARY)")
+
+        def batch(place):
+            return pa.table({"id": pa.array([place] * 20_000, pa.int64()), "noise": [os.urandom(64) for _ in range(20_000)]})
+
+        confirmed = []
+        with pytest.raises(PlatformError, match="disk is full") as caught, platform.stream("s") as stream:
+            for place in range(60):
+                stream.append(batch(place), batch_id=str(place), wait=True)
+                confirmed.append(place)
+        assert caught.value.hint
+        assert 3 < len(confirmed) < 30
+        assert sorted(set(platform.lake.read("s", columns=["id"]).column("id").to_pylist())) == confirmed
+        subprocess.run(["mount", "-o", "remount,size=96m", str(small)], check=True)
+        with platform.stream("s") as stream:
+            for place in range(30):
+                stream.append(batch(place), batch_id=str(place), wait=True)
+        found = platform.lake.read("s", columns=["id"]).column("id").to_pylist()
+        assert sorted(found) == [place for place in range(30) for _ in range(20_000)]
+
+
+def rows_in(platform, sql):
+    return [tuple(row) for row in platform.execute(sql)]
 
 
 def test_a_home_that_can_not_be_written_is_no_hindrance(tmp_path):
