@@ -108,15 +108,13 @@ def test_a_full_disk_under_the_lake_stops_ingestion_and_loses_nothing(tmp_path, 
     with disk(tmp_path / "disk", "size=24m") as small, Platform.create(small / "lake") as platform:
         platform.execute(f"CREATE STREAM s (id BIGINT, noise BINARY) FROM FILES '{tmp_path}/in/*.parquet' (FORMAT parquet, max_files 1)")
         with pytest.raises(PlatformError, match="disk is full") as caught:
-            for _ in range(4):
-                run_ingest(platform.work, "s")
+            ingest_all(platform)
         assert caught.value.hint
         done = rows_in(platform, "SELECT count(*), count(DISTINCT id) FROM s")
         assert done in [[(rows, rows)] for rows in (100_000, 200_000, 300_000)]
         assert len(data_files(platform)) == done[0][0] // 100_000, "what the failed batch wrote is gone"
         subprocess.run(["mount", "-o", "remount,size=96m", str(small)], check=True)
-        while not run_ingest(platform.work, "s").caught_up:
-            pass
+        ingest_all(platform)
         assert rows_in(platform, "SELECT count(*), count(DISTINCT id) FROM s") == [(400_000, 400_000)]
 
 
@@ -128,19 +126,27 @@ def test_a_full_disk_under_the_lake_fails_appends_and_loses_none_that_was_confir
             return pa.table({"id": pa.array([place] * 20_000, pa.int64()), "noise": [os.urandom(64) for _ in range(20_000)]})
 
         confirmed = []
-        with pytest.raises(PlatformError, match="disk is full") as caught, platform.stream("s") as stream:
-            for place in range(60):
-                stream.append(batch(place), batch_id=str(place), wait=True)
-                confirmed.append(place)
+
+        def append_all(count):
+            with platform.stream("s") as stream:
+                for place in range(count):
+                    stream.append(batch(place), batch_id=str(place), wait=True)
+                    confirmed.append(place)
+
+        with pytest.raises(PlatformError, match="disk is full") as caught:
+            append_all(60)
         assert caught.value.hint
         assert 3 < len(confirmed) < 30
         assert sorted(set(platform.lake.read("s", columns=["id"]).column("id").to_pylist())) == confirmed
         subprocess.run(["mount", "-o", "remount,size=96m", str(small)], check=True)
-        with platform.stream("s") as stream:
-            for place in range(30):
-                stream.append(batch(place), batch_id=str(place), wait=True)
+        append_all(30)
         found = platform.lake.read("s", columns=["id"]).column("id").to_pylist()
         assert sorted(found) == [place for place in range(30) for _ in range(20_000)]
+
+
+def ingest_all(platform):
+    while not run_ingest(platform.work, "s").caught_up:
+        pass
 
 
 def rows_in(platform, sql):
