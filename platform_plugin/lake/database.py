@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 BUSY_TIMEOUT_SECONDS = 30.0
 CONNECT_TIMEOUT_SECONDS = 5
+_SHARED, _EXCLUSIVE = "shared", "exclusive"
 
 
 class LostRace(CommitConflict):
@@ -49,14 +50,15 @@ def _let_readers_pass(connection: Any, _record: object) -> None:
 def _prepare_sqlite(connection: Any, _record: object) -> None:
     # The driver's own transaction handling commits before DDL; ours must hold DDL and rows in one transaction.
     connection.isolation_level = None
-    cursor = connection.cursor()
     # FULL: the commit outlives a power cut, as the data files do that it names.
-    cursor.execute("PRAGMA synchronous = FULL")
-    cursor.close()
+    connection.execute("PRAGMA synchronous = FULL").close()
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    writing = connection.get_execution_options().get("platform_writing", False)
+    writing = connection.get_execution_options().get("platform_writing")
+    if writing:
+        # Readers' notes need not outlive a power cut, since the readers do not: they are spared the wait for the disk.
+        connection.exec_driver_sql(f"PRAGMA synchronous = {'NORMAL' if writing == _SHARED else 'FULL'}")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
@@ -70,12 +72,13 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def writing(engine: Engine, *, shared: bool = False) -> Iterator[Connection]:
-    """A write transaction; those of our own processes queue for it, a `shared` one only behind exclusive ones.
+    """A write transaction; those of our own processes queue for it, a `shared` one, for the notes of a reader, only behind exclusive ones.
 
     On PostgreSQL the queue is an advisory lock on the catalogue's schema. Other DuckLake clients do not take it: against
     them the primary key of the snapshot table decides, here as everywhere.
     """
-    with _explained(engine), engine.connect() as connection, connection.execution_options(platform_writing=True).begin():
+    kind = _SHARED if shared else _EXCLUSIVE
+    with _explained(engine), engine.connect() as connection, connection.execution_options(platform_writing=kind).begin():
         if engine.dialect.name == "postgresql":
             suffix = "_shared" if shared else ""
             # While a lake is being founded its schema may not be there yet.

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import SnapshotExpired
 from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.lake import Lake
 from tests.lake.agreement import append, create, rows_of
 
 ROWS = pa.table({"i": [1]})
@@ -71,3 +72,10 @@ def test_a_lease_without_a_snapshot_takes_the_newest(lake, old):
             assert connection.execute(sa.select(sa.func.count()).select_from(c.PLATFORM_LEASE)).scalar() == 1
     with lake.reading() as connection:
         assert connection.execute(sa.select(sa.func.count()).select_from(c.PLATFORM_LEASE)).scalar() == 0
+
+
+def test_commits_wait_for_the_disk_and_leases_do_not(tmp_path):
+    with Lake.create(f"platform+local://{tmp_path}/lake") as lake:
+        for shared, level in ((False, 2), (True, 1), (False, 2)):
+            with lake.writing(shared=shared) as connection:
+                assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == level
