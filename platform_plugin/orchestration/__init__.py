@@ -1,10 +1,36 @@
-"""Orchestration: SQL files and relations of the lake as Dagster assets. Dagster's component registry imports this package."""
+"""Orchestration: relations of the lake as Dagster assets, kept current by sensors. Dagster's component registry imports this package."""
 
 from __future__ import annotations
 
+from platform_plugin.orchestration.automation import upstream_changed
+from platform_plugin.orchestration.decorators import continuous_view, history_table, stream
+from platform_plugin.orchestration.firing import Ask, Decision, Moment, build_sensor
 from platform_plugin.orchestration.folder import SqlFolder
+from platform_plugin.orchestration.inputs import ContinuousViewInput, ViewReader
+from platform_plugin.orchestration.nouns import ContinuousView, HistoryTable, Noun, Stream, Upkeep
 from platform_plugin.orchestration.place import lake_url
 from platform_plugin.orchestration.resource import PlatformResource
 from platform_plugin.orchestration.translator import Relation, Translator
 
-__all__ = ["PlatformResource", "Relation", "SqlFolder", "Translator", "lake_url"]
+__all__ = [
+    "Ask",
+    "ContinuousView",
+    "ContinuousViewInput",
+    "Decision",
+    "HistoryTable",
+    "Moment",
+    "Noun",
+    "PlatformResource",
+    "Relation",
+    "SqlFolder",
+    "Stream",
+    "Translator",
+    "Upkeep",
+    "ViewReader",
+    "build_sensor",
+    "continuous_view",
+    "history_table",
+    "lake_url",
+    "stream",
+    "upstream_changed",
+]

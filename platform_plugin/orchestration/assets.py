@@ -44,8 +44,8 @@ def build_definitions(models: Sequence[Model], inventory: Inventory, *, translat
     return dg.Definitions(assets=[*build_assets(models, inventory, translator or Translator()).assets])
 
 
-def build_assets(models: Sequence[Model], inventory: Inventory, translator: Translator) -> Built:
-    """The same, with what sensors need to know of the views."""
+def build_assets(models: Sequence[Model], inventory: Inventory, translator: Translator, *, step: str | None = None) -> Built:
+    """The same, with what sensors need to know of the views; `step` tells the step of these views from that of others in their pool."""
     if inventory.absence is not None:
         _LOG.warning("only the SQL files are loaded: %s", _one_line(inventory.absence))
     tracing = Tracing(models, inventory)
@@ -65,7 +65,7 @@ def build_assets(models: Sequence[Model], inventory: Inventory, translator: Tran
     for pool, views in by_pool.items():
         specs = [(view.name, spec) for view in views for spec in (builder.base_spec(view), builder.spec(view))]
         own = [view.model for view in views if view.model is not None]
-        assets.append(build_upkeep(pool, [view.name for view in views], own, specs))
+        assets.append(build_upkeep(pool, step or pool, [view.name for view in views], own, specs))
     return Built(
         assets=tuple(assets),
         pools={str(view.name).lower(): pool for pool, views in by_pool.items() for view in views},
@@ -131,7 +131,8 @@ class _Builder:
         )
 
     def _key(self, name: Name) -> dg.AssetKey:
-        return self.translator.asset_key(self.names.get(str(name).lower(), name))
+        stored = self.inventory.find(name)
+        return self.translator.asset_key(self.names.get(str(name).lower(), stored.name if stored is not None else name))
 
     def _live_reads(self, relation: Relation) -> tuple[Name, ...]:
         """What a relation reads when it is read or built; tables that only the base looks up are not among them."""

@@ -12,9 +12,11 @@ from platform_plugin.orchestration.inventory import Inventory, read_inventory
 from platform_plugin.orchestration.loops import build_loops
 from platform_plugin.orchestration.model import read_models
 from platform_plugin.orchestration.place import lake_url
+from platform_plugin.orchestration.scaffolding import FolderScaffolder
 from platform_plugin.orchestration.translator import Translator
 
 
+@dg.scaffold_with(FolderScaffolder)
 class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
     """A folder of SQL files, each of which declares one table, stream or view; and the relations of the lake beside them.
 

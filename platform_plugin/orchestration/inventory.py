@@ -53,15 +53,20 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """The relations of a lake at a snapshot, by lower-case name; `absence` says why there is nothing to see."""
+    """The relations of a lake at a snapshot, by lower-case name; `absence` says why there is nothing to see.
+
+    What is `known` is no asset: queries may read it, and its columns are known.
+    """
 
     snapshot: int | None = None
     relations: Mapping[str, Stored] = field(default_factory=dict)
+    known: Mapping[str, Stored] = field(default_factory=dict)
     absence: PlatformError | None = None
 
     def find(self, name: Name) -> Stored | None:
         """The relation of a name, whatever its case."""
-        return self.relations.get(str(name).lower())
+        key = str(name).lower()
+        return self.relations.get(key) or self.known.get(key)
 
 
 def read_inventory(url: str) -> Inventory:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import dagster as dg
 
 from platform_plugin.algebra.types import Field
+from platform_plugin.errors import UnknownObject
 from platform_plugin.lake.tables import Name
 from platform_plugin.language.render import type_text
 from platform_plugin.orchestration.drawing import draw_lineage
@@ -94,7 +95,8 @@ def traced_metadata(relation: Relation, traced: Traced, translator: Translator) 
         )
     if drawn := draw_lineage(relation.name.relation, traced):
         found["lineage"] = dg.MetadataValue.md(drawn)
-    if traced.trouble is not None:
+    # What is missing may be made by the same run.
+    if traced.trouble is not None and not isinstance(traced.trouble, UnknownObject):
         found["trouble"] = dg.MetadataValue.md(f"```text\n{traced.trouble}\n```")
     return found
 

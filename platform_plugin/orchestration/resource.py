@@ -10,13 +10,17 @@ from dagster import InitResourceContext
 from pydantic import Field, PrivateAttr
 
 from platform_plugin.errors import CatalogueError, ObjectExists
+from platform_plugin.lake.leases import Lease
 from platform_plugin.lake.location import CATALOGUE_FILE, Location
 from platform_plugin.platform import Platform
+from platform_plugin.queries.bind import bind_query
 from platform_plugin.spark.metrics import JobMetrics, parse_metrics
 from platform_plugin.spark.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
 
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.session import Session
@@ -37,6 +41,7 @@ class PlatformResource(dg.ConfigurableResource[Any]):
 
     _platform: Platform | None = PrivateAttr(default=None)
     _tag: str | None = PrivateAttr(default=None)
+    _leases: list[Lease] = PrivateAttr(default_factory=list)
 
     @contextmanager
     def yield_for_execution(self, context: InitResourceContext) -> Iterator[Self]:
@@ -52,7 +57,10 @@ class PlatformResource(dg.ConfigurableResource[Any]):
             yield self
         finally:
             platform, self._platform, self._tag = self._platform, None, None
+            leases, self._leases = self._leases, []
             if platform is not None:
+                for lease in leases:
+                    lease.release()
                 if platform.work.is_attached:
                     # Cancelling a run in the web interface must not leave its Spark jobs behind.
                     platform.work.session.interrupt(tag)
@@ -72,6 +80,16 @@ class PlatformResource(dg.ConfigurableResource[Any]):
     def execute(self, sql: str, parameters: Any = None) -> Result:
         """Run SQL, as `Platform.execute` does."""
         return self.platform.execute(sql, parameters)
+
+    def frame(self, sql: str) -> DataFrame:
+        """A query as a Spark DataFrame, which can be used until the run ends."""
+        work = self.platform.work
+        return bind_query(work, sql, work.lake.snapshot()).frame
+
+    def hold(self) -> int:
+        """The newest snapshot, which stays readable until the run ends."""
+        self._leases.append(self.platform.lake.lease(holder=f"run {self._tag}"))
+        return self._leases[-1].snapshot.id
 
     def read_metrics(self) -> JobMetrics | None:
         """What Spark has done in this run so far; None if it was not needed, or is a server that can't be asked."""

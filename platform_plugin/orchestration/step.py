@@ -49,7 +49,7 @@ def build_asset(model: Model, spec: dg.AssetSpec) -> dg.AssetsDefinition:
 
 
 def build_upkeep(
-    pool: str, names: Sequence[Name], models: Sequence[Model], specs: Sequence[tuple[Name, dg.AssetSpec]]
+    pool: str, step: str, names: Sequence[Name], models: Sequence[Model], specs: Sequence[tuple[Name, dg.AssetSpec]]
 ) -> dg.AssetsDefinition:
     """The continuous views of a pool as assets of one step, of which any may be chosen; `specs` are those of bases and views."""
     by_key = {spec.key: name for name, spec in specs}
@@ -57,7 +57,7 @@ def build_upkeep(
     said = {model.name: model.documentation.columns for model in models}
 
     @dg.multi_asset(
-        name=f"maintain_{re.sub(r'[^A-Za-z0-9_]', '_', pool)}",
+        name=f"maintain_{re.sub(r'[^A-Za-z0-9_]', '_', step)}",
         specs=[spec.replace_attributes(skippable=True) for _, spec in specs],
         can_subset=True,
         pool=pool,

@@ -1,0 +1,191 @@
+"""Components for single relations: a stream, a continuous view or a history table that a YAML file declares without an SQL file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dagster as dg
+from pydantic import Field
+
+from platform_plugin.errors import InvalidStatement, PlatformError
+from platform_plugin.language.render import identifier
+from platform_plugin.orchestration.assets import build_assets
+from platform_plugin.orchestration.documentation import Documentation
+from platform_plugin.orchestration.inventory import Inventory, read_inventory
+from platform_plugin.orchestration.loops import build_loops
+from platform_plugin.orchestration.model import parse_model
+from platform_plugin.orchestration.place import lake_url
+from platform_plugin.orchestration.scaffolding import NounScaffolder
+from platform_plugin.orchestration.translator import Translator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from platform_plugin.orchestration.model import Model
+
+
+class Noun(dg.Component, dg.Model, dg.Resolvable):
+    """What every relation has: a name, words about it, and a statement that makes it. A noun of your own overrides `statement`."""
+
+    name: str = Field(description="The relation, as `posts` or `raw.posts`.")
+    description: str | None = Field(default=None, description="What people should know of it.")
+    owners: list[str] = Field(default_factory=list, description="Who answers for it: team:growth, or an address.")
+    tags: dict[str, str] = Field(default_factory=dict, description="Tags of the asset.")
+    url: str | None = Field(default=None, description="The lake; by default the one in PLATFORM_URL, or .platform/lake in the project.")
+
+    @property
+    def translator(self) -> Translator:
+        """How relations are called, grouped and marked."""
+        return Translator()
+
+    @property
+    def statement(self) -> str:
+        """The SQL that makes it."""
+        raise NotImplementedError
+
+    @property
+    def said_of_columns(self) -> Mapping[str, str]:
+        """What is said of its columns."""
+        return {}
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """The asset, or for a continuous view the two of them."""
+        try:
+            model = self.model_at(Path(context.path) / "defs.yaml")
+        except PlatformError as error:
+            what = f'{type(self).__name__} "{self.name}": {error.message}'
+            raise InvalidStatement(what, detail=error.detail, hint=error.hint) from error
+        inventory = read_inventory(self.url or lake_url(context.project_root))
+        return dg.Definitions(assets=[*build_single(model, inventory, self.translator)])
+
+    def model_at(self, path: Path) -> Model:
+        """What a file would declare."""
+        said = Documentation(description=self.description, owners=self.owners, tags=self.tags, columns=dict(self.said_of_columns))
+        return parse_model(self.statement, file=path.name, path=path, documentation=said)
+
+
+def build_single(model: Model, inventory: Inventory, translator: Translator) -> tuple[dg.AssetsDefinition, ...]:
+    """One relation's assets; of what else the lake holds only the columns count."""
+    others = Inventory(snapshot=inventory.snapshot, known=inventory.relations, absence=inventory.absence)
+    built = build_assets([model], others, translator, step=f"{model.name.schema}__{model.name.relation}")
+    return tuple(asset for asset in built.assets if isinstance(asset, dg.AssetsDefinition))
+
+
+@dg.scaffold_with(NounScaffolder)
+class Stream(Noun):
+    """A bounded relation whose oldest rows leave, filled by writers or from a source.
+
+    Rows that arrive are reported with their rates by the sensor of `Upkeep`; continuous views are made over it.
+    """
+
+    columns: dict[str, str] = Field(default_factory=dict, description="Columns with their types in SQL; a TABLE source brings its own.")
+    retention_rows: int | None = Field(default=None, description="How many of the newest rows stay.")
+    retention: str | None = Field(default=None, description="How long rows stay, as `1 hour`.")
+    source: str | None = Field(
+        default=None, description="What it reads, in SQL: FILES 's3://…/*.csv' (FORMAT csv), KAFKA '…' (TOPIC …) or TABLE name."
+    )
+    column_descriptions: dict[str, str] = Field(default_factory=dict, description="What each column means.")
+
+    @property
+    def said_of_columns(self) -> Mapping[str, str]:
+        return self.column_descriptions
+
+    @property
+    def statement(self) -> str:
+        """The SQL that makes it."""
+        options = {"retention_rows": self.retention_rows, "retention": self.retention}
+        source = f"\nFROM {self.source}" if self.source else ""
+        return f"CREATE STREAM {_name(self.name)}{_columns(self.columns.items())}{source}{_options(options)}"
+
+
+@dg.scaffold_with(NounScaffolder)
+class ContinuousView(Noun):
+    """A query over streams that is kept current: a base that runs maintain, and a view that is right at every read.
+
+    A query that can't be maintained is refused with the rule that it breaks and what to write instead.
+    """
+
+    query: str = Field(description="The SELECT, over streams and whatever they are joined with.")
+    target_lag: str | None = Field(
+        default=None, description="How far what is stored may be behind, as `5 seconds`; reads are never behind."
+    )
+    start: str | None = Field(default=None, description="`earliest` to begin with what the stream holds, `now` (default) with what comes.")
+    column_descriptions: dict[str, str] = Field(default_factory=dict, description="What each column means.")
+
+    @property
+    def said_of_columns(self) -> Mapping[str, str]:
+        return self.column_descriptions
+
+    @property
+    def statement(self) -> str:
+        """The SQL that makes it."""
+        options = _options({"target_lag": self.target_lag, "start": self.start})
+        return f"CREATE CONTINUOUS VIEW {_name(self.name)}{options} AS\n{self.query.strip().rstrip(';')}"
+
+
+@dg.scaffold_with(NounScaffolder)
+class HistoryTable(Noun):
+    """A table whose rows stay: empty with its columns, or built again from a query whenever it is materialized."""
+
+    columns: dict[str, str] = Field(default_factory=dict, description="Columns with their types in SQL, unless a query gives them.")
+    primary_key: list[str] = Field(default_factory=list, description="The columns that name a row.")
+    query: str | None = Field(default=None, description="The SELECT that the table is the result of.")
+    column_descriptions: dict[str, str] = Field(default_factory=dict, description="What each column means.")
+
+    @property
+    def said_of_columns(self) -> Mapping[str, str]:
+        return self.column_descriptions
+
+    @property
+    def statement(self) -> str:
+        """The SQL that makes it."""
+        if self.query is not None:
+            return f"CREATE TABLE {_name(self.name)} AS\n{self.query.strip().rstrip(';')}"
+        keys = [("PRIMARY KEY", f"({', '.join(identifier(key) for key in self.primary_key)})")] if self.primary_key else []
+        return f"CREATE TABLE {_name(self.name)}{_columns(self.columns.items(), keys)}"
+
+
+class Upkeep(dg.Component, dg.Model, dg.Resolvable):
+    """The sensors that keep the relations of a lake current; an `SqlFolder` brings them by itself."""
+
+    url: str | None = Field(default=None, description="The lake; by default the one in PLATFORM_URL, or .platform/lake in the project.")
+    refresh: bool = Field(default=True, description="Whether a sensor keeps continuous views within their target lag.")
+    ingest: bool = Field(default=True, description="Whether a sensor lets streams that pull read their sources.")
+    report_arrivals: bool = Field(default=True, description="Whether a sensor reports new rows of streams, with their rates.")
+    running: bool = Field(default=True, description="Whether the sensors are on from the beginning.")
+
+    @property
+    def translator(self) -> Translator:
+        """How relations are called, as in the components of the relations."""
+        return Translator()
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """The sensors and their jobs."""
+        return build_loops(
+            self.url or lake_url(context.project_root),
+            self.translator,
+            refresh=self.refresh,
+            ingest=self.ingest,
+            arrivals=self.report_arrivals,
+            running=self.running,
+        )
+
+
+def _name(written: str) -> str:
+    return ".".join(identifier(part) for part in written.split("."))
+
+
+def _columns(columns: Iterable[tuple[str, str]], more: Iterable[tuple[str, str]] = ()) -> str:
+    lines = [*(f"    {identifier(name)} {kind}" for name, kind in columns), *(f"    {name} {kind}" for name, kind in more)]
+    body = ",\n".join(lines)
+    return f" (\n{body}\n)" if lines else ""
+
+
+def _options(options: Mapping[str, str | int | None]) -> str:
+    given = [f"{name} = {_literal(value)}" for name, value in options.items() if value is not None]
+    return f" WITH ({', '.join(given)})" if given else ""
+
+
+def _literal(value: str | int) -> str:
+    return str(value) if isinstance(value, int) else "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
