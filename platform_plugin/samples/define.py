@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.types import Decimal, Field, Primitive
@@ -13,8 +14,9 @@ from platform_plugin.lake.segments import RING_TABLES
 from platform_plugin.lake.tables import Table, View
 from platform_plugin.language.places import at, did_you_mean
 from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
-from platform_plugin.samples.definition import LARGEST, Definition
-from platform_plugin.samples.record import KIND, SAMPLE, Attach
+from platform_plugin.samples.definition import LARGEST, Definition, parse_window
+from platform_plugin.samples.record import KIND, SAMPLE, Attach, Progress, Store
+from platform_plugin.samples.sliding import MARKS
 from platform_plugin.tables.target import find_existing, outcome
 from platform_plugin.views.plans import result_fields
 from platform_plugin.views.ranges import first_uncovered
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from platform_plugin.samples.definition import Source
     from platform_plugin.spark.workspace import Workspace
 
+_MARKS = tuple(Field(name=name, type=Primitive("int64")) for name in MARKS)
 # The types whose values are the same text wherever they are read.
 _STRATA = {"boolean", "varchar", "date", "int8", "int16", "int32", "int64"}
 # Whose value is another at every look: a sample of them would not be of anything.
@@ -56,11 +59,19 @@ def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
         definition = _definition(statement, relation, source)
         lake.prepare_tables([RELATION, *RING_TABLES, SAMPLE])
         with pointing_at(statement.name.span), lake.commit(f"create sample {name}", base=base) as commit:
-            table = commit.create_table(name, [replace(field, nullable=True, default=None) for field in fields])
+            shown = [replace(field, nullable=True, default=None) for field in fields]
+            table = commit.create_table(name, shown)
+            if definition.is_windowed:
+                kept = commit.create_table((name.schema, f"{name.relation}__reservoirs_{str(table.uuid)[-8:]}"), [*_MARKS, *shown])
+                declare(commit, kept, Declaration(kind=STATE, options={"sample": str(table.uuid)}))
+                definition = replace(definition, reservoirs=str(kept.uuid))
             declare(commit, table, Declaration(kind=KIND, options=definition.options()))
             if isinstance(relation, Table) and source == "stream":
                 start = first_uncovered(lake, relation, base, earliest=True)
-                commit.also(Attach(sample=table, stream=relation, next_row_id=start))
+                if definition.is_windowed:
+                    commit.also(Store(sample=table, progress=Progress(next_row_id=start)))
+                else:
+                    commit.also(Attach(sample=table, stream=relation, next_row_id=start))
     return outcome(commit.made, f"sample {name} created")
 
 
@@ -139,15 +150,22 @@ def _definition(statement: s.CreateSample, relation: Table | View, source: Sourc
         if not 1 <= size <= LARGEST:
             raise at(statement.span).attach(InvalidValue(f"a sample can't have {size} rows", hint=f"give 1 to {LARGEST}"))
     seed = int(str(given["seed"].value)) if "seed" in given else secrets.randbits(62)
+    window = None
     if "window" in given:
-        raise at(given["window"].span).attach(InvalidValue("windows are not available yet", hint="leave it out"))
-    table_where = None if statement.where is None else statement.where.text
+        window = parse_window(str(given["window"].value))
+        if window is None or source != "stream":
+            what = f"{given['window'].value!r} is not a window" if window is None else f"a {source} has no window"
+            hint = "write '1 hour', '1000 rows' or 'retention'" if window is None else "only rows of a stream leave; leave it out"
+            raise at(given["window"].span).attach(InvalidValue(what, hint=hint))
     return Definition(
         relation=str(relation.uuid),
         source=source,
         size=statement.size,
         seed=seed,
-        where=table_where,
+        where=None if statement.where is None else statement.where.text,
         strata=statement.strata,
         size_per_stratum=statement.size_per_stratum,
+        window_rows=window if isinstance(window, int) else None,
+        window_seconds=window.total_seconds() if isinstance(window, timedelta) else None,
+        retained=window == "retention",
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.errors import PlatformError, SnapshotExpired, UnknownObject
 from platform_plugin.samples.growing import find_behind
 from platform_plugin.samples.record import read_progress
+from platform_plugin.samples.sliding import find_window
 from platform_plugin.samples.sources import source_name
 
 if TYPE_CHECKING:
@@ -45,9 +46,24 @@ def sample_facts(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[st
         facts["strata"] = len(largest)
         for key, count in largest[:_SHOWN_STRATA]:
             facts[f"stratum {', '.join('NULL' if value is None else value for value in key)}"] = f"{count} rows"
-    if definition.source == "stream" and name:
+    if definition.is_windowed and name:
+        facts |= _window(work, sample, snapshot)
+    elif definition.source == "stream" and name:
         facts |= _tail(work, sample, snapshot)
     return facts
+
+
+def _window(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
+    try:
+        window = find_window(work, sample, snapshot)
+    except PlatformError as error:
+        return {"trouble": str(error)}
+    whole = window.whole
+    return {
+        "window": f"rows {whole.first_row_id} to {whole.next_row_id - 1}" if whole.row_count else "no rows",
+        "reservoirs": f"{len(window.reservoirs.ranges())} with {window.reservoirs.rows.num_rows} rows",
+        "taken up": f"up to row {window.progress.next_row_id - 1}, {window.tail.row_count} rows wait and join when it is read",
+    }
 
 
 def _tail(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:

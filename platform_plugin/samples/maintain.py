@@ -11,6 +11,8 @@ from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.samples.drawn import find_stored, run_drawing
 from platform_plugin.samples.growing import find_behind, run_growing
 from platform_plugin.samples.record import SAMPLE, Store, TakeUp, all_samples, find_sample
+from platform_plugin.samples.reservoirs import run_sliding
+from platform_plugin.samples.sliding import Window, find_window
 from platform_plugin.tables.target import find_target, outcome
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from platform_plugin.queries.result import Result
     from platform_plugin.samples.growing import Behind, Grown
     from platform_plugin.samples.record import Sample
+    from platform_plugin.samples.reservoirs import Slid
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
 
@@ -65,7 +68,7 @@ def find_samples_behind(
     """The samples of streams that have rows to take up, and those that can't be maintained."""
     found, failed = [], {}
     for sample in all_samples(work.lake, snapshot):
-        if sample.definition.source != "stream" or (only is not None and sample.table.name not in only):
+        if sample.definition.source != "stream" or sample.definition.is_windowed or (only is not None and sample.table.name not in only):
             continue
         try:
             behind = find_behind(work, sample, snapshot)
@@ -74,6 +77,24 @@ def find_samples_behind(
         else:
             if not behind.tail.is_empty:
                 found.append(behind)
+    return found, failed
+
+
+def find_windows_behind(
+    work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None
+) -> tuple[list[Window], dict[str, PlatformError]]:
+    """The windowed samples whose stream has rows that no reservoir stands for."""
+    found, failed = [], {}
+    for sample in all_samples(work.lake, snapshot):
+        if not sample.definition.is_windowed or (only is not None and sample.table.name not in only):
+            continue
+        try:
+            window = find_window(work, sample, snapshot)
+        except PlatformError as error:
+            failed[sample.name] = error
+        else:
+            if not window.tail.is_empty:
+                found.append(window)
     return found, failed
 
 
@@ -96,10 +117,12 @@ def run_sample_maintenance(
     for attempt in range(_ATTEMPTS):
         with work.lake.lease(holder="samples") as lease:
             behind, failed = find_samples_behind(work, lease.snapshot, only)
-            if not behind:
+            windows, troubled = find_windows_behind(work, lease.snapshot, only)
+            failed |= troubled
+            if not behind and not windows:
                 return TakenUp(snapshot=lease.snapshot, failed=failed, seconds=time.monotonic() - began)
             try:
-                done = _take_up(work, behind, lease.snapshot, timeout=timeout, progress=progress)
+                done = _take_up(work, [*behind, *windows], lease.snapshot, timeout=timeout, progress=progress)
             except CommitConflict:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -109,14 +132,17 @@ def run_sample_maintenance(
 
 
 def _take_up(
-    work: Workspace, behind: Sequence[Behind], snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None
+    work: Workspace, behind: Sequence[Behind | Window], snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None
 ) -> TakenUp:
-    changes: list[Change] = []
+    changes: list[Change | Slid] = []
     failed: dict[str, PlatformError] = {}
     try:
         for each in behind:
             try:
-                changes.append(write_change(work, each, run_growing(work, each, timeout=timeout, progress=progress)))
+                if isinstance(each, Window):
+                    changes.append(run_sliding(work, each, timeout=timeout, progress=progress))
+                else:
+                    changes.append(write_change(work, each, run_growing(work, each, timeout=timeout, progress=progress)))
             except PlatformError as error:
                 # What one sample can't digest must not hold up the others.
                 failed[each.sample.name] = error

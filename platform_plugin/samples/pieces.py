@@ -49,6 +49,12 @@ class Piece:
         """Where the n-th rows of this piece lie."""
         return ordinals + self.low if self.positions is None else self.positions[ordinals]
 
+    def row_ids_of(self, ordinals: Integers) -> Integers:
+        """The row ids of the n-th rows of this piece."""
+        if self.row_ids is not None:
+            return self.row_ids[ordinals]
+        return self.position_of(ordinals) - self.low + self.first_row_id
+
     def ordinal_of(self, position: int) -> int:
         """Which row of the piece lies at a position of its file."""
         return position - self.low if self.positions is None else int(np.searchsorted(self.positions, position))
@@ -76,6 +82,13 @@ class Pieces:
     def row_count(self) -> int:
         """How many rows the population has."""
         return sum(piece.count for piece in self.parts)
+
+    def row_ids(self, ordinals: Integers) -> Integers:
+        """The row ids of the rows of these numbers, ascending."""
+        ends = np.cumsum(self.counts)
+        owners = np.searchsorted(ends, ordinals, side="right")
+        found = [self.parts[owner].row_ids_of(ordinals[owners == owner] - (ends[owner - 1] if owner else 0)) for owner in np.unique(owners)]
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
     def fetch(self, lake: Lake, ordinals: Integers, fields: Sequence[Field]) -> pa.Table:
         """The rows of these numbers, ascending; only the row groups that hold them are read."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.lake.read import read_rows
 from platform_plugin.samples.drawn import find_stored, run_drawing
 from platform_plugin.samples.growing import Grown, find_behind, run_growing
+from platform_plugin.samples.sliding import find_window, run_window
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -47,13 +48,15 @@ def is_drawn_here(work: Workspace, sample: Sample, snapshot: Snapshot) -> bool:
         return True
     if sample.definition.source != "stream":
         return find_stored(work, sample, snapshot) is not None
-    return find_behind(work, sample, snapshot).tail.is_empty
+    return not sample.definition.is_windowed and find_behind(work, sample, snapshot).tail.is_empty
 
 
 def _read(work: Workspace, sample: Sample, snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None) -> Grown:
     if sample.definition.source != "stream":
         stored = find_stored(work, sample, snapshot)
         return stored or run_drawing(work, sample, snapshot, timeout=timeout, progress=progress)
+    if sample.definition.is_windowed:
+        return run_window(work, find_window(work, sample, snapshot), timeout=timeout, progress=progress)
     behind = find_behind(work, sample, snapshot)
     if behind.tail.is_empty:
         return Grown(rows=read_rows(work.lake, behind.stored), progress=behind.progress)

@@ -140,6 +140,21 @@ class TakeUp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Slide:
+    """A windowed sample has moved on in this same commit; a conflict if another run has moved it meanwhile."""
+
+    sample: Table
+    expected: int
+    progress: Progress
+
+    def apply(self, w: Writer) -> None:
+        found = read_progress(w.connection, self.sample.uuid, w.id)
+        if found.snapshot_id != self.expected:
+            raise w.conflict(f'another run has maintained sample "{self.sample.name}"')
+        _note(w, self.sample, self.progress)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
     """What this commit stores is the sample of its relation as it was at a snapshot."""
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types import Field
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Name, Snapshot
+    from platform_plugin.samples.definition import Definition
     from platform_plugin.samples.record import Sample
 
 
@@ -62,8 +63,16 @@ def sample_statement(lake: Lake, name: s.Name, sample: Sample, snapshot: Snapsho
         where=None if where is None else Span(where, 0, len(where)),
         strata=definition.strata,
         size_per_stratum=definition.size_per_stratum,
-        options=(s.Option(name="seed", value=definition.seed),),
+        options=(*_window_option(definition), s.Option(name="seed", value=definition.seed)),
     )
+
+
+def _window_option(definition: Definition) -> list[s.Option]:
+    if definition.window_rows is not None:
+        return [s.Option(name="window", value=f"{definition.window_rows} rows")]
+    if definition.window_seconds is not None:
+        return [s.Option(name="window", value=f"{definition.window_seconds:f} seconds")]
+    return [s.Option(name="window", value="retention")] if definition.retained else []
 
 
 def wanted_fields(sample: Sample, table: Table) -> list[Field]:

@@ -42,6 +42,9 @@ class Local:
         return self.numbers[pick(counts, shares, random)]
 
 
+_NOTHING = Local(cardinality=0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
     """What becomes of a sample when a part of the population joins it: rows that stay, numbers of rows that come, and the new counts."""
@@ -125,6 +128,34 @@ def take_up(
         if new is not None:
             numbers.append(new.draw(int(shares[1]), random))
     return Taken(kept=_joined(kept), numbers=np.sort(_joined(numbers)), cardinalities=counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What is drawn of each of several parts: numbers of its rows, or only how many where its reservoir holds too few of them."""
+
+    numbers: tuple[Integers, ...]
+    shares: tuple[int, ...]
+    cardinalities: Mapping[Key, int]
+
+
+def choose(parts: Sequence[Mapping[Key, Local]], cap: Callable[[int], int], random: np.random.Generator) -> Chosen:
+    """A sample of all parts together, stratum by stratum."""
+    counts: dict[Key, int] = {}
+    for part in parts:
+        for key, local in part.items():
+            counts[key] = counts.get(key, 0) + local.cardinality
+    size = cap(len(counts))
+    numbers: list[list[Integers]] = [[] for _ in parts]
+    shares = np.zeros(len(parts), dtype=np.int64)
+    for key in sorted(counts, key=sortable):
+        own = [part.get(key, _NOTHING) for part in parts]
+        drawn = draw_shares([local.cardinality for local in own], size, random)
+        shares += drawn
+        for place, (local, share) in enumerate(zip(own, drawn.tolist(), strict=True)):
+            if share and (local.numbers is None or len(local.numbers) >= share):
+                numbers[place].append(local.draw(share, random))
+    return Chosen(numbers=tuple(_joined(own) for own in numbers), shares=tuple(shares.tolist()), cardinalities=counts)
 
 
 def sortable(key: Key) -> tuple[tuple[bool, str], ...]:
