@@ -37,6 +37,7 @@ VIEW: dict[str, str | tuple[str, ...]] = {
     "key": "text",
     "start": ("now", "earliest"),
     "on_table_change": ("pin", "refuse"),
+    "batch_rows": "count",
 }
 SAMPLE: dict[str, str | tuple[str, ...]] = {"window": "text", "seed": "count"}
 COPY: dict[str, str | tuple[str, ...]] = {

@@ -12,6 +12,7 @@ from platform_plugin.language.places import did_you_mean
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.queries.result import Result
 from platform_plugin.streams.batches import BatchTaken, TakeBatches, check_batch_id, read_batches
+from platform_plugin.views.propagate import propagate
 from platform_plugin.views.record import find_protector
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ def append_files(
     except PlatformError:
         lake.discard(files)
         raise
+    propagate(work, table, commit.made)
     return outcome(commit.made, f"{rows} {'row' if rows == 1 else 'rows'} written to {table.name}", rows=rows, metrics=metrics)
 
 

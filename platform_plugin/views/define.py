@@ -21,6 +21,7 @@ from platform_plugin.views.explain import explain_split
 from platform_plugin.views.making import NewView, run_making
 from platform_plugin.views.plans import plan_query, read_plans
 from platform_plugin.views.sharing import ViewParts, plan_sharing
+from platform_plugin.views.strategy import BATCH
 
 if TYPE_CHECKING:
     from platform_plugin.lake.tables import Name, Snapshot, View
@@ -93,10 +94,10 @@ def _create_plain(work: Workspace, statement: s.CreateView, name: Name, aliases:
 
 def _create_continuous(work: Workspace, statement: s.CreateView, plan: SplitPlan, snapshot: Snapshot, old: View | None) -> Result:
     name = lake_name(statement.name)
-    other = next((option for option in statement.options if option.name == "maintenance" and option.value != "split"), None)
-    if other is not None:
-        raise at(other.span).attach(
-            InvalidValue(f"maintenance = '{other.value}' is not available yet", hint="leave it out: views are split")
+    options = {option.name: option for option in statement.options}
+    if "batch_rows" in options and ("maintenance" not in options or options["maintenance"].value != BATCH):
+        raise at(options["batch_rows"].span).attach(
+            InvalidValue("batch_rows is for views that are maintained in batches", hint="add maintenance = 'batch', or leave it out")
         )
     new = NewView(
         name=name,

@@ -15,6 +15,7 @@ from platform_plugin.views.passes import Taking, answers_of_range
 from platform_plugin.views.plans import plan_view
 from platform_plugin.views.read import part_tables, static_frames, tail_ranges
 from platform_plugin.views.record import Advance, read_records
+from platform_plugin.views.strategy import DEFERRED, rows_parts, rows_wanted, strategy_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -37,6 +38,8 @@ _ATTEMPTS = 5
 # From so many additions on they are looked at: they become one when they weigh enough against the rest, or are too many.
 _ADDITIONS, _TOO_MANY = 8, 32
 _WEIGHT = 0.25
+# Stored rows are put together in files of at least this.
+_SMALL_FILE = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +83,17 @@ class Behind:
             tables=self.tables,
             ranges=self.ranges,
             statics=static_frames(work, self.plan, self.tables, snapshot),
+            is_deferred=strategy_of(self.record) == DEFERRED,
         )
 
 
 Key = tuple[str, int, int]
 
 
-def find_behind(work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None) -> tuple[list[Behind], dict[str, PlatformError]]:
-    """The views that have rows to take up, and those that can't be maintained at all."""
+def find_behind(
+    work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None, *, flush: bool = False
+) -> tuple[list[Behind], dict[str, PlatformError]]:
+    """The views that have rows to take up, and those that can't be maintained at all; with `flush` a part of a batch is enough."""
     lake = work.lake
     with lake.reading() as connection:
         records = read_records(connection)
@@ -99,7 +105,8 @@ def find_behind(work: Workspace, snapshot: Snapshot, only: Collection[Name] | No
         try:
             plan = plan_view(work, record, snapshot)
             ranges = {stream: tail for stream, tail in tail_ranges(work, name, record, plan, snapshot).items() if not tail.is_empty}
-            if ranges:
+            waiting = max((tail.row_count for tail in ranges.values()), default=0)
+            if ranges and (flush or waiting >= rows_wanted(record)):
                 tables = part_tables(work, record, snapshot)
                 found.append(Behind(name=name, record=record, plan=plan, tables=tables, ranges=ranges))
         except PlatformError as error:
@@ -111,6 +118,7 @@ def run_maintenance(
     work: Workspace,
     only: Collection[Name] | None = None,
     *,
+    flush: bool = False,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> Maintained:
@@ -118,7 +126,7 @@ def run_maintenance(
     began = time.monotonic()
     for attempt in range(_ATTEMPTS):
         with work.lake.lease(holder="maintenance") as lease:
-            behind, failed = find_behind(work, lease.snapshot, only)
+            behind, failed = find_behind(work, lease.snapshot, only, flush=flush)
             if not behind:
                 return Maintained(snapshot=lease.snapshot, failed=failed, seconds=time.monotonic() - began)
             try:
@@ -219,6 +227,14 @@ def _compactions(work: Workspace, snapshot: Snapshot, view: Behind) -> list[Answ
     from platform_plugin.spark.relation import query_relations, read_relation
 
     answers = []
+    if strategy_of(view.record) == DEFERRED:
+        for part in rows_parts(view.plan).values():
+            scan = work.lake.scan(view.tables[part], snapshot)
+            few = tuple(file for file in scan.files if file.size_bytes < _SMALL_FILE)
+            if len(few) >= _TOO_MANY:
+                frame = read_relation(work.session, work.lake, replace(scan, files=few))
+                answers.append(Answer(frame=frame, targets=(Target(table=view.tables[part], replaces=tuple(file.id for file in few)),)))
+        return answers
     for state in view.plan.states:
         table = view.tables[state.name]
         scan = work.lake.scan(table, snapshot)

@@ -13,11 +13,12 @@ from platform_plugin.lake.tables import Name, View
 from platform_plugin.queries.bind import new_name, read_named
 from platform_plugin.views.answers import put_answers
 from platform_plugin.views.kept import find_kept, tables_in_use
-from platform_plugin.views.ranges import empty_range, first_uncovered
+from platform_plugin.views.ranges import empty_range, first_uncovered, rows_of
 from platform_plugin.views.read import part_tables, run_part, split_name
 from platform_plugin.views.record import (
     CREATED,
     FROM,
+    PROPAGATED,
     RESULT_PART,
     VIEW_TABLES,
     Attach,
@@ -28,6 +29,7 @@ from platform_plugin.views.record import (
     read_records,
     shown_columns,
 )
+from platform_plugin.views.strategy import BATCH, BATCH_ROWS, DEFERRED, EAGER, SPLIT, rows_parts, wants_row_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -67,6 +69,7 @@ class Begun:
     tables: Mapping[str, Table]
     statics: Mapping[str, DataFrame]
     begins: Mapping[str, int]
+    is_deferred: bool
 
 
 def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View | None, fill: Filling | None = None) -> Snapshot:
@@ -74,23 +77,19 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
 
     `fill` adds to its states what it shall have taken up from the beginning, and says how far that is.
     """
-    from platform_plugin.spark.schema import from_spark_type
-    from platform_plugin.spark.write import run_write, shaped
-
     lake, name, plan = work.lake, new.name, new.plan
+    strategy = new.options.get("maintenance", SPLIT)
+    is_deferred = strategy == DEFERRED
     streams = {stream: lake.table(split_name(stream), snapshot) for stream in plan.stream_names}
     frames = _analyse(work, plan, streams, snapshot)
+    if is_deferred:
+        for stream, part in rows_parts(plan).items():
+            frames[part] = rows_of(work.session, lake, empty_range(streams[stream], snapshot), row_ids=wants_row_ids(plan, stream))
     kept = find_kept(work, plan, snapshot, but=old)
     files: list[DataFile] = []
     lake.prepare_tables([RELATION, *RING_TABLES, *VIEW_TABLES])
     try:
-        with work.session.job():
-            fields = {
-                part: tuple(
-                    Field(name=found.name, type=from_spark_type(found.dataType, column=found.name)) for found in frame.schema.fields
-                )
-                for part, frame in frames.items()
-            }
+        fields = _fields(work, frames)
         with lake.commit(f"create view {name}", base=snapshot) as commit:
             if old is not None:
                 drop_view(work, commit, old, snapshot)
@@ -101,40 +100,42 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
                 commit.expect_unchanged(*looked_up)
                 commit.also(Protect(uuid, looked_up))
             parts: dict[str, Table] = dict(kept)
-            own = [static.name for static in plan.statics if static.feeds is None and static.name not in kept]
-            for part in (*(state.name for state in plan.states), *own, RESULT_PART):
+            shared = [static.name for static in plan.statics if static.feeds is not None or static.name in kept]
+            for part in (part for part in frames if part not in shared):
                 table = commit.create_table((name.schema, f"{name.relation}__{part}_{str(uuid)[-8:]}"), fields[part])
                 declare(commit, table, Declaration(kind=STATE, options={"view": str(uuid)}))
                 parts[part] = table
             for static in plan.statics:
-                if static.name in kept:
-                    continue
-                table = parts[static.feeds or static.name]
-                frame = shaped(frames[static.name], table.fields, [field.name for field in table.fields])
-                written, _ = run_write(work.session, lake, table, frame)
-                files += written
-                commit.append(table, written)
-            earliest = new.options.get("start") == "earliest"
-            begins = {
-                stream: new.begins[stream] if stream in new.begins else first_uncovered(lake, table, snapshot, earliest=earliest)
-                for stream, table in streams.items()
-            }
-            reached: Mapping[str, int] = begins
+                if static.name not in kept:
+                    table = parts[static.feeds or static.name]
+                    written = _write(work, table, frames[static.name])
+                    files += written
+                    commit.append(table, written)
+            reached: Mapping[str, int] = (begins := _begins(work, new, streams, snapshot))
             if fill is not None:
                 statics = {static.name: frames[static.name] for static in plan.statics if static.feeds is None}
-                begun = Begun(new=new, uuid=uuid, streams=streams, tables=parts, statics=statics, begins=begins)
+                begun = Begun(new=new, uuid=uuid, streams=streams, tables=parts, statics=statics, begins=begins, is_deferred=is_deferred)
                 filled, reached = fill(begun)
                 files += [file for _, found in filled for file in found]
                 put_answers(commit, filled)
             for stream, table in streams.items():
                 commit.also(Attach(uuid, table, reached[stream]))
-            known = {
-                RESULT_PART: shown_columns(fields[RESULT_PART]),
-                CREATED: snapshot.id,
-                FROM: {str(streams[stream].uuid): begin for stream, begin in begins.items()},
-            }
-            tables = {part: table.uuid for part, table in parts.items()}
-            note_view(commit, ViewRecord(uuid=uuid, query=new.query, columns=new.columns, options={**new.options, **known}, parts=tables))
+                if strategy in (EAGER, BATCH):
+                    waiting = 1 if strategy == EAGER else new.options.get("batch_rows") or BATCH_ROWS
+                    commit.put(PROPAGATED, expected=None, stream_uuid=str(table.uuid), view_uuid=str(uuid), row_count=waiting)
+            record = ViewRecord(
+                uuid=uuid,
+                query=new.query,
+                columns=new.columns,
+                options={
+                    **new.options,
+                    RESULT_PART: shown_columns(fields[RESULT_PART]),
+                    CREATED: snapshot.id,
+                    FROM: {str(streams[stream].uuid): begin for stream, begin in begins.items()},
+                },
+                parts={part: table.uuid for part, table in parts.items()},
+            )
+            note_view(commit, record)
     except PlatformError:
         lake.discard(files)
         raise
@@ -173,6 +174,31 @@ def _analyse(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], sna
         known[names[part_name]] = frames[part_name]
     frames[RESULT_PART] = query_relations(work.session, plan.upper_sql(names), known)
     return frames
+
+
+def _fields(work: Workspace, frames: Mapping[str, DataFrame]) -> dict[str, tuple[Field, ...]]:
+    from platform_plugin.spark.schema import from_spark_type
+
+    with work.session.job():
+        return {
+            part: tuple(Field(name=found.name, type=from_spark_type(found.dataType, column=found.name)) for found in frame.schema.fields)
+            for part, frame in frames.items()
+        }
+
+
+def _write(work: Workspace, table: Table, frame: DataFrame) -> list[DataFile]:
+    from platform_plugin.spark.write import run_write, shaped
+
+    files, _ = run_write(work.session, work.lake, table, shaped(frame, table.fields, [field.name for field in table.fields]))
+    return files
+
+
+def _begins(work: Workspace, new: NewView, streams: Mapping[str, Table], snapshot: Snapshot) -> dict[str, int]:
+    earliest = new.options.get("start") == "earliest"
+    return {
+        stream: new.begins[stream] if stream in new.begins else first_uncovered(work.lake, table, snapshot, earliest=earliest)
+        for stream, table in streams.items()
+    }
 
 
 def drop_view(work: Workspace, commit: Commit, view: View, snapshot: Snapshot) -> None:

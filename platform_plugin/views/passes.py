@@ -9,6 +9,7 @@ from platform_plugin.queries.bind import new_name
 from platform_plugin.views.answers import Answer, Target
 from platform_plugin.views.ranges import rows_of
 from platform_plugin.views.sharing import SharedPass, ViewParts, plan_sharing
+from platform_plugin.views.strategy import rows_parts, wants_row_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +37,7 @@ class Taking:
     tables: Mapping[str, Table]
     ranges: Mapping[str, Range]
     statics: Mapping[str, DataFrame]
+    is_deferred: bool = False
 
 
 def answers_of_range(
@@ -48,6 +50,10 @@ def answers_of_range(
     from platform_plugin.spark.relation import query_relations
 
     tail = views[0].ranges[stream]
+    answers = [_stored_rows(work, stream, view) for view in views if view.is_deferred]
+    views = [view for view in views if not view.is_deferred]
+    if not views:
+        return answers
     by_name = {view.name: view for view in views}
     statics: dict[str, DataFrame] = {}
     parts = []
@@ -69,7 +75,6 @@ def answers_of_range(
         row_ids = bool(guests) or any(query.row_id for query in shared.queries)
         rows = rows_of(work.session, work.lake, tail, row_ids=row_ids).persist()
         cached.append(rows)
-    answers = []
     for number, query in enumerate(shared.queries):
         names = {relation: new_name() for relation in query.relations}
         frames = {name: statics[relation] for relation, name in names.items() if relation in statics}
@@ -80,3 +85,10 @@ def answers_of_range(
     if rows is not None:
         answers += [guest.answer(work, rows) for guest in guests]
     return answers
+
+
+def _stored_rows(work: Workspace, stream: str, view: Taking) -> Answer:
+    """The rows of a range as a deferred view keeps them."""
+    table = view.tables[rows_parts(view.plan)[stream]]
+    rows = rows_of(work.session, work.lake, view.ranges[stream], row_ids=wants_row_ids(view.plan, stream))
+    return Answer(frame=rows.select([field.name for field in table.fields]), targets=(Target(table=table),))

@@ -10,6 +10,7 @@ from platform_plugin.queries.bind import new_name
 from platform_plugin.views.plans import plan_view
 from platform_plugin.views.ranges import read_range, rows_of
 from platform_plugin.views.record import read_progress
+from platform_plugin.views.strategy import DEFERRED, rows_parts, strategy_of, wants_row_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,11 +37,12 @@ def read_view(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot
     statics = static_frames(work, plan, tables, snapshot)
     frames: dict[str, DataFrame] = {}
     names: dict[str, str] = {}
+    stored = _stored_rows(work, plan, tables, ranges, snapshot) if strategy_of(record) == DEFERRED else {}
     for state in plan.states:
         live = [
-            run_part(work, part, ranges[part.stream], statics)
+            run_part(work, part, ranges[part.stream], statics, rows=stored.get(part.stream))
             for part in plan.streams
-            if part.state == state.name and not ranges[part.stream].is_empty
+            if part.state == state.name and (part.stream in stored or not ranges[part.stream].is_empty)
         ]
         names[state.name] = new_name()
         frames[names[state.name]] = _merged(work, state, live, work.lake.scan(tables[state.name], snapshot))
@@ -107,6 +109,23 @@ def _merged(work: Workspace, state: State, live: Sequence[DataFrame], scan: Scan
         rows = rows.unionAll(added)
     name = new_name()
     return query_relations(work.session, state.merge_sql(name), {name: rows})
+
+
+def _stored_rows(
+    work: Workspace, plan: SplitPlan, tables: Mapping[str, Table], ranges: Mapping[str, Range], snapshot: Snapshot
+) -> dict[str, DataFrame]:
+    """All rows that a deferred view covers, by stream: those that it has stored, and those that no run has taken up yet."""
+    from platform_plugin.spark.relation import read_relation
+
+    found = {}
+    for stream, part in rows_parts(plan).items():
+        columns = [field.name for field in tables[part].fields]
+        rows = read_relation(work.session, work.lake, work.lake.scan(tables[part], snapshot))
+        if not ranges[stream].is_empty:
+            tail = rows_of(work.session, work.lake, ranges[stream], row_ids=wants_row_ids(plan, stream))
+            rows = rows.unionAll(tail.select(columns))
+        found[stream] = rows
+    return found
 
 
 def run_part(

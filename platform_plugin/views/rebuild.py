@@ -131,7 +131,13 @@ class _Filling:
                     if not ranges:
                         break
                     taking = Taking(
-                        name=self._name, uuid=begun.uuid, plan=begun.new.plan, tables=begun.tables, ranges=ranges, statics=begun.statics
+                        name=self._name,
+                        uuid=begun.uuid,
+                        plan=begun.new.plan,
+                        tables=begun.tables,
+                        ranges=ranges,
+                        statics=begun.statics,
+                        is_deferred=begun.is_deferred,
                     )
                     answers = [answer for stream in ranges for answer in answers_of_range(work, lease.snapshot, stream, [taking], cached)]
                     found, _ = run_answers(work, answers, timeout=self._timeout, progress=self._progress)

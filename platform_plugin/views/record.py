@@ -63,13 +63,21 @@ PROTECTED = sa.Table(
     sa.Column("table_uuid", sa.String, primary_key=True),
     sa.Column("view_uuid", sa.String, primary_key=True),
 )
+# Views that want what arrives with the statement that adds it, as soon as so many rows wait.
+PROPAGATED = sa.Table(
+    "platform_view_propagated",
+    c.metadata,
+    sa.Column("stream_uuid", sa.String, primary_key=True),
+    sa.Column("view_uuid", sa.String, primary_key=True),
+    sa.Column("row_count", sa.BigInteger, nullable=False),
+)
 RESULT_PART = "result"
 """The part that holds a view's stored result, and the option under which a view keeps that one's columns."""
 CREATED = "created"
 """The option under which a view keeps the snapshot at which its static parts were read."""
 FROM = "from"
 """The option under which a view keeps the row of each stream from which on it covers it."""
-VIEW_TABLES = (VIEW, PART, PROGRESS, RESULT, PROTECTED)
+VIEW_TABLES = (VIEW, PART, PROGRESS, RESULT, PROTECTED, PROPAGATED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,5 +250,6 @@ class Detach:
     view: UUID
 
     def apply(self, w: Writer) -> None:
+        w.connection.execute(sa.delete(PROPAGATED).where(PROPAGATED.c.view_uuid == str(self.view)))
         w.connection.execute(sa.delete(PROTECTED).where(PROTECTED.c.view_uuid == str(self.view)))
         w.connection.execute(sa.delete(CONSUMER).where(CONSUMER.c.consumer == str(self.view)))

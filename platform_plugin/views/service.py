@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from platform_plugin.errors import PlatformError, ServerLost
+from platform_plugin.samples.maintain import run_sample_maintenance
 from platform_plugin.streams.service import pause_after
 from platform_plugin.views.maintain import run_maintenance
 from platform_plugin.views.record import read_records
 from platform_plugin.views.stored import Wanted, run_storing
+from platform_plugin.views.strategy import BATCH, keeps_result, strategy_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -57,7 +60,12 @@ class Maintainer:
         while not self._stopping.is_set():
             try:
                 done = run_maintenance(self._work, self._only, progress=self._progress)
-                run_storing(self._work, find_wanted(self._work, self._only), progress=self._progress)
+                # What no view looked at in the same scan.
+                sampled = run_sample_maintenance(self._work, self._only, progress=self._progress)
+                samples = (*done.samples, *sampled.samples)
+                done = replace(done, samples=samples, failed=done.failed | sampled.failed)
+                wanted = find_wanted(self._work, self._only, maintained=done.views)
+                run_storing(self._work, wanted, progress=self._progress)
             except PlatformError as error:
                 if isinstance(error, ServerLost):
                     self._work.forget_session()
@@ -68,19 +76,22 @@ class Maintainer:
                 self._stopping.wait(pause_after(failures))
                 continue
             failures = 0
-            if done.views or done.failed:
+            if done.views or done.samples or done.failed:
                 observer.maintained(done)
             if once:
                 return
             self._stopping.wait(self._interval)
 
 
-def find_wanted(work: Workspace, only: Collection[Name] | None = None) -> list[Wanted]:
-    """The views whose result is kept at hand: those that say by `target_lag` how far it may be behind."""
+def find_wanted(work: Workspace, only: Collection[Name] | None = None, *, maintained: Collection[str] = ()) -> list[Wanted]:
+    """The views whose result is kept at hand; that of a batched view is made anew when a batch of it was `maintained`."""
     with work.lake.reading() as connection:
         records = read_records(connection)
     return [
         Wanted(view=view, record=records[view.uuid])
         for view in work.lake.views()
-        if view.uuid in records and (only is None or view.name in only) and records[view.uuid].options.get("target_lag_seconds") is not None
+        if view.uuid in records
+        and (only is None or view.name in only)
+        and keeps_result(records[view.uuid])
+        and (strategy_of(records[view.uuid]) != BATCH or str(view.name) in maintained)
     ]

@@ -1,4 +1,4 @@
-"""Whatever is appended, maintained, merged and dropped from the ring in whatever order: a view is what its query gives over all rows."""
+"""Whatever is appended, maintained in whatever way, merged and dropped in whatever order: a view is what its query gives over all rows."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ VIEWS = {
     "spread": "SELECT word, round(stddev(score), 9) AS d, sort_array(collect_set(uid)) AS who FROM {posts} GROUP BY word",
 }
 ROW = st.tuples(st.none() | st.integers(0, 3), st.none() | st.integers(-5, 5), st.sampled_from([None, "a", "b"]))
+WAYS = ["", "WITH (maintenance = 'deferred')", "WITH (maintenance = 'eager')", "WITH (maintenance = 'batch', batch_rows = 4)"]
 STEP = st.lists(ROW, min_size=1, max_size=6) | st.sampled_from(["maintain", "one", "merge", "read"])
 NUMBERS = itertools.count()
 
@@ -40,27 +41,28 @@ def platform(tmp_path_factory, spark_server):
         yield made
 
 
+@pytest.mark.timeout(400)
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(STEP, min_size=4, max_size=9))
-def test_views_are_what_their_queries_give_over_all_rows(platform, steps):
-    try_steps(platform, steps)
+@given(steps=st.lists(STEP, min_size=4, max_size=9), ways=st.lists(st.sampled_from(WAYS), min_size=len(VIEWS), max_size=len(VIEWS)))
+def test_views_are_what_their_queries_give_over_all_rows(platform, steps, ways):
+    try_steps(platform, steps, ways)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(STEP, min_size=4, max_size=20))
-def test_the_same_for_longer(platform, steps):
-    try_steps(platform, steps)
+@given(steps=st.lists(STEP, min_size=4, max_size=20), ways=st.lists(st.sampled_from(WAYS), min_size=len(VIEWS), max_size=len(VIEWS)))
+def test_the_same_for_longer(platform, steps, ways):
+    try_steps(platform, steps, ways)
 
 
-def try_steps(platform, steps):
+def try_steps(platform, steps, ways):
     number = next(NUMBERS)
     posts, lake = f"posts_{number}", platform.lake
     platform.execute(f"CREATE STREAM {posts} (uid INT, score INT, word STRING) WITH (retention_rows = 5)")
     platform.execute(f"CREATE TABLE every_{number} (uid INT, score INT, word STRING)")
-    for name, query in VIEWS.items():
-        platform.execute(f"CREATE CONTINUOUS VIEW {name}_{number} AS {query.format(posts=posts)}")
+    for (name, query), way in zip(VIEWS.items(), ways, strict=True):
+        platform.execute(f"CREATE CONTINUOUS VIEW {name}_{number} {way} AS {query.format(posts=posts)}")
     stream, every = lake.table(posts), lake.table(f"every_{number}")
     for step in [*steps, "read"]:
         match step:
