@@ -53,7 +53,7 @@ def answers_of_range(
     answers = [_stored_rows(work, stream, view) for view in views if view.is_deferred]
     views = [view for view in views if not view.is_deferred]
     if not views:
-        return answers
+        return answers + [guest.answer(work, rows_of(work.session, work.lake, tail, row_ids=True)) for guest in guests]
     by_name = {view.name: view for view in views}
     statics: dict[str, DataFrame] = {}
     parts = []
