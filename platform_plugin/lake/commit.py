@@ -42,6 +42,7 @@ _TICK = timedelta(microseconds=1)
 _PAUSE_SECONDS = 0.01
 _FULL_PAUSE_SECONDS = 0.05
 _RECONNECT_SECONDS = 30.0
+_LARGE_BYTES = 8 << 20
 
 
 class Commit:
@@ -64,7 +65,7 @@ class Commit:
         self._notes = dict(notes or {})
         self._operations: list[data.Operation] = []
         self._appended: dict[UUID, tuple[Table, list[DataFile]]] = {}
-        self._released: list[str] = []
+        self._released: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -291,10 +292,18 @@ class Commit:
                     raise
                 time.sleep(_FULL_PAUSE_SECONDS)
                 continue
-            # The commit is made whatever becomes of these; what can't be deleted now is vacuumed later.
-            with suppress(StorageError):
-                self._lake.storage.delete(self._released)
+            self._delete_released()
             return made
+
+    def _delete_released(self) -> None:
+        """The commit is made whatever becomes of these files; what can't be deleted now is vacuumed later."""
+        storage, paths = self._lake.storage, list(self._released)
+        # Large files take a disk long to let go of, 150 µs a megabyte, and the writer need not wait for it.
+        if sum(self._released.values()) > _LARGE_BYTES:
+            storage.delete_beside(paths)
+            return
+        with suppress(StorageError):
+            storage.delete(paths)
 
     def _race(self, operations: Sequence[data.Operation]) -> Snapshot:
         for attempt in range(ATTEMPTS):

@@ -244,7 +244,7 @@ def _release(w: Writer, table: Table, limits: Limits) -> int:
     """Give files that left free for deletion once no reader needs them, or has for too long; the newest snapshot they end at."""
     w.flush()
     waiting = w.connection.execute(
-        sa.select(LEFT_FILE.c.data_file_id, LEFT_FILE.c.path, LEFT_FILE.c.end_snapshot, LEFT_FILE.c.left_at).where(
+        sa.select(LEFT_FILE.c.data_file_id, LEFT_FILE.c.path, LEFT_FILE.c.size_bytes, LEFT_FILE.c.end_snapshot, LEFT_FILE.c.left_at).where(
             LEFT_FILE.c.relation_uuid == str(table.uuid)
         )
     ).all()
@@ -261,7 +261,7 @@ def _release(w: Writer, table: Table, limits: Limits) -> int:
         w.connection.execute(sa.delete(LEFT_FILE).where(LEFT_FILE.c.data_file_id.in_(part)))
         # Bounds of files that nobody can open again; their rows stay, so that an old snapshot is an error and never a wrong answer.
         w.connection.execute(sa.delete(c.FILE_COLUMN_STATS).where(c.FILE_COLUMN_STATS.c.data_file_id.in_(part)))
-    w.released.extend(row.path for row in free)
+    w.released.update((row.path, row.size_bytes) for row in free)
     return max((row.end_snapshot for row in free), default=0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
+import threading
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 from platform_plugin.errors import PathOutsideLake, PlatformError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from fsspec import AbstractFileSystem
 
@@ -156,6 +157,15 @@ class Storage:
                 if not isinstance(error.__cause__, FileNotFoundError):
                     raise
         return found
+
+    def delete_beside(self, paths: Sequence[str]) -> None:
+        """Delete files while the caller goes on; what can't be deleted is left for `vacuum`. The process ends only after it."""
+
+        def delete() -> None:
+            with suppress(StorageError):
+                self.delete(paths)
+
+        threading.Thread(target=delete, name="delete files", daemon=False).start()
 
     def listing(self, below: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
         """Every file below a folder with what the file system says of it; nothing if the folder is not there."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -228,3 +230,15 @@ def test_what_stays_is_all_that_the_limits_ask_for_and_at_most_a_segment_more(si
     if kept:
         assert not may_go(total - kept[0].row_count, kept[0])
     assert all(may_go(sum(part.row_count for part in segments[place + 1 :]), segments[place]) for place in range(len(gone)))
+
+
+def test_large_files_are_deleted_beside_the_writer(lake):
+    table = stream(lake, retention_rows=1)
+    noise = pa.table({"n": pa.array(np.random.default_rng(1).integers(0, 2**62, 1_500_000))})
+    with lake.commit("append") as commit:
+        commit.append(table, [lake.write(table, noise)])
+    append(lake, table, 0, 1)
+    for thread in threading.enumerate():
+        if thread.name == "delete files":
+            thread.join()
+    assert len(files(lake)) == 1
