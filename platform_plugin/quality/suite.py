@@ -1,0 +1,110 @@
+"""A suite: the expectations of Great Expectations that a file beside a model holds, and which rows they are about."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast, get_args
+
+from platform_plugin.errors import InvalidValue
+from platform_plugin.language.places import did_you_mean
+
+Severity = Literal["critical", "warning", "info"]
+Rows = Literal["full", "changes", "sample"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """One expectation as Great Expectations writes it."""
+
+    type: str
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    severity: Severity = "critical"
+
+    @property
+    def name(self) -> str:
+        """What it is called in Dagster.
+
+        >>> Expectation(type="expect_column_values_to_not_be_null", kwargs={"column": "uid"}).name
+        'expect_column_values_to_not_be_null__uid'
+        """
+        column = self.kwargs.get("column") or "_".join(str(part) for part in self.kwargs.get("column_list", ()))
+        return re.sub(r"\W", "_", f"{self.type}__{column}" if column else self.type, flags=re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """Expectations about a relation: all of it, what has come since the last check, or a sample that is kept of it.
+
+    `sample` names a maintained sample where `on` says so; `most_rows` bounds what is brought over.
+    """
+
+    expectations: tuple[Expectation, ...]
+    on: Rows = "full"
+    sample: str | None = None
+    most_rows: int = 1_000_000
+
+    @property
+    def names(self) -> dict[str, Expectation]:
+        """The expectations by names that differ."""
+        found: dict[str, Expectation] = {}
+        for each in self.expectations:
+            name, count = each.name, 2
+            while name in found:
+                name, count = f"{each.name}_{count}", count + 1
+            found[name] = each
+        return found
+
+
+_KEYS = ("expectations", "on", "sample", "most_rows")
+# What Great Expectations itself writes into a suite's file, and what nothing here depends on.
+_PASSED_OVER = {"name", "id", "meta", "notes", "great_expectations_version", "suite_parameters"}
+
+
+def parse_suite(content: object, *, file: str) -> Suite:
+    """A suite from what a YAML or JSON file holds; a file that Great Expectations wrote is one.
+
+    >>> suite = parse_suite({"expectations": [{"type": "expect_column_values_to_be_unique", "kwargs": {"column": "id"}}]}, file="u.yml")
+    >>> suite.on, suite.expectations[0].kwargs["column"], suite.expectations[0].severity
+    ('full', 'id', 'critical')
+    """
+    if not isinstance(content, Mapping):
+        raise InvalidValue(f'file "{file}" is not a suite', hint="it holds `expectations:`, a list of `type`, `kwargs` and `severity`")
+    for key in content:
+        if key not in (*_KEYS, *_PASSED_OVER):
+            raise InvalidValue(
+                f'file "{file}": a suite has no "{key}"', hint=did_you_mean(str(key), _KEYS) or f"its keys are {_listed(_KEYS)}"
+            )
+    on = content.get("on", "full")
+    if on not in get_args(Rows):
+        raise InvalidValue(f'file "{file}": on is "{on}"', hint=f"it is {_listed(get_args(Rows))}")
+    if on == "sample" and not content.get("sample"):
+        raise InvalidValue(f'file "{file}" does not say which sample', hint="write `sample: name_of_a_sample`")
+    written = content.get("expectations")
+    if not isinstance(written, Sequence) or isinstance(written, str) or not written:
+        raise InvalidValue(
+            f'file "{file}" has no expectations', hint="write at least one, such as `- type: expect_table_row_count_to_equal`"
+        )
+    return Suite(
+        expectations=tuple(_expectation(each, file) for each in written),
+        on=on,
+        sample=content.get("sample"),
+        most_rows=int(content.get("most_rows", Suite.__dataclass_fields__["most_rows"].default)),
+    )
+
+
+def _expectation(written: object, file: str) -> Expectation:
+    if not isinstance(written, Mapping) or not isinstance(written.get("type"), str):
+        raise InvalidValue(
+            f'file "{file}": an expectation has no type', detail=json.dumps(written, default=str)[:200], hint="write `type:`"
+        )
+    severity = written.get("severity") or "critical"
+    if severity not in get_args(Severity):
+        raise InvalidValue(f'file "{file}": severity is "{severity}"', hint=f"it is {_listed(get_args(Severity))}")
+    return Expectation(type=written["type"], kwargs=dict(written.get("kwargs") or {}), severity=cast("Severity", severity))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
