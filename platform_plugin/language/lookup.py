@@ -5,7 +5,8 @@ What is not certain to mean the same without Spark is no lookup.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from functools import lru_cache
@@ -43,6 +44,11 @@ class Lookup:
     columns: tuple[tuple[str, str], ...] | None
     conditions: tuple[Condition, ...] = ()
     limit: int | None = None
+    staleness: str | Given | None = None
+
+
+# Where no quote comes before it, it stands in no string.
+_STALE = re.compile(r"""^([^'"`]*)\bAT\s*\(\s*STALENESS\s*=>\s*(?:'([^'\\]*)'|:([A-Za-z_]\w*))\s*\)""", re.IGNORECASE)
 
 
 @lru_cache(maxsize=4096)
@@ -61,6 +67,9 @@ def plan_lookup(text: str) -> Lookup | None:
 
     if len(text) > 10_000 or "--" in text or "/*" in text or "{" in text:
         return None
+    stale = _STALE.match(text)
+    if stale is not None:
+        text = stale[1] + text[stale.end() :]
     try:
         tree = sqlglot.parse_one(text, read="spark")
     except (SqlglotError, RecursionError):
@@ -72,9 +81,12 @@ def plan_lookup(text: str) -> Lookup | None:
     if tree.args.get("kind") or tree.args.get("hint"):
         return None
     try:
-        return _Reader(exp).read(tree)
+        found = _Reader(exp).read(tree)
     except _NoLookup:
         return None
+    if stale is None:
+        return found
+    return replace(found, staleness=stale[2] if stale[3] is None else Given(stale[3]))
 
 
 class _NoLookup(Exception):

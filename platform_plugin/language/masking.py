@@ -113,10 +113,12 @@ def _travels(tokens: Tokens, parameters: dict[int, Parameter]) -> dict[int, tupl
         word = tokens.upper(index)
         if word == "AT" and tokens.upper(index + 1) == "(" and tokens.kind(index + 2) == WORD and tokens.upper(index + 3) == "=>":
             what = tokens.upper(index + 2)
-            if what not in ("VERSION", "TIMESTAMP"):
+            if what not in ("VERSION", "TIMESTAMP", "STALENESS"):
                 span = tokens.span(index + 2, index + 3)
-                hint = did_you_mean(what, ("VERSION", "TIMESTAMP"))
-                raise fault(span, f"AT has no {span.text[:40]}", expected="VERSION => n or TIMESTAMP => 't'", hint=hint)
+                hint = did_you_mean(what, ("VERSION", "TIMESTAMP", "STALENESS"))
+                raise fault(
+                    span, f"AT has no {span.text[:40]}", expected="VERSION => n, TIMESTAMP => 't' or STALENESS => '5 seconds'", hint=hint
+                )
             after = closing(tokens, index + 1)
             found[index] = (after + 1, _travel(tokens, parameters, what, first=index, value=index + 4, after=after))
         elif (
@@ -145,7 +147,12 @@ def _travel(tokens: Tokens, parameters: dict[int, Parameter], what: str, *, firs
         isinstance(item, Parameter) or (isinstance(item, Literal) and item.kind in ("string", "timestamp", "date"))
     ):
         return TimeTravel(timestamp=item, span=span)
-    raise fault(span, "a snapshot is named by one value", expected="a whole number" if what == "VERSION" else "'a timestamp'")
+    if what == "STALENESS" and (isinstance(item, Parameter) or (isinstance(item, Literal) and item.kind == "string")):
+        return TimeTravel(staleness=item, span=span)
+    raise fault(span, "a snapshot is named by one value", expected=_EXPECTED[what])
+
+
+_EXPECTED = {"VERSION": "a whole number", "TIMESTAMP": "'a timestamp'", "STALENESS": "'a duration'"}
 
 
 def _is_name(tokens: Tokens, index: int) -> bool:

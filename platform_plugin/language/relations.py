@@ -23,10 +23,11 @@ _PLAIN = (bool, int, float, Decimal, str, date)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeTravel:
-    """The snapshot that a reference asks for: a version, or the last one at a time. One of the two is given."""
+    """The snapshot that a reference asks for: a version, the last one at a time, or any that is recent enough. One of them is given."""
 
     version: int | Parameter | None = None
     timestamp: Cell | None = None
+    staleness: Cell | None = None
     span: Span = field(compare=False, repr=False)
 
 

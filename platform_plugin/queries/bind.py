@@ -19,12 +19,14 @@ from platform_plugin.language.query import analyse_expression, analyse_query
 from platform_plugin.language.values import Literal, Parameter
 from platform_plugin.queries.arguments import plan_given
 from platform_plugin.queries.size import SMALL_BYTES, SMALL_ROWS, is_plain
+from platform_plugin.queries.staleness import read_duration
 from platform_plugin.samples.record import find_sample
 from platform_plugin.streams.arrivals import read_with_arrivals, wants_arrivals
 from platform_plugin.views.record import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
 
     from pyspark.sql import DataFrame
 
@@ -224,7 +226,7 @@ def _read(
             hidden = isinstance(relation, Table) and wants_arrivals(connection, relation, reference.columns)
         if isinstance(relation, View):
             before = reading.bytes_planned
-            frame = _read_view(reading, relation, moment, within)
+            frame = _read_view(reading, relation, moment, within, staleness=_staleness(reference, arguments))
             return frame, Input(columns=None, size_bytes=reading.bytes_planned - before)
         sample = find_sample(lake, relation, moment)
         if sample is not None:
@@ -259,7 +261,9 @@ def _read_sample(reading: _Reading, sample: Sample, snapshot: Snapshot) -> DataF
     return frame_of(reading.work.session, sample.table.fields, rows)
 
 
-def _read_view(reading: _Reading, view: View, snapshot: Snapshot, within: tuple[Name, ...]) -> DataFrame:
+def _read_view(
+    reading: _Reading, view: View, snapshot: Snapshot, within: tuple[Name, ...], *, staleness: timedelta | None = None
+) -> DataFrame:
     if view.dialect != "spark":
         raise InvalidValue(f'view "{view.name}" is written in the SQL of {view.dialect}', hint="create it again here, in Spark SQL")
     if view.name in within or len(within) >= _DEEPEST_VIEW:
@@ -272,9 +276,12 @@ def _read_view(reading: _Reading, view: View, snapshot: Snapshot, within: tuple[
         reading.is_plain = False
         from platform_plugin.spark.relation import read_relation
         from platform_plugin.views.read import read_view
-        from platform_plugin.views.stored import find_stored
+        from platform_plugin.views.stored import find_recent, find_stored
 
         stored = find_stored(reading.work, view, snapshot)
+        if stored is None and staleness is not None:
+            recent = find_recent(reading.work, view, snapshot, staleness)
+            stored = None if recent is None else recent.table
         if stored is not None:
             return read_relation(reading.work.session, reading.work.lake, reading.work.lake.scan(stored, snapshot))
         return read_view(
@@ -328,7 +335,7 @@ def lake_name(name: WrittenName) -> Name:
 
 def _travelled(reading: _Reading, reference: Reference, snapshot: Snapshot, arguments: Arguments) -> Snapshot:
     travel = reference.travel
-    if travel is None:
+    if travel is None or travel.staleness is not None:
         return snapshot
     lake = reading.work.lake
     if travel.version is not None:
@@ -338,6 +345,13 @@ def _travelled(reading: _Reading, reference: Reference, snapshot: Snapshot, argu
         return lake.snapshot(version)
     moment = _value(travel.timestamp, arguments)
     return lake.snapshot(at=_moment(moment))
+
+
+def _staleness(reference: Reference, arguments: Arguments) -> timedelta | None:
+    """By how much what is read of a view may be behind."""
+    if reference.travel is None or reference.travel.staleness is None:
+        return None
+    return read_duration(_value(reference.travel.staleness, arguments))
 
 
 def _moment(value: object) -> datetime:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal as Number
@@ -18,12 +19,14 @@ from platform_plugin.lake.read import read_rows
 from platform_plugin.lake.tables import Name, View
 from platform_plugin.language.lookup import Condition, Given, Lookup, plan_lookup
 from platform_plugin.queries.result import Result
+from platform_plugin.queries.staleness import read_duration
 from platform_plugin.samples.read import is_drawn_here, read_sample
 from platform_plugin.samples.record import find_sample
-from platform_plugin.views.stored import find_stored
+from platform_plugin.views.stored import find_recent, find_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+    from datetime import timedelta
 
     from platform_plugin.algebra.types import Field
     from platform_plugin.lake.tables import Snapshot, Table
@@ -49,13 +52,37 @@ def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | S
     bound = _bound(lookup.conditions, arguments)
     if bound is None:
         return None
+    staleness = _staleness(lookup, arguments)
     try:
         held = _KEPT.newest(work, lookup.relation)
     except (UnknownObject, SnapshotExpired, StorageError):
         return None  # told, or overcome, by the way that every other query goes
+    if staleness is not None and held.table is None:
+        held = _stale(work, lookup, staleness, held)
     if held.table is None or held.rows is None or not _is_plain(held.table, lookup, bound):
         return None
     return Result(_chosen(held.rows, lookup, bound), snapshot=held.snapshot)
+
+
+def _staleness(lookup: Lookup, arguments: Mapping[str, Any] | Sequence[Any]) -> timedelta | None:
+    given = lookup.staleness
+    if isinstance(given, Given):
+        given = arguments.get(str(given.key)) if isinstance(arguments, Mapping) else None
+    return None if lookup.staleness is None else read_duration(given)
+
+
+def _stale(work: Workspace, lookup: Lookup, staleness: timedelta, held: _Held) -> _Held:
+    """The result that a view had last, if that is recent enough for the reader."""
+    with work.lake.reading() as connection:
+        relation = work.lake.find_relation(connection, _name(lookup.relation), held.snapshot)
+    recent = find_recent(work, relation, held.snapshot, staleness) if isinstance(relation, View) else None
+    if recent is None:
+        return held
+    return _Held(recent.snapshot, recent.table, _KEPT.rows_of(work, recent.table, held.snapshot))
+
+
+def _name(parts: tuple[str, ...]) -> Name:
+    return Name.of(parts[0]) if len(parts) == 1 else Name(schema=parts[0], relation=parts[1])
 
 
 def _find(work: Workspace, name: Name, snapshot: Snapshot) -> Table | None:
@@ -179,7 +206,7 @@ class _Kept:
             known = self._held.get(key)
         if known is not None and known.snapshot.id == number:
             return known
-        name = Name.of(relation[0]) if len(relation) == 1 else Name(schema=relation[0], relation=relation[1])
+        name = _name(relation)
         snapshot = work.lake.snapshot()
         table = _find(work, name, snapshot)
         sample = None if table is None else find_sample(work.lake, table, snapshot)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -12,7 +13,7 @@ import sqlalchemy as sa
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.data_operations import has_table, inlined_data_tables
-from platform_plugin.lake.tables import Name, View, read_tables
+from platform_plugin.lake.tables import Name, View, read_snapshot, read_tables
 from platform_plugin.views.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.views.plans import plan_view
 from platform_plugin.views.read import part_tables, read_view, split_name
@@ -35,6 +36,36 @@ if TYPE_CHECKING:
 def find_stored(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
     """The table that holds what a view's query would give at a snapshot, or None where it has to be asked."""
     return _FOUND.get(work, view, snapshot)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recent:
+    """A stored result that may be behind: its table, and the snapshot that it is the answer at."""
+
+    table: Table
+    snapshot: Snapshot
+
+
+def find_recent(work: Workspace, view: View, snapshot: Snapshot, staleness: timedelta) -> Recent | None:
+    """What a view answered last, if that is not older than is accepted."""
+    lake = work.lake
+    with lake.reading() as connection:
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+        of = _newest(connection, record, snapshot)
+        answered = None if of is None else read_snapshot(connection, id=of)
+        if record is None or answered is None or answered.time < datetime.now(UTC) - staleness:
+            return None
+        tables = read_tables(connection, snapshot.id, uuids=[record.parts[RESULT_PART]])
+    return Recent(table=tables[0], snapshot=answered) if tables else None
+
+
+def _newest(connection: Connection, record: ViewRecord | None, snapshot: Snapshot) -> int | None:
+    """The snapshot that a view's stored result is the answer at, as of another."""
+    if record is None or RESULT_PART not in record.parts or not has_table(connection, RESULT.name):
+        return None
+    r = RESULT.c
+    newest = sa.select(r.of_snapshot).where(r.view_uuid == str(record.uuid), r.snapshot_id <= snapshot.id)
+    return connection.execute(newest.order_by(r.snapshot_id.desc()).limit(1)).scalar()
 
 
 class _Found:
@@ -63,12 +94,8 @@ _FOUND = _Found()
 def _find(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
     with work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
-        if record is None or RESULT_PART not in record.parts or not has_table(connection, RESULT.name):
-            return None
-        r = RESULT.c
-        newest = sa.select(r.of_snapshot).where(r.view_uuid == str(view.uuid), r.snapshot_id <= snapshot.id)
-        of = connection.execute(newest.order_by(r.snapshot_id.desc()).limit(1)).scalar()
-        if of is None:
+        of = _newest(connection, record, snapshot)
+        if record is None or of is None:
             return None
     if any(has_changed(work, table, of, snapshot, appends_only=appends_only) for table, appends_only in _inputs(work, record, snapshot)):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from platform_plugin.errors import PlatformError
 from platform_plugin.platform import Platform
 
 pytestmark = pytest.mark.spark
@@ -76,3 +77,27 @@ def test_old_snapshots_and_queries_by_spark_use_it_too(platform):
     platform.execute("REFRESH VIEW impact")
     assert sorted(platform.execute(f"SELECT * FROM impact AT (VERSION => {version})")) == [(1, 1)]
     assert sorted(platform.execute("SELECT sum(n) FROM impact")) == [(2,)]
+
+
+def test_readers_may_accept_what_was_the_answer_a_while_ago(platform):
+    append(platform, 1)
+    before = platform.lake.snapshot()
+    stale = "SELECT * FROM impact AT (STALENESS => '1 hour')"
+    assert read(platform, "impact AT (STALENESS => '1 hour')") == ([(1, 1)], "computed"), "there is no result yet"
+    platform.execute("REFRESH VIEW impact")
+    append(platform, 1)
+    assert read(platform, "impact") == ([(1, 2)], "computed")
+    result = platform.execute(stale)
+    assert (list(result), result.metrics) == ([(1, 1)], None)
+    assert result.snapshot.id > before.id, "the snapshot that it is the answer at is named"
+    assert list(platform.execute(f"SELECT * FROM impact AT (VERSION => {result.snapshot.id})")) == [(1, 1)]
+    assert list(platform.execute("SELECT n FROM impact AT (STALENESS => :lag) WHERE uid = 1", {"lag": "1 hour"})) == [(1,)]
+    assert read(platform, "impact AT (STALENESS => '1 microsecond')") == ([(1, 2)], "computed")
+    joined = "SELECT now.n, past.n FROM impact now JOIN impact AT (STALENESS => '1 hour') past USING (uid)"
+    assert list(platform.execute(joined)) == [(2, 1)]
+    platform.execute("REFRESH VIEW impact")
+    assert read(platform, "impact AT (STALENESS => '1 hour')") == ([(1, 2)], "looked up")
+    assert sorted(platform.execute("SELECT * FROM users AT (STALENESS => '1 hour')")) == [(1, "DE"), (2, "US")]
+    for wrong in ("'soon'", "5", "'-1 second'"):
+        with pytest.raises(PlatformError, match=r"duration|one value"):
+            platform.execute(f"SELECT * FROM impact AT (STALENESS => {wrong})").close()
