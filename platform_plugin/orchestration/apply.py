@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 Action = Literal["created", "rebuilt", "replaced", "altered", "unchanged"]
 LAG = "target_lag_seconds"
-"""The option of a view that may change while it stays the same view."""
+# What may change while a view stays what it is, and what makes another view of it.
+_CHANGING = (LAG, "batch_rows")
 _REMAKING = ("maintenance", "key")
 
 
@@ -96,13 +97,13 @@ def run_definition(platform: Platform, model: Model, *, progress: ProgressHandle
 
 
 def _set_lag(platform: Platform, view: View, statement: CreateView) -> bool:
-    """Give a continuous view the target lag of its file, keeping what it has taken up; where it is the same nothing is written."""
+    """Give a continuous view the target lag and batch size of its file, keeping what it has; where they are the same nothing is written."""
     with platform.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
     if record is None:
         return False
-    others = {name: value for name, value in record.options.items() if name != LAG}
-    wanted = others | {name: value for name, value in _options(statement).items() if name == LAG}
+    others = {name: value for name, value in record.options.items() if name not in _CHANGING}
+    wanted = others | {name: value for name, value in _options(statement).items() if name in _CHANGING}
     if wanted == dict(record.options):
         return False
     definition = {"query": record.query, "columns": list(record.columns), "options": wanted}

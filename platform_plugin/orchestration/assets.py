@@ -11,6 +11,7 @@ import dagster as dg
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.statements import CreateStream, CreateView
+from platform_plugin.orchestration.checks import Checked, build_checks
 from platform_plugin.orchestration.drawing import draw_split
 from platform_plugin.orchestration.metadata import model_metadata, stored_metadata, traced_metadata
 from platform_plugin.orchestration.model import fingerprint, read_by
@@ -36,12 +37,14 @@ class Built:
     """The assets of some models and a lake, and the pool of each continuous view by its name in lower case."""
 
     assets: tuple[dg.AssetsDefinition | dg.AssetSpec, ...]
+    checks: tuple[dg.AssetChecksDefinition, ...]
     pools: Mapping[str, str]
 
 
 def build_definitions(models: Sequence[Model], inventory: Inventory, *, translator: Translator | None = None) -> dg.Definitions:
     """The assets of some models and a lake. Neither the lake's data nor Spark is touched."""
-    return dg.Definitions(assets=[*build_assets(models, inventory, translator or Translator()).assets])
+    built = build_assets(models, inventory, translator or Translator())
+    return dg.Definitions(assets=[*built.assets], asset_checks=[*built.checks])
 
 
 def build_assets(models: Sequence[Model], inventory: Inventory, translator: Translator, *, step: str | None = None) -> Built:
@@ -66,8 +69,19 @@ def build_assets(models: Sequence[Model], inventory: Inventory, translator: Tran
         specs = [(view.name, spec) for view in views for spec in (builder.base_spec(view), builder.spec(view))]
         own = [view.model for view in views if view.model is not None]
         assets.append(build_upkeep(pool, step or pool, [view.name for view in views], own, specs))
+    checked = [
+        Checked(
+            model=relation.model,
+            key=translator.asset_key(relation.name),
+            after=(translator.base_key(relation.name),) if relation.is_continuous else (),
+        )
+        for relation in relations
+        if relation.model is not None
+    ]
+    checks = build_checks(checked, step=step)
     return Built(
         assets=tuple(assets),
+        checks=(checks,) if checks is not None else (),
         pools={str(view.name).lower(): pool for pool, views in by_pool.items() for view in views},
     )
 

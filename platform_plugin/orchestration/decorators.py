@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import dagster as dg
+
 from platform_plugin.orchestration.inventory import Inventory, read_inventory
 from platform_plugin.orchestration.nouns import ContinuousView, HistoryTable, Noun, Stream, build_single
 from platform_plugin.orchestration.place import URL_VARIABLE
@@ -14,8 +16,6 @@ from platform_plugin.orchestration.translator import Translator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    import dagster as dg
 
     Query = Callable[[], str]
 
@@ -122,5 +122,8 @@ def _file_of(query: Query) -> Path:
 def _asset(noun: Noun, path: Path, translator: Translator | None) -> dg.AssetsDefinition:
     url = os.environ.get(URL_VARIABLE)
     inventory = read_inventory(url) if url else Inventory()
-    (asset,) = build_single(noun.model_at(path), inventory, translator or Translator())
+    (asset,) = build_single(noun.model_at(path), inventory, translator or Translator()).assets
+    if not isinstance(asset, dg.AssetsDefinition):
+        message = f"{noun.name} is no asset"
+        raise TypeError(message)
     return asset

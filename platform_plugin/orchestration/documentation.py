@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from platform_plugin.errors import InvalidValue
+from platform_plugin.quality.suite import parse_suite
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from platform_plugin.quality.suite import Suite
 
 ENDINGS = (".yml", ".yaml")
+SUITE_ENDINGS = (".expectations.yml", ".expectations.yaml", ".expectations.json")
+ON_CHANGE = "on_change"
+Check = Literal["within_lag", "reconciles", "schema_stable", "no_quarantine"]
 
 
 class Documentation(BaseModel):
@@ -28,6 +33,17 @@ class Documentation(BaseModel):
     owners: list[str] = Field(default_factory=list)
     tags: dict[str, str] = Field(default_factory=dict)
     columns: dict[str, str] = Field(default_factory=dict)
+    checks: list[Check] = Field(default_factory=list)
+    rebuild: str | None = None
+    """When a table that is the result of a query is built again by itself: `on_change`, or a cron expression."""
+
+    @field_validator("rebuild")
+    @classmethod
+    def _check_rebuild(cls, said: str | None) -> str | None:
+        if said is not None and said != ON_CHANGE and len(said.split()) != 5:
+            message = f'"{said}" is neither {ON_CHANGE} nor a cron expression of five parts'
+            raise ValueError(message)
+        return said
 
 
 def read_documentation(sql_file: Path, *, shown: str) -> Documentation:
@@ -36,12 +52,7 @@ def read_documentation(sql_file: Path, *, shown: str) -> Documentation:
     if found is None:
         return Documentation()
     name = shown.removesuffix(sql_file.suffix) + found.suffix
-    try:
-        content: Any = yaml.safe_load(found.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        raise InvalidValue(
-            f'file "{name}" is not YAML', detail=str(error), hint="write lines such as `description: who they are`"
-        ) from error
+    content = _read_yaml(found, name, "write lines such as `description: who they are`")
     try:
         return Documentation.model_validate({} if content is None else content)
     except ValidationError as error:
@@ -49,3 +60,20 @@ def read_documentation(sql_file: Path, *, shown: str) -> Documentation:
         raise InvalidValue(
             f'file "{name}" does not document a relation', detail=faults, hint=f"its keys are {', '.join(Documentation.model_fields)}"
         ) from error
+
+
+def read_suite(sql_file: Path, *, shown: str) -> Suite | None:
+    """The suite of expectations beside an SQL file, as YAML or as the JSON that Great Expectations writes; None if there is none."""
+    found = next((path for ending in SUITE_ENDINGS if (path := sql_file.with_suffix(ending)).is_file()), None)
+    if found is None:
+        return None
+    name = str(Path(shown).with_name(found.name))
+    # JSON is YAML.
+    return parse_suite(_read_yaml(found, name, "write `expectations:` and a list below it"), file=name)
+
+
+def _read_yaml(path: Path, shown: str, hint: str) -> Any:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        raise InvalidValue(f'file "{shown}" is not YAML', detail=str(error), hint=hint) from error

@@ -18,6 +18,8 @@ from platform_plugin.errors import PlatformError
 from platform_plugin.lake.lake import Lake
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
     from platform_plugin.lake.tables import Snapshot
@@ -61,6 +63,8 @@ class Moment:
     runs: tuple[PastRun, ...] = ()
     keys: frozenset[dg.AssetKey] = frozenset()
     """The assets of the code location that can be materialized."""
+    checks: frozenset[dg.AssetCheckKey] = frozenset()
+    """The checks of the code location."""
     memory: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -73,6 +77,7 @@ class Ask:
     reason: str
     pool: str = USUAL_POOL
     assets: tuple[dg.AssetKey, ...] = ()
+    checks: tuple[dg.AssetCheckKey, ...] = ()
     config: Mapping[str, Any] | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
 
@@ -113,12 +118,14 @@ def build_sensor(
         runs = read_runs(context.instance, name) if job is not None else ()
         try:
             with Lake.open(url) as lake:
+                keys, checks = read_keys(context)
                 moment = Moment(
                     lake=lake,
                     snapshot=lake.snapshot(),
                     now=datetime.now(UTC),
                     runs=runs,
-                    keys=read_keys(context),
+                    keys=keys,
+                    checks=checks,
                     memory=read_memory(context.cursor),
                 )
                 decision = decide(moment)
@@ -153,6 +160,8 @@ def request_runs(name: str, asks: Sequence[Ask], runs: Sequence[PastRun]) -> lis
         found[ask.pool] = dg.RunRequest(
             run_key=key if ask.pool == USUAL_POOL else f"{ask.pool} {key}",
             asset_selection=list(ask.assets) or None,
+            # None would mean all checks of the job.
+            asset_check_keys=list(ask.checks) if ask.assets else None,
             run_config=dict(ask.config) if ask.config is not None else None,
             tags={
                 **ask.tags,
@@ -193,10 +202,18 @@ def read_runs(instance: dg.DagsterInstance, sensor: str) -> tuple[PastRun, ...]:
     return tuple(_past_run(record) for record in records)
 
 
-def read_keys(context: dg.SensorEvaluationContext) -> frozenset[dg.AssetKey]:
-    """The assets of the code location that a sensor stands in."""
+def read_keys(context: dg.SensorEvaluationContext) -> tuple[frozenset[dg.AssetKey], frozenset[dg.AssetCheckKey]]:
+    """The assets and checks of the code location that a sensor stands in."""
     repository = context.repository_def
-    return frozenset() if repository is None else frozenset(repository.asset_graph.executable_asset_keys)
+    if repository is None:
+        return frozenset(), frozenset()
+    return frozenset(repository.asset_graph.executable_asset_keys), frozenset(repository.asset_graph.asset_check_keys)
+
+
+def checks_of(moment: Moment, keys: Iterable[dg.AssetKey]) -> tuple[dg.AssetCheckKey, ...]:
+    """The checks of some assets, in an order that stays."""
+    wanted = set(keys)
+    return tuple(sorted((check for check in moment.checks if check.asset_key in wanted), key=str))
 
 
 def _past_run(record: dg.RunRecord) -> PastRun:

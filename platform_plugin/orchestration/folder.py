@@ -51,4 +51,4 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
         loops = build_loops(
             url, self.translator, pools=built.pools, refresh=self.refresh, ingest=self.ingest, arrivals=self.report_arrivals
         )
-        return dg.Definitions.merge(dg.Definitions(assets=list(built.assets)), loops)
+        return dg.Definitions.merge(dg.Definitions(assets=list(built.assets), asset_checks=list(built.checks)), loops)

@@ -13,7 +13,7 @@ from platform_plugin.errors import PlatformError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.relations import read_declarations
 from platform_plugin.lake.tables import read_tables
-from platform_plugin.orchestration.firing import Ask, Decision, build_sensor, count_failures, pause_seconds
+from platform_plugin.orchestration.firing import Ask, Decision, build_sensor, checks_of, count_failures, pause_seconds
 from platform_plugin.streams.feeds import FilesFeed, TableFeed, feed_declared
 from platform_plugin.streams.file_listing import plan_batch, read_listing
 from platform_plugin.streams.sources import read_known_files, read_position
@@ -133,6 +133,7 @@ def build_ingestion_sensor(
             reason=f"{due[0][0]}: {due[0][1]}{more}",
             pool=POOL,
             assets=tuple(asset_key(name) for name, _ in due),
+            checks=checks_of(moment, (asset_key(name) for name, _ in due)),
         )
         return Decision(asks=(ask,), memory=memory)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 REFRESH_JOB = "maintain_views"
 INGEST_JOB = "ingest_streams"
+REBUILD_SENSOR = "rebuilding"
 
 
 def build_loops(
@@ -28,23 +29,27 @@ def build_loops(
     refresh: bool = True,
     ingest: bool = True,
     arrivals: bool = True,
+    rebuild: bool = True,
     running: bool = True,
 ) -> dg.Definitions:
     """The sensors that keep the assets of a code location current, and their jobs."""
-    sensors, jobs = [], []
+    sensors: list[dg.SensorDefinition] = []
+    jobs = []
     if refresh:
         job = dg.define_asset_job(
             REFRESH_JOB,
-            selection=dg.AssetSelection.tag(UPKEEP, "maintain"),
+            selection=dg.AssetSelection.tag(UPKEEP, "maintain").without_checks() | dg.AssetSelection.all_asset_checks(),
             description="Lets continuous views take up what has arrived; the sensor split_refresh says which.",
             executor_def=dg.in_process_executor,
         )
         jobs.append(job)
-        sensors.append(build_refresh_sensor(url, job, asset_key=translator.base_key, pools=pools or {}, running=running))
+        sensors.append(
+            build_refresh_sensor(url, job, base_key=translator.base_key, view_key=translator.asset_key, pools=pools or {}, running=running)
+        )
     if ingest:
         job = dg.define_asset_job(
             INGEST_JOB,
-            selection=dg.AssetSelection.tag(UPKEEP, "ingest"),
+            selection=dg.AssetSelection.tag(UPKEEP, "ingest").without_checks() | dg.AssetSelection.all_asset_checks(),
             description="Lets streams read a batch of their sources; the sensor bounded_ingestion says which.",
             executor_def=dg.in_process_executor,
         )
@@ -52,4 +57,8 @@ def build_loops(
         sensors.append(build_ingestion_sensor(url, job, asset_key=translator.asset_key, running=running))
     if arrivals:
         sensors.append(build_arrivals_sensor(url, translator, running=running))
+    if rebuild:
+        status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
+        everything = dg.AssetSelection.all(include_sources=True)
+        sensors.append(dg.AutomationConditionSensorDefinition(REBUILD_SENSOR, target=everything, default_status=status))
     return dg.Definitions(sensors=sensors, jobs=jobs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,14 @@ from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements import CreateStream, CreateTable, CreateView
 from platform_plugin.language.tokens import WORD, tokenize
 from platform_plugin.language.words import RESERVED
-from platform_plugin.orchestration.documentation import Documentation, read_documentation
+from platform_plugin.orchestration.documentation import Documentation, read_documentation, read_suite
 from platform_plugin.queries.bind import lake_name
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.types import Field
     from platform_plugin.lake.relations import Kind
     from platform_plugin.lake.tables import Name
+    from platform_plugin.quality.suite import Suite
 
 Definition = CreateTable | CreateStream | CreateView
 
@@ -38,6 +39,7 @@ class Model:
     reads: tuple[Name, ...]
     code_version: str
     documentation: Documentation
+    suite: Suite | None = None
 
     @property
     def columns(self) -> tuple[Field, ...]:
@@ -77,7 +79,7 @@ def _read(path: Path, file: str) -> Model:
         raise InvalidStatement(f'file "{file}" can\'t be read', detail=str(error), hint="write it in UTF-8") from error
     documentation = read_documentation(path, shown=file)
     try:
-        model = parse_model(text, file=file, path=path, documentation=documentation)
+        model = replace(parse_model(text, file=file, path=path, documentation=documentation), suite=read_suite(path, shown=file))
     except PlatformError as error:
         raise InvalidStatement(f'file "{file}": {error.message}', detail=error.detail, hint=error.hint) from error
     _check_columns(model)

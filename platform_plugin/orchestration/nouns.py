@@ -11,7 +11,7 @@ from pydantic import Field
 from platform_plugin.errors import InvalidStatement, PlatformError
 from platform_plugin.language.render import identifier
 from platform_plugin.orchestration.assets import build_assets
-from platform_plugin.orchestration.documentation import Documentation
+from platform_plugin.orchestration.documentation import Check, Documentation
 from platform_plugin.orchestration.inventory import Inventory, read_inventory
 from platform_plugin.orchestration.loops import build_loops
 from platform_plugin.orchestration.model import parse_model
@@ -22,6 +22,7 @@ from platform_plugin.orchestration.translator import Translator
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from platform_plugin.orchestration.assets import Built
     from platform_plugin.orchestration.model import Model
 
 
@@ -32,6 +33,8 @@ class Noun(dg.Component, dg.Model, dg.Resolvable):
     description: str | None = Field(default=None, description="What people should know of it.")
     owners: list[str] = Field(default_factory=list, description="Who answers for it: team:growth, or an address.")
     tags: dict[str, str] = Field(default_factory=dict, description="Tags of the asset.")
+    checks: list[Check] = Field(default_factory=list, description="What is to be asserted of it.")
+    rebuild: str | None = Field(default=None, description="When a table made by a query is built again: `on_change`, or a cron expression.")
     url: str | None = Field(default=None, description="The lake; by default the one in PLATFORM_URL, or .platform/lake in the project.")
 
     @property
@@ -57,19 +60,26 @@ class Noun(dg.Component, dg.Model, dg.Resolvable):
             what = f'{type(self).__name__} "{self.name}": {error.message}'
             raise InvalidStatement(what, detail=error.detail, hint=error.hint) from error
         inventory = read_inventory(self.url or lake_url(context.project_root))
-        return dg.Definitions(assets=[*build_single(model, inventory, self.translator)])
+        built = build_single(model, inventory, self.translator)
+        return dg.Definitions(assets=list(built.assets), asset_checks=list(built.checks))
 
     def model_at(self, path: Path) -> Model:
         """What a file would declare."""
-        said = Documentation(description=self.description, owners=self.owners, tags=self.tags, columns=dict(self.said_of_columns))
+        said = Documentation(
+            description=self.description,
+            owners=self.owners,
+            tags=self.tags,
+            columns=dict(self.said_of_columns),
+            checks=self.checks,
+            rebuild=self.rebuild,
+        )
         return parse_model(self.statement, file=path.name, path=path, documentation=said)
 
 
-def build_single(model: Model, inventory: Inventory, translator: Translator) -> tuple[dg.AssetsDefinition, ...]:
+def build_single(model: Model, inventory: Inventory, translator: Translator) -> Built:
     """One relation's assets; of what else the lake holds only the columns count."""
     others = Inventory(snapshot=inventory.snapshot, known=inventory.relations, absence=inventory.absence)
-    built = build_assets([model], others, translator, step=f"{model.name.schema}__{model.name.relation}")
-    return tuple(asset for asset in built.assets if isinstance(asset, dg.AssetsDefinition))
+    return build_assets([model], others, translator, step=f"{model.name.schema}__{model.name.relation}")
 
 
 @dg.scaffold_with(NounScaffolder)

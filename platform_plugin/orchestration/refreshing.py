@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from platform_plugin.orchestration.firing import USUAL_POOL, Ask, Decision, build_sensor, count_failures, pause_seconds
+from platform_plugin.orchestration.firing import USUAL_POOL, Ask, Decision, build_sensor, checks_of, count_failures, pause_seconds
 from platform_plugin.orchestration.waiting import read_waiting
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def plan_refresh(
     or when rows that it needs fill its stream. Whoever reads a stream that is read anyway is taken along: the scan is shared.
     """
     policy = policy or Policy()
-    behind = [view for view in waiting if view.rows]
+    behind = [view for view in waiting if view.rows >= view.rows_wanted]
     if not behind:
         return f"nothing waits for {len(waiting)} views"
     ended = [run for run in runs if run.pool == pool and run.ended is not None]
@@ -113,7 +113,8 @@ def build_refresh_sensor(
     url: str,
     job: UnresolvedAssetJobDefinition,
     *,
-    asset_key: Callable[[Name], dg.AssetKey],
+    base_key: Callable[[Name], dg.AssetKey],
+    view_key: Callable[[Name], dg.AssetKey],
     pools: Mapping[str, str],
     policy: Policy | None = None,
     running: bool = True,
@@ -123,7 +124,7 @@ def build_refresh_sensor(
     def decide(moment: Moment) -> Decision:
         by_pool: defaultdict[str, list[Waiting]] = defaultdict(list)
         for view in read_waiting(moment.lake, moment.snapshot):
-            if asset_key(view.view) in moment.keys:
+            if base_key(view.view) in moment.keys:
                 by_pool[pools.get(str(view.view).lower(), USUAL_POOL)].append(view)
         asks, reasons = [], []
         for pool, views in by_pool.items():
@@ -132,8 +133,9 @@ def build_refresh_sensor(
                 reasons.append(due)
             else:
                 first = min(view.taken_up for view in due.views)
-                keys = tuple(asset_key(view.view) for view in due.views)
-                asks.append(Ask(first=first, last=moment.snapshot.id, reason=due.reason, pool=pool, assets=keys))
+                keys = tuple(base_key(view.view) for view in due.views)
+                checks = checks_of(moment, (view_key(view.view) for view in due.views))
+                asks.append(Ask(first=first, last=moment.snapshot.id, reason=due.reason, pool=pool, assets=keys, checks=checks))
         return Decision(asks=tuple(asks), reason="; ".join(reasons) or "there is no continuous view")
 
     return build_sensor(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from platform_plugin.lake.tables import DEFAULT_SCHEMA
+from platform_plugin.orchestration.automation import upstream_changed
+from platform_plugin.orchestration.documentation import ON_CHANGE
 from platform_plugin.orchestration.firing import USUAL_POOL
 
 if TYPE_CHECKING:
@@ -53,8 +55,11 @@ class Translator:
         return USUAL_POOL
 
     def automation_condition(self, relation: Relation) -> dg.AutomationCondition[Any] | None:
-        """When Dagster materializes a table by itself; by default never. Views are kept current by a sensor."""
-        return None
+        """When Dagster materializes a table by itself: as the YAML file beside it says. Views are kept current by a sensor."""
+        rebuild = relation.model.documentation.rebuild if relation.model is not None else None
+        if rebuild is None:
+            return None
+        return upstream_changed() if rebuild == ON_CHANGE else dg.AutomationCondition.on_cron(rebuild)
 
     def group_name(self, relation: Relation) -> str:
         """The noun in the plural: streams, tables, views."""

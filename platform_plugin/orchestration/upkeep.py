@@ -79,7 +79,7 @@ def run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model
     began = datetime.now(UTC)
     done = run_maintenance(platform.work, chosen, progress=progress)
     failed |= done.failed
-    if wanted := find_wanted(platform.work, [name for name in chosen if str(name) not in failed]):
+    if wanted := find_wanted(platform.work, [name for name in chosen if str(name) not in failed], maintained=done.views):
         run_storing(platform.work, wanted, progress=progress)
     newest = lake.snapshot()
     after = {waiting.view: waiting for waiting in read_waiting(lake, newest)}

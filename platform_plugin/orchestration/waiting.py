@@ -13,7 +13,8 @@ from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.relations import read_declarations
 from platform_plugin.lake.segments import CONSUMER, SEGMENT, STREAM
 from platform_plugin.orchestration.apply import LAG
-from platform_plugin.views.record import PROGRESS, VIEW
+from platform_plugin.views.record import PROGRESS, VIEW, ViewRecord
+from platform_plugin.views.strategy import rows_wanted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +42,8 @@ class Waiting:
     position: int = 0
     fullness: float = 0.0
     target_lag_seconds: float | None = None
+    rows_wanted: int = 1
+    """How many rows have to wait before it wants a run."""
 
     def lag_seconds(self, now: datetime) -> float:
         """How long the oldest row has waited."""
@@ -81,6 +84,7 @@ def read_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
                     position=positions.get(key, 0),
                     fullness=waits.fullness,
                     target_lag_seconds=options[key].get(LAG),
+                    rows_wanted=rows_wanted(ViewRecord(uuid=view.uuid, query="", options=options[key])),
                 )
             )
     return found

@@ -38,11 +38,11 @@ class Expectation:
 class Suite:
     """Expectations about a relation: all of it, what has come since the last check, or a sample that is kept of it.
 
-    `sample` names a maintained sample where `on` says so; `most_rows` bounds what is brought over.
+    `sample` names a maintained sample where `rows` says so; `most_rows` bounds what is brought over.
     """
 
     expectations: tuple[Expectation, ...]
-    on: Rows = "full"
+    rows: Rows = "full"
     sample: str | None = None
     most_rows: int = 1_000_000
 
@@ -58,7 +58,7 @@ class Suite:
         return found
 
 
-_KEYS = ("expectations", "on", "sample", "most_rows")
+_KEYS = ("expectations", "rows", "sample", "most_rows")
 # What Great Expectations itself writes into a suite's file, and what nothing here depends on.
 _PASSED_OVER = {"name", "id", "meta", "notes", "great_expectations_version", "suite_parameters"}
 
@@ -67,7 +67,7 @@ def parse_suite(content: object, *, file: str) -> Suite:
     """A suite from what a YAML or JSON file holds; a file that Great Expectations wrote is one.
 
     >>> suite = parse_suite({"expectations": [{"type": "expect_column_values_to_be_unique", "kwargs": {"column": "id"}}]}, file="u.yml")
-    >>> suite.on, suite.expectations[0].kwargs["column"], suite.expectations[0].severity
+    >>> suite.rows, suite.expectations[0].kwargs["column"], suite.expectations[0].severity
     ('full', 'id', 'critical')
     """
     if not isinstance(content, Mapping):
@@ -77,10 +77,10 @@ def parse_suite(content: object, *, file: str) -> Suite:
             raise InvalidValue(
                 f'file "{file}": a suite has no "{key}"', hint=did_you_mean(str(key), _KEYS) or f"its keys are {_listed(_KEYS)}"
             )
-    on = content.get("on", "full")
-    if on not in get_args(Rows):
-        raise InvalidValue(f'file "{file}": on is "{on}"', hint=f"it is {_listed(get_args(Rows))}")
-    if on == "sample" and not content.get("sample"):
+    rows = content.get("rows", "full")
+    if rows not in get_args(Rows):
+        raise InvalidValue(f'file "{file}": rows is "{rows}"', hint=f"it is {_listed(get_args(Rows))}")
+    if rows == "sample" and not content.get("sample"):
         raise InvalidValue(f'file "{file}" does not say which sample', hint="write `sample: name_of_a_sample`")
     written = content.get("expectations")
     if not isinstance(written, Sequence) or isinstance(written, str) or not written:
@@ -89,7 +89,7 @@ def parse_suite(content: object, *, file: str) -> Suite:
         )
     return Suite(
         expectations=tuple(_expectation(each, file) for each in written),
-        on=on,
+        rows=rows,
         sample=content.get("sample"),
         most_rows=int(content.get("most_rows", Suite.__dataclass_fields__["most_rows"].default)),
     )

@@ -36,8 +36,8 @@ def test_the_same_expectation_twice_has_two_names():
         ({"expectations": []}, "has no expectations"),
         ({"expectations": [{"kwargs": {}}]}, "an expectation has no type"),
         ({"expectations": [{"type": "x", "severity": "bad"}]}, 'severity is "bad"'),
-        ({"expectations": [{"type": "x"}], "on": "all"}, 'on is "all"'),
-        ({"expectations": [{"type": "x"}], "on": "sample"}, "does not say which sample"),
+        ({"expectations": [{"type": "x"}], "rows": "all"}, 'rows is "all"'),
+        ({"expectations": [{"type": "x"}], "rows": "sample"}, "does not say which sample"),
     ],
 )
 def test_a_mistake_is_named_with_its_file(content, said):
