@@ -8,6 +8,7 @@ import dagster as dg
 
 from platform_plugin.lake.relations import Declaration, read_declarations
 from platform_plugin.orchestration.firing import Decision, build_sensor
+from platform_plugin.orchestration.overview import KEY, overview_metadata
 from platform_plugin.streams.figures import read_figures
 
 if TYPE_CHECKING:
@@ -17,18 +18,20 @@ if TYPE_CHECKING:
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.orchestration.firing import Moment
     from platform_plugin.orchestration.translator import Translator
-    from platform_plugin.streams.figures import StreamFigures
+from platform_plugin.streams.figures import StreamFigures
 
 _INTERVAL_SECONDS = 30
+# A picture is some kilobytes in Dagster's database.
+_DRAWN_EVERY_SECONDS = 120
 
 
-def build_arrivals_sensor(url: str, translator: Translator, *, running: bool = True) -> dg.SensorDefinition:
-    """The sensor for all streams of a lake. A tick reads only the catalogue, starts no run and no Spark."""
+def build_arrivals_sensor(url: str, translator: Translator, *, overview: bool = True, running: bool = True) -> dg.SensorDefinition:
+    """The sensor for all streams of a lake, which also draws the overview anew now and then. It starts no run and no Spark."""
 
     def decide(moment: Moment) -> Decision:
         known: Mapping[str, int] = moment.memory.get("rows", {})
         found = dict(_read_streams(moment))
-        memory = {"rows": {str(table.uuid): figures.next_row_id for table, figures in found.items()}}
+        memory: dict[str, Any] = {"rows": {str(table.uuid): figures.next_row_id for table, figures in found.items()}}
         events = [
             dg.AssetMaterialization(
                 asset_key=translator.asset_key(table.name),
@@ -40,6 +43,11 @@ def build_arrivals_sensor(url: str, translator: Translator, *, running: bool = T
             for table, figures in found.items()
             if figures.next_row_id > known.get(str(table.uuid), 0)
         ]
+        drawn_at = float(moment.memory.get("drawn_at", 0.0))
+        if events and overview and moment.now.timestamp() - drawn_at >= _DRAWN_EVERY_SECONDS:
+            events.append(dg.AssetMaterialization(KEY, metadata=overview_metadata(moment.lake, moment.snapshot, moment.now)))
+            drawn_at = moment.now.timestamp()
+        memory["drawn_at"] = drawn_at
         return Decision(events=events, memory=memory, reason=f"no new rows in {len(found)} streams at snapshot {moment.snapshot.id}")
 
     return build_sensor(

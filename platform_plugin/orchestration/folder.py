@@ -11,6 +11,7 @@ from platform_plugin.orchestration.assets import build_assets
 from platform_plugin.orchestration.inventory import Inventory, read_inventory
 from platform_plugin.orchestration.loops import build_loops
 from platform_plugin.orchestration.model import read_models
+from platform_plugin.orchestration.overview import build_overview
 from platform_plugin.orchestration.place import lake_url
 from platform_plugin.orchestration.scaffolding import FolderScaffolder
 from platform_plugin.orchestration.translator import Translator
@@ -51,4 +52,5 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
         loops = build_loops(
             url, self.translator, pools=built.pools, refresh=self.refresh, ingest=self.ingest, arrivals=self.report_arrivals
         )
-        return dg.Definitions.merge(dg.Definitions(assets=list(built.assets), asset_checks=list(built.checks)), loops)
+        assets = [*built.assets, *([build_overview()] if self.report_arrivals else [])]
+        return dg.Definitions.merge(dg.Definitions(assets=assets, asset_checks=list(built.checks)), loops)

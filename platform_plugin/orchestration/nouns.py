@@ -15,6 +15,7 @@ from platform_plugin.orchestration.documentation import Check, Documentation
 from platform_plugin.orchestration.inventory import Inventory, read_inventory
 from platform_plugin.orchestration.loops import build_loops
 from platform_plugin.orchestration.model import parse_model
+from platform_plugin.orchestration.overview import build_overview
 from platform_plugin.orchestration.place import lake_url
 from platform_plugin.orchestration.scaffolding import NounScaffolder
 from platform_plugin.orchestration.translator import Translator
@@ -172,7 +173,8 @@ class Upkeep(dg.Component, dg.Model, dg.Resolvable):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The sensors and their jobs."""
-        return build_loops(
+        overview = dg.Definitions(assets=[build_overview()] if self.report_arrivals else [])
+        loops = build_loops(
             self.url or lake_url(context.project_root),
             self.translator,
             refresh=self.refresh,
@@ -180,6 +182,7 @@ class Upkeep(dg.Component, dg.Model, dg.Resolvable):
             arrivals=self.report_arrivals,
             running=self.running,
         )
+        return dg.Definitions.merge(overview, loops)
 
 
 def _name(written: str) -> str:

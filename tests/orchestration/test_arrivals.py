@@ -46,7 +46,8 @@ def test_new_rows_are_reported_once_with_their_rates(platform, tick):
     assert told.skip_message.startswith("no new rows in 1 streams")
     append(platform, 0, 6)
     told = tick(told.cursor)
-    (event,) = told.asset_events
+    event, overview = told.asset_events
+    assert overview.asset_key == dg.AssetKey(["platform", "overview"])
     assert event.asset_key == dg.AssetKey(["posts"])
     assert event.tags["dagster/data_version"] == str(platform.lake.snapshot().id)
     figures = {name: value.value for name, value in event.metadata.items()}

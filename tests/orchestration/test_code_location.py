@@ -23,7 +23,7 @@ def definitions(tmp_path, monkeypatch):
 
 def test_every_file_of_the_reference_platform_is_an_asset(definitions):
     keys = {spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()}
-    assert {model.name.relation for model in read_models(ROOT / "dbt_like_sql")} | {"impact/base"} == keys
+    assert {model.name.relation for model in read_models(ROOT / "dbt_like_sql")} | {"impact/base", "platform/overview"} == keys
     assert {"users", "posts", "price_per_like"} <= keys
     dg.Definitions.validate_loadable(definitions)
 

@@ -21,7 +21,7 @@ def test_yaml_makes_the_assets_of_a_folder(tmp_path):
     with Platform.create(tmp_path / "lake") as platform:
         platform.execute("CREATE TABLE visits (id INT)")
     with create_defs_folder_sandbox() as sandbox:
-        for include, keys in ((True, {"users", "visits"}), (False, {"users"})):
+        for include, keys in ((True, {"users", "visits", "platform/overview"}), (False, {"users", "platform/overview"})):
             attributes = {"path": str(tmp_path), "url": str(tmp_path / "lake"), "include_lake": include}
             path = sandbox.scaffold_component(
                 component_cls=SqlFolder,
@@ -60,7 +60,10 @@ def test_a_subclass_brings_its_own_translator(tmp_path):
 
     (tmp_path / "users.sql").write_text(USERS)
     definitions = ShopFolder(path=".", url=str(tmp_path / "lake")).build_defs(SimpleNamespace(path=tmp_path, project_root=tmp_path))
-    assert [spec.group_name for spec in specs_of(definitions)] == ["shop"]
+    assert {spec.key.to_user_string(): spec.group_name for spec in specs_of(definitions)} == {
+        "users": "shop",
+        "platform/overview": "platform",
+    }
 
 
 def test_the_component_is_registered():

@@ -38,8 +38,8 @@ def _no_lake(monkeypatch, tmp_path):
         (Stream, {"relation"}),
         (HistoryTable, {"relation"}),
         (ContinuousView, {"relation/base", "relation", "posts"}),
-        (SqlFolder, {"posts", "impact", "impact/base"}),
-        (Upkeep, set()),
+        (SqlFolder, {"posts", "impact", "impact/base", "platform/overview"}),
+        (Upkeep, {"platform/overview"}),
     ],
 )
 def test_what_is_scaffolded_loads(component, expected):
@@ -95,6 +95,6 @@ def test_two_views_of_one_code_location_do_not_collide():
     both = [loaded(ContinuousView, {"name": name, "query": "SELECT count(*) AS n FROM posts"}, name) for name in ("a", "b")]
     merged = dg.Definitions.merge(*(dg.Definitions(assets=each.assets) for each in both), loaded(Upkeep))
     dg.Definitions.validate_loadable(merged)
-    assert keys(merged) == {"posts", "a", "a/base", "b", "b/base"}
+    assert keys(merged) == {"posts", "a", "a/base", "b", "b/base", "platform/overview"}
     job = merged.resolve_job_def("maintain_views")
     assert {key.to_user_string() for key in job.asset_layer.selected_asset_keys} == {"a/base", "b/base"}

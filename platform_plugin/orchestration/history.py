@@ -1,0 +1,111 @@
+"""History: what the catalogue still knows of the last while, as series over time: rows that came, and how far views were behind."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.data_operations import has_table
+from platform_plugin.lake.segments import CONSUMER, SEGMENT
+from platform_plugin.views.record import PROGRESS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.tables import Snapshot
+
+POINTS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A segment of a stream: up to which row, when, and how many rows."""
+
+    next_row_id: int
+    at: datetime
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """Rows a second of each stream and seconds of lag of each view at `POINTS` moments up to `until`, the oldest first."""
+
+    since: datetime
+    until: datetime
+    rows_per_second: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    lag_seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+
+def read_timeline(lake: Lake, snapshot: Snapshot, now: datetime, window: timedelta = timedelta(minutes=15)) -> Timeline:
+    """The last while from the catalogue alone; of a ring that has turned since, only what it still holds."""
+    since = now - window
+    with lake.reading() as connection:
+        if not has_table(connection, SEGMENT.name):
+            return Timeline(since=since, until=now)
+        arrivals: defaultdict[str, list[Arrival]] = defaultdict(list)
+        s = SEGMENT.c
+        for row in connection.execute(sa.select(s.relation_uuid, s.first_row_id, s.next_row_id, s.arrived_at).order_by(s.next_row_id)):
+            arrivals[row.relation_uuid].append(
+                Arrival(next_row_id=row.next_row_id, at=row.arrived_at, rows=row.next_row_id - row.first_row_id)
+            )
+        positions: defaultdict[tuple[str, str], list[tuple[datetime, int]]] = defaultdict(list)
+        if has_table(connection, PROGRESS.name) and has_table(connection, CONSUMER.name):
+            p, x = PROGRESS.c, c.SNAPSHOT.c
+            query = sa.select(p.view_uuid, p.stream_uuid, x.snapshot_time, p.next_row_id).join(c.SNAPSHOT, x.snapshot_id == p.snapshot_id)
+            for row in connection.execute(query.order_by(p.snapshot_id)):
+                positions[row.view_uuid, row.stream_uuid].append((row.snapshot_time, row.next_row_id))
+    streams = {str(table.uuid): table.name.relation for table in lake.tables(snapshot) if str(table.uuid) in arrivals}
+    views = {str(view.uuid): view.name.relation for view in lake.views(snapshot)}
+    moments = [since + window * (number + 1) / POINTS for number in range(POINTS)]
+    lags: dict[str, list[float]] = {}
+    for (view, stream), known in positions.items():
+        if view in views and stream in arrivals:
+            found = plan_lags(arrivals[stream], known, moments)
+            before = lags.get(views[view], [0.0] * POINTS)
+            lags[views[view]] = [max(pair) for pair in zip(before, found, strict=True)]
+    return Timeline(
+        since=since,
+        until=now,
+        rows_per_second={name: plan_rates(arrivals[uuid], since, window) for uuid, name in streams.items()},
+        lag_seconds=lags,
+    )
+
+
+def plan_rates(arrivals: Sequence[Arrival], since: datetime, window: timedelta) -> list[float]:
+    """Rows a second in each of the steps of a window."""
+    step = window / POINTS
+    counts = [0] * POINTS
+    for arrival in arrivals:
+        place = (arrival.at - since) // step
+        if 0 <= place < POINTS:
+            counts[place] += arrival.rows
+    return [round(count / step.total_seconds(), 3) for count in counts]
+
+
+def plan_lags(arrivals: Sequence[Arrival], known: Sequence[tuple[datetime, int]], moments: Sequence[datetime]) -> list[float]:
+    """How long the oldest row that a view had not taken up had waited at each moment.
+
+    >>> from datetime import UTC
+    >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    >>> second = timedelta(seconds=1)
+    >>> came = [Arrival(next_row_id=10, at=noon, rows=10)]
+    >>> plan_lags(came, [(noon - second, 0), (noon + 5 * second, 10)], [noon + 4 * second, noon + 6 * second])
+    [4.0, 0.0]
+    """
+    times, ends = [time for time, _ in known], [arrival.next_row_id for arrival in arrivals]
+    found = []
+    for moment in moments:
+        place = bisect_right(times, moment) - 1
+        # Before its first note a view had taken up what it began with.
+        position = known[max(place, 0)][1]
+        first = bisect_right(ends, position)
+        waits = first < len(arrivals) and arrivals[first].at <= moment
+        found.append(round((moment - arrivals[first].at).total_seconds(), 3) if waits else 0.0)
+    return found
