@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -40,12 +40,9 @@ class Store:
 
     def add_rows(self) -> None:
         """A column with the number of rows."""
-        self._put("n", fn("count", exp.Star()), fn("sum", ref(ROWS, "n").node), LONG)
-
-    def _put(self, name: str, value: exp.Expr, merge: exp.Expr, kind: Any) -> None:
-        self.names.add(name.lower())
-        self.stored.append(Item(value=Scalar(value), name=name, type=kind))
-        self.merges.append(Item(value=Scalar(merge), name=name, type=kind))
+        name = unique("n", self.names)
+        self.stored.append(Item(value=Scalar(fn("count", exp.Star())), name=name, type=LONG))
+        self.merges.append(Item(value=Scalar(fn("sum", ref(ROWS, name).node)), name=name, type=LONG))
 
     def add_call(self, item: Item, split: Splitting, answers: dict[str, Callable[[str], exp.Expr]]) -> None:
         """The stored columns of a call, those that another call stores already not again."""

@@ -136,6 +136,13 @@ def test_a_grouping_that_is_asked_for_twice_is_stored_once() -> None:
     assert (len(plan.states), len(plan.streams)) == (1, 1)
 
 
+def test_stored_columns_have_names_of_their_own() -> None:
+    plan = plan_split("SELECT n, station, sum(id) AS s, count(DISTINCT n, id) AS d, mode(n) FROM part_usage GROUP BY n, station", FACTORY)
+    for state in plan.states:
+        names = [column.name for column in state.columns]
+        assert len(set(names)) == len(names), names
+
+
 def test_a_correlated_sub_query_asks_stored_groups() -> None:
     plan = split("SELECT id, (SELECT count(*) FROM posts WHERE uid = id AND score > 1) AS n FROM users")
     assert plan.streams[0].sql() == "SELECT posts.uid, count(*) AS n FROM main.posts WHERE posts.score > 1 GROUP BY posts.uid"
