@@ -90,6 +90,11 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("views", nargs="*", metavar="VIEW", help="the views to maintain (default: all)")
     sub.add_argument("--once", action="store_true", help="end after one run; a failure ends it as well")
     sub.add_argument("--interval", type=_positive, default=timedelta(seconds=1), metavar="TIME", help="how often to look (default: 1s)")
+    sub = command("test", "test:run_test", "run the cases beside the views of a folder", "platform test dbt_like_sql", lake=False)
+    sub.add_argument(
+        "folder", nargs="?", default="dbt_like_sql", metavar="FOLDER", help="the SQL files and their cases (default: dbt_like_sql)"
+    )
+    sub.add_argument("--only", metavar="TEXT", help="only cases whose file or name holds this")
     command("tables", "care:run_tables", "list the relations of the lake with their sizes", "platform tables")
     sub = command("snapshots", "care:run_snapshots", "list the newest snapshots, newest first", "platform snapshots --limit 5")
     sub.add_argument("--limit", type=_count, default=20, metavar="N", help="how many (default: %(default)s)")

@@ -1,0 +1,40 @@
+"""The `platform test` command: views of a folder of SQL files answer what the cases beside them expect."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from platform_plugin.cli.amounts import counted, said_seconds
+from platform_plugin.cli.machine import print_document
+from platform_plugin.errors import UnknownObject
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def run_test(given: argparse.Namespace) -> int:
+    """Run the cases of a folder, on lakes of their own; 1 if any view answers something else."""
+    from platform_plugin.quality.cases import find_cases
+    from platform_plugin.quality.trial import run_trials
+
+    folder = Path(given.folder)
+    cases = [case for case in find_cases(folder) if given.only is None or given.only in str(case)]
+    if not cases:
+        raise UnknownObject(f'folder "{folder}" has no case to run', hint="put view.test.yml beside view.sql")
+    began, failed = time.monotonic(), 0
+    for tried in run_trials(folder, cases):
+        failed += not tried.passed
+        if given.json:
+            print_document({"file": str(tried.case.file), "case": tried.case.name, "passed": tried.passed, "difference": tried.difference})
+        else:
+            print(f"{'ok    ' if tried.passed else 'FAILED'}  {tried.case}")
+            if tried.difference is not None:
+                print(tried.difference)
+        sys.stdout.flush()
+    if not given.json:
+        said = f"{counted(failed, 'case')} of {len(cases)} failed" if failed else f"{counted(len(cases), 'case')} passed"
+        print(f"{said} in {said_seconds(time.monotonic() - began)}")
+    return 1 if failed else 0

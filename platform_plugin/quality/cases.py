@@ -1,0 +1,112 @@
+"""Cases: what a view answers to given rows, as a YAML file beside its SQL says, epoch by epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.errors import InvalidValue, UnknownObject
+from platform_plugin.language.places import did_you_mean
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Row = Mapping[str, Any]
+ENDINGS = (".test.yml", ".test.yaml")
+_KEYS = ("description", "given", "expect")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """Rows that arrive together, by relation, and what the view answers then; None where nothing is expected of it."""
+
+    given: Mapping[str, tuple[Row, ...]]
+    expect: tuple[Row, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A test of the view in `sql_file`."""
+
+    name: str
+    file: Path
+    sql_file: Path
+    epochs: tuple[Epoch, ...]
+    description: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file.name}: {self.name}"
+
+
+def find_cases(folder: Path) -> tuple[Case, ...]:
+    """The cases of all files in a folder and the folders in it, by path."""
+    if not folder.is_dir():
+        raise UnknownObject(f'folder "{folder}" does not exist', hint="name the folder of the SQL files, such as dbt_like_sql")
+    files = sorted(path for path in folder.rglob("*") if path.name.endswith(ENDINGS))
+    return tuple(case for path in files for case in read_cases(path))
+
+
+def read_cases(path: Path) -> tuple[Case, ...]:
+    """The cases of one file, `view.test.yml` beside `view.sql`."""
+    ending = next(ending for ending in ENDINGS if path.name.endswith(ending))
+    sql_file = path.with_name(path.name.removesuffix(ending) + ".sql")
+    if not sql_file.is_file():
+        raise UnknownObject(f'file "{path}" tests "{sql_file.name}", which is not there', hint="put it beside the SQL file, with its name")
+    try:
+        import yaml
+    except ImportError as error:
+        raise InvalidValue("PyYAML is not installed", hint='pip install "platform-plugin[dagster]"') from error
+    try:
+        content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        raise InvalidValue(
+            f'file "{path}" is not YAML', detail=str(error), hint="write `name:`, and below it `given:` and `expect:`"
+        ) from error
+    if not isinstance(content, Mapping):
+        raise InvalidValue(f'file "{path}" holds no cases', hint="write `name:`, and below it `given:` and `expect:`")
+    return tuple(parse_case(str(name), body, path, sql_file) for name, body in content.items())
+
+
+def parse_case(name: str, body: Any, file: Path, sql_file: Path) -> Case:
+    """A case as YAML has it.
+
+    `given` is a list of epochs, each with rows by relation, or a single one. `expect` is a list with the rows after each epoch, with null
+    where they are not looked at, or only the rows after the last one.
+    """
+
+    def wrong(what: str, hint: str) -> InvalidValue:
+        return InvalidValue(f'case "{name}" in "{file.name}": {what}', hint=hint)
+
+    if not isinstance(body, Mapping):
+        raise wrong("it is empty", "write `given:` and `expect:` below its name")
+    unknown = next((str(key) for key in body if key not in _KEYS), None)
+    if unknown is not None:
+        raise wrong(f'"{unknown}" is no part of a case', did_you_mean(unknown, _KEYS) or f"its parts are {', '.join(_KEYS)}")
+    given = body.get("given") or {}
+    epochs = [given] if isinstance(given, Mapping) else list(given) if isinstance(given, Sequence) else None
+    if epochs is None or not all(isinstance(epoch, Mapping) and all(_is_rows(rows) for rows in epoch.values()) for epoch in epochs):
+        raise wrong("`given` is not epochs of rows by relation", "write `- posts: [{uid: 1, score: 10}]`")
+    expect = body.get("expect")
+    if not isinstance(expect, list):
+        raise wrong("it expects nothing", "write `expect:` with rows such as `- {uid: 1, score: 10.0}`; [] is no rows")
+    by_epoch = bool(expect) and all(part is None or _is_rows(part) for part in expect)
+    expected = expect if by_epoch else [None] * (len(epochs) - 1) + [expect]
+    if len(expected) != len(epochs) or not all(part is None or _is_rows(part) for part in expected):
+        raise wrong(
+            f"`expect` is not rows, or rows for each of {len(epochs)} epochs", "write null for an epoch that nothing is expected of"
+        )
+    return Case(
+        name=name,
+        file=file,
+        sql_file=sql_file,
+        description=body.get("description"),
+        epochs=tuple(
+            Epoch(given={str(relation): tuple(rows) for relation, rows in epoch.items()}, expect=None if rows is None else tuple(rows))
+            for epoch, rows in zip(epochs, expected, strict=True)
+        ),
+    )
+
+
+def _is_rows(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(row, Mapping) for row in value)

@@ -1,0 +1,142 @@
+"""Trials: a case is run on a lake of its own, which has what the view reads and nothing else, and is taken apart again."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.errors import InvalidValue, PlatformError, UnknownObject
+from platform_plugin.language.places import did_you_mean
+from platform_plugin.language.query import analyse_query
+from platform_plugin.language.render import identifier, name_text, statement_text
+from platform_plugin.language.script import parse_statement
+from platform_plugin.language.statements import CreateStream, CreateTable, CreateView
+from platform_plugin.platform import Platform
+from platform_plugin.quality.difference import find_difference
+from platform_plugin.queries.bind import lake_name
+from platform_plugin.views.maintain import run_maintenance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from platform_plugin.language.statements import Name
+    from platform_plugin.quality.cases import Case, Row
+
+    Definition = CreateTable | CreateStream | CreateView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What a trial found: `difference` is None if the view answered as expected."""
+
+    case: Case
+    difference: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the view answered as expected."""
+        return self.difference is None
+
+
+def run_trials(folder: Path, cases: Sequence[Case]) -> Iterator[Tried]:
+    """Run cases one after the other, over the definitions of a folder."""
+    definitions = read_definitions(folder) if cases else {}
+    for case in cases:
+        try:
+            yield Tried(case=case, difference=_run(case, definitions))
+        except PlatformError as error:
+            yield Tried(case=case, difference="\n".join(f"  {line}" for line in str(error).splitlines()))
+
+
+def read_definitions(folder: Path) -> dict[str, Definition]:
+    """The relations that the files of a folder define, by full name."""
+    found: dict[str, Definition] = {}
+    for path in sorted(folder.rglob("*.sql")):
+        statement = parse_statement(path.read_text(encoding="utf-8-sig"))
+        if isinstance(statement, CreateTable | CreateStream | CreateView):
+            found[str(lake_name(statement.name)).lower()] = statement
+    return found
+
+
+def _run(case: Case, definitions: Mapping[str, Definition]) -> str | None:
+    view = parse_statement(case.sql_file.read_text(encoding="utf-8-sig"))
+    if not isinstance(view, CreateView):
+        raise InvalidValue(f'file "{case.sql_file.name}" defines no view', hint="cases are for views")
+    needed = list(_needed(view, definitions, ()))
+    given = {relation for epoch in case.epochs for relation in epoch.given}
+    names = {str(lake_name(statement.name)).removeprefix("main."): statement for statement in needed}
+    unread = sorted(given - set(names))
+    if unread:
+        hint = did_you_mean(unread[0], names) or f"it reads {', '.join(names)}"
+        raise UnknownObject(f'rows are given for "{unread[0]}", which the view does not read', hint=hint)
+    with tempfile.TemporaryDirectory(prefix="platform-case-") as place, Platform.create(Path(place) / "lake") as platform:
+        for statement in needed:
+            platform.execute(_standing_alone(statement))
+        platform.execute(statement_text(view))
+        for number, epoch in enumerate(case.epochs, 1):
+            for relation, rows in epoch.given.items():
+                _insert(platform, names[relation].name, rows)
+            # Before and after a run has taken the rows up: a view that answers differently is maintained wrongly.
+            for moment in ("", ", once maintained"):
+                difference = None if epoch.expect is None else _compare(platform, view.name, epoch.expect)
+                if difference is not None:
+                    return f"  epoch {number}{moment}\n{difference}"
+                for error in run_maintenance(platform.work).failed.values():
+                    raise error
+    return None
+
+
+def _needed(statement: Definition, definitions: Mapping[str, Definition], within: tuple[str, ...]) -> Iterator[Definition]:
+    """What a definition reads, and what that reads, each before what needs it."""
+    query = None if isinstance(statement, CreateStream) else statement.query
+    seen: set[str] = set()
+    for reference in analyse_query(query).relations if query is not None else ():
+        name = str(lake_name(reference.name)).lower()
+        if name in seen or name in within:
+            continue
+        seen.add(name)
+        if name not in definitions:
+            raise UnknownObject(
+                f'relation "{lake_name(reference.name)}" is defined by no file',
+                hint=did_you_mean(name, definitions) or "add the file that creates it",
+            )
+        for found in _needed(definitions[name], definitions, (*within, name)):
+            found_name = str(lake_name(found.name)).lower()
+            if found_name not in seen:
+                seen.add(found_name)
+                yield found
+        yield definitions[name]
+
+
+def _standing_alone(statement: Definition) -> str:
+    """The definition without what would bring rows: those come from the case."""
+    if isinstance(statement, CreateStream) and statement.feed is not None:
+        if not statement.columns:
+            raise InvalidValue(f'stream "{statement.name}" takes its columns from its source', hint="name its columns in its file")
+        statement = replace(statement, feed=None)
+    return statement_text(statement)
+
+
+def _insert(platform: Platform, name: Name, rows: Sequence[Row]) -> None:
+    columns = list(dict.fromkeys(str(column) for row in rows for column in row))
+    if not rows:
+        return
+    marks = ", ".join("(" + ", ".join("?" for _ in columns) + ")" for _ in rows)
+    listed = ", ".join(identifier(column) for column in columns)
+    values: list[Any] = [_exact(row.get(column)) for row in rows for column in columns]
+    platform.execute(f"INSERT INTO {name_text(name)} ({listed}) VALUES {marks}", values)
+
+
+def _exact(value: Any) -> Any:
+    """A fraction as it is written, for columns of decimals."""
+    return Decimal(repr(value)) if isinstance(value, float) and math.isfinite(value) else value
+
+
+def _compare(platform: Platform, name: Name, expected: Sequence[Row]) -> str | None:
+    with platform.execute(f"SELECT * FROM {name_text(name)}") as result:
+        found = [dict(zip(result.columns, row, strict=True)) for row in result]
+    return find_difference(expected, found)

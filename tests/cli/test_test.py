@@ -1,0 +1,24 @@
+"""`platform test` runs the cases of a folder and says which views answer something else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+def test_a_folder_without_cases_is_told(platform, tmp_path):
+    assert "has no case to run" in platform("test", str(tmp_path), check=1).stderr
+    assert "does not exist" in platform("test", str(tmp_path / "nothing"), check=1).stderr
+
+
+@pytest.mark.spark
+def test_what_passes_and_what_differs(platform, tmp_path):
+    (tmp_path / "s.sql").write_text("CREATE STREAM s (id INT)")
+    (tmp_path / "v.sql").write_text("CREATE VIEW v AS SELECT count(*) AS n FROM s")
+    (tmp_path / "v.test.yml").write_text("right: {given: {s: [{id: 1}]}, expect: [{n: 1}]}\nwrong: {expect: [{n: 1}]}\n")
+    done = platform("test", str(tmp_path), check=1)
+    assert done.stdout.startswith("ok      v.test.yml: right\nFAILED  v.test.yml: wrong\n  epoch 1\n    n\n  - 1\n  + 0\n")
+    assert "1 case of 2 failed" in done.stdout
+    only = platform("test", str(tmp_path), "--only", "right", "--json")
+    assert json.loads(only.stdout)["passed"] is True

@@ -1,0 +1,51 @@
+"""Views answer what the cases beside them expect, in the reference platform too; one that does not is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from platform_plugin.quality.cases import find_cases
+from platform_plugin.quality.trial import run_trials
+
+pytestmark = pytest.mark.spark
+FOLDER = Path(__file__).parents[2] / "dbt_like_sql"
+
+
+@pytest.mark.parametrize("case", find_cases(FOLDER), ids=str)
+def test_the_views_of_the_reference_platform(case, spark_server):
+    (tried,) = run_trials(FOLDER, [case])
+    assert tried.passed, tried.difference
+
+
+def write(folder, case):
+    (folder / "s.sql").write_text("CREATE STREAM s (id INT, n INT, at TIMESTAMP, tags ARRAY<STRING>)")
+    (folder / "v.sql").write_text("CREATE VIEW v AS SELECT id, sum(n) AS n, count(DISTINCT n) AS d FROM s GROUP BY id")
+    (folder / "v.test.yml").write_text(case)
+    return list(run_trials(folder, find_cases(folder)))
+
+
+def test_what_differs_is_shown(tmp_path, spark_server):
+    wrong, unread, overflowing = write(
+        tmp_path,
+        """
+wrong:
+  given:
+    - s: [{id: 1, n: 2, at: 2026-01-31 12:00:00, tags: [a, b]}, {id: 2, n: 1}]
+    - s: [{id: 1, n: 3}]
+  expect:
+    - null
+    - - {id: 1, n: 6}
+      - {id: 2, n: 1}
+unread:
+  given: {t: [{id: 1}]}
+  expect: []
+overflowing:
+  given: {s: [{id: 10000000000}]}
+  expect: []
+""",
+    )
+    assert wrong.difference == "  epoch 2\n    id  n\n  -  1  6\n  +  1  5\n  1 row as expected"
+    assert 'rows are given for "t", which the view does not read' in str(unread.difference)
+    assert not overflowing.passed
