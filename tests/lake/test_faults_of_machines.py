@@ -25,6 +25,7 @@ from platform_plugin.lake import commit as commits
 from platform_plugin.lake import database, expire, leases, vacuum
 from platform_plugin.lake.lake import Lake
 from platform_plugin.lake.read import read_rows
+from platform_plugin.lake.relations import Declaration, declare
 
 ROWS = pa.table({"id": pa.array(range(100), pa.int64())})
 
@@ -127,6 +128,7 @@ import pyarrow as pa
 import sqlalchemy.dialects.sqlite, pyarrow.parquet, fsspec.implementations.local
 from platform_plugin.lake.lake import Lake
 from platform_plugin.lake.read import read_rows
+from platform_plugin.lake.relations import Declaration, declare
 from platform_plugin.errors import PlatformError
 uid = int(sys.argv[1])
 os.setgroups([]); os.setgid(uid); os.setuid(uid)
@@ -269,6 +271,29 @@ def test_a_clock_that_jumps_forward_takes_no_file_that_is_needed(lake, clock):
     clock.shift = timedelta(0)
     append(lake)
     assert lake.read("t").num_rows == 200
+
+
+def test_a_stream_by_age_loses_no_row_early_to_a_clock_that_jumps(lake, clock):
+    with lake.commit("create") as commit:
+        table = commit.create_table("s", lake.columns_of(ROWS))
+        declare(commit, table, Declaration(kind="stream", options={"retention_seconds": 3600}))
+
+    def held():
+        with lake.commit("append") as commit:
+            commit.append(table, [lake.write(table, ROWS)])
+        return lake.read("s").num_rows // 100
+
+    assert held() == 1
+    clock.shift = timedelta(hours=-5)
+    assert held() == 2, "no time has passed"
+    clock.shift = timedelta(minutes=30)
+    assert held() == 3
+    clock.shift = timedelta(minutes=80)
+    assert held() == 2, "the first two are older than an hour"
+    clock.shift = timedelta(days=400)
+    assert held() == 1, "by the clock all others are too old"
+    clock.shift = timedelta(0)
+    assert [held(), held()] == [2, 3], "rows of the time that was not stay until it has come"
 
 
 def test_a_fork_while_a_lake_is_open(lake):
