@@ -97,6 +97,23 @@ class Platform:
 
         return open_sample(self.work, name, None if version is None else self.lake.snapshot(version))
 
+    def estimate(
+        self,
+        query: str,
+        parameters: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        error: float = 0.05,
+        confidence: float = 0.95,
+        timeout: timedelta | None = None,
+    ) -> Result:
+        """Answer a query from a sample, each number with its bounds: as SELECT … WITH SAMPLE (error = …, confidence = …) does."""
+        from platform_plugin.language.approximate import check_bounds
+
+        check_bounds(error, confidence)
+        return self.execute(
+            f"{query.rstrip().rstrip(';')} WITH SAMPLE (error = {error!r}, confidence = {confidence!r})", parameters, timeout=timeout
+        )
+
     def execute(
         self,
         sql: str,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import pyarrow as pa
 
 from platform_plugin.errors import CatalogueError, PlatformError, QueryFailed
+from platform_plugin.language.approximate import wants_sample
 from platform_plugin.language.places import did_you_mean
 from platform_plugin.queries.bind import Arguments, bind_query
 from platform_plugin.queries.lookup import answer_lookup
@@ -48,6 +49,10 @@ def run_select(
 
         if reads_session(query):
             return run_session(work, query, arguments, timeout=timeout, progress=progress, tags=tags)
+    if wants_sample(query):
+        from platform_plugin.samples.approximate import run_approximation
+
+        return run_approximation(work, query, arguments, timeout=timeout, progress=progress)
     answer = answer_lookup(work, query, arguments)
     if answer is not None:
         return answer

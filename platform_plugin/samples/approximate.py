@@ -1,0 +1,296 @@
+"""Approximate answers: a query is asked of a sample, and every number comes with its bounds, or with the size that would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, inf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.tables import View
+from platform_plugin.language.approximate import STRATUM, UNIT, plan_approximation
+from platform_plugin.language.places import at
+from platform_plugin.language.query import analyse_query
+from platform_plugin.queries.bind import check_arguments, lake_name, new_name, pointing_at, read_named, used_arguments
+from platform_plugin.queries.result import Result
+from platform_plugin.samples.estimators import Bounded, Design, needed_size, quantile, ratio, total
+from platform_plugin.samples.pieces import read_pieces
+from platform_plugin.samples.read import read_sample
+from platform_plugin.samples.record import all_samples, find_sample
+from platform_plugin.samples.reservoir import draw_positions
+from platform_plugin.samples.seeds import generator
+from platform_plugin.samples.strata import keys_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from numpy.typing import NDArray
+
+    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.language.approximate import Approximation, Measure
+    from platform_plugin.language.places import Span
+    from platform_plugin.language.query import Query
+    from platform_plugin.language.relations import Reference
+    from platform_plugin.queries.bind import Arguments
+    from platform_plugin.samples.pieces import Pieces
+    from platform_plugin.spark.job import ProgressHandler
+    from platform_plugin.spark.workspace import Workspace
+
+_PILOT = 5_000
+"""Rows of the first sample, by which the size of the second is planned."""
+MOST_ROWS = 500_000
+"""Rows that are drawn at most for one answer."""
+_MARGIN = 1.15
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """Rows of the sampled relation, the stratum of each, and how they were drawn."""
+
+    rows: pa.Table
+    fields: tuple[Field, ...]
+    strata: NDArray[np.int64]
+    design: Design
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where samples of a relation come from: its pieces, of which any number of rows can be drawn, or one that is there."""
+
+    name: str
+    fields: tuple[Field, ...]
+    pieces: Pieces | None = None
+    fixed: Drawn | None = None
+
+    def draw(self, work: Workspace, size: int, *words: Any) -> Drawn:
+        """A sample of this size where that can be had."""
+        if self.pieces is None:
+            if self.fixed is None:
+                message = "a source without rows"
+                raise ValueError(message)
+            return self.fixed
+        count = self.pieces.row_count
+        size = min(size, count)
+        places = draw_positions(count, size, generator(0, "estimate", self.name, self.pieces.scan.snapshot.id, *words))
+        rows = self.pieces.fetch(work.lake, places, self.fields)
+        design = Design(populations=np.array([count]), sizes=np.array([size]))
+        return Drawn(rows=rows, fields=self.fields, strata=np.zeros(size, dtype=np.int64), design=design)
+
+
+def run_approximation(
+    work: Workspace,
+    query: Span,
+    arguments: Arguments,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> Result:
+    """Estimate a query within the bounds that it asks for, or refuse and name the sample that could."""
+    plan = plan_approximation(query)
+    if not isinstance(arguments, Mapping):
+        arguments = {f"_positional_{place}": value for place, value in enumerate(arguments)}
+    with work.lake.lease(holder="estimate") as lease:
+        asked = analyse_query(plan.text)
+        check_arguments(asked.parameters, arguments)
+        source = find_source(work, asked.relations[0], lease.snapshot)
+        size: int | None = _PILOT
+        attempt = 0
+        while True:
+            drawn = source.draw(work, size or _PILOT, attempt)
+            found = _ask(work, asked, drawn, lease.snapshot, arguments, timeout=timeout, progress=progress)
+            answer = estimate(plan, found, drawn.design)
+            wanted = max((needed_size(one, plan.error, drawn.design) for one in answer.bounds), default=0.0)
+            if wanted <= drawn.design.size or drawn.design.is_census:
+                return Result(answer.table(drawn.design), snapshot=lease.snapshot)
+            size, attempt = _next_size(wanted, drawn.design), attempt + 1
+            if source.pieces is None or size is None or attempt == _ATTEMPTS:
+                raise at(query).attach(_refusal(source, plan, answer, wanted, drawn.design))
+
+
+def _next_size(wanted: float, design: Design) -> int | None:
+    """How many rows to draw next; None where no sample that may be drawn is large enough."""
+    population, most = design.population, min(design.population, MOST_ROWS)
+    # Where too few rows match to tell, ten times as many may.
+    size = design.size * 10 if wanted == inf else ceil(wanted * _MARGIN)
+    if size >= population / 2 and population <= MOST_ROWS:
+        return population
+    if size > most:
+        return most if wanted == inf and design.size < most else None
+    return size
+
+
+def _refusal(source: Source, plan: Approximation, answer: Answer, wanted: float, design: Design) -> InvalidValue:
+    reached = max((one.relative_error for one in answer.bounds), default=inf)
+    said = "no bound is known" if reached == inf else f"the error is {reached:.3g}"
+    would = "too few rows match for any bound" if wanted == inf else f"a sample of {min(ceil(wanted), design.population)} rows would do"
+    allow = "" if reached == inf else f", or allow error = {reached * 1.05:.2g}"
+    make = "ask without WITH SAMPLE" if source.pieces is not None or wanted == inf else "make a larger sample"
+    return InvalidValue(
+        f'"{source.name}" can\'t be estimated with an error of {plan.error:g} at a confidence of {plan.confidence:g}',
+        detail=f"with {design.size} sampled of {design.population} rows {said}; {would}",
+        hint=make + allow,
+    )
+
+
+def find_source(work: Workspace, reference: Reference, snapshot: Snapshot) -> Source:
+    """Where a relation's rows can be sampled; a view needs a sample of its own."""
+    lake = work.lake
+    with pointing_at(reference.span):
+        if reference.travel is not None or reference.session is not None:
+            raise InvalidValue("a relation is estimated as it is now", hint="leave out AT and SESSION")
+        with lake.reading() as connection:
+            relation = lake.find_relation(connection, lake_name(reference.name), snapshot)
+        name = str(relation.name)
+        sample = None if isinstance(relation, View) else find_sample(lake, relation, snapshot)
+        if isinstance(relation, View):
+            known = [
+                one for one in all_samples(lake, snapshot) if one.definition.relation == str(relation.uuid) and not one.definition.where
+            ]
+            sample = max(known, key=lambda one: one.definition.size, default=None)
+            if sample is None:
+                raise InvalidValue(
+                    f'view "{name}" has no sample', hint=f"CREATE SAMPLE … ON {name} SIZE {_PILOT}, or ask without WITH SAMPLE"
+                )
+    if sample is not None:
+        read = read_sample(work, sample, snapshot)
+        numbers, keys = keys_of(read.rows, sample.definition.strata)
+        populations = np.array([read.progress.cardinalities[key] for key in keys], dtype=np.int64)
+        design = Design(populations=populations, sizes=np.bincount(numbers, minlength=len(keys)).astype(np.int64))
+        drawn = Drawn(rows=read.rows, fields=sample.table.fields, strata=numbers.astype(np.int64), design=design)
+        return Source(name=name, fields=sample.table.fields, fixed=drawn)
+    if isinstance(relation, View):
+        raise TypeError(relation)
+    # Without a column that is asked for there is still a row to count.
+    wanted = relation.fields if reference.columns is None else [f for f in relation.fields if f.name.lower() in reference.columns]
+    fields = tuple(wanted) or relation.fields[:1]
+    return Source(name=name, fields=fields, pieces=read_pieces(lake, lake.scan(relation, snapshot)))
+
+
+def _ask(
+    work: Workspace,
+    asked: Query,
+    drawn: Drawn,
+    snapshot: Snapshot,
+    arguments: Arguments,
+    *,
+    timeout: timedelta | None,
+    progress: ProgressHandler | None,
+) -> pa.Table:
+    """What the query asks of each sampled row, asked by Spark of all of them."""
+    from platform_plugin.queries.select import placed
+    from platform_plugin.spark.relation import frame_of, query_relations
+
+    names = {reference: new_name() for reference in asked.relations}
+    frames = {}
+    for reference, name in list(names.items())[1:]:
+        with pointing_at(reference.span):
+            with work.lake.reading() as connection:
+                found = work.lake.find_relation(connection, lake_name(reference.name), snapshot)
+            frames[name] = read_named(work, (found.name.schema, found.name.relation), snapshot)
+    marks = (Field(name=UNIT, type=Primitive("int64")), Field(name=STRATUM, type=Primitive("int64")))
+    rows = drawn.rows.append_column(UNIT, pa.array(np.arange(drawn.rows.num_rows))).append_column(STRATUM, pa.array(drawn.strata))
+    frames[names[asked.relations[0]]] = frame_of(work.session, [*drawn.fields, *marks], rows)
+    rendered = asked.render(names)
+    frame = query_relations(work.session, rendered.text, frames, used_arguments(asked.parameters, arguments))
+    with placed(rendered), work.session.arrow(frame, timeout=timeout, progress=progress) as stream:
+        return stream.read_all()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The estimates of each group: the groups' values, one row of bounds a group, and how many sampled rows each has."""
+
+    plan: Approximation
+    groups: pa.Table
+    rows: tuple[tuple[Bounded, ...], ...]
+    matching: tuple[int, ...]
+
+    @property
+    def bounds(self) -> list[Bounded]:
+        """All estimates."""
+        return [one for row in self.rows for one in row]
+
+    def table(self, design: Design) -> pa.Table:
+        """The answer as rows: each estimate with its bounds, and beside them what they rest on."""
+        columns: dict[str, Any] = {}
+        for kind, place in self.plan.order:
+            if kind == "group":
+                columns[self.plan.groups[place]] = self.groups.column(place)
+                continue
+            measure = self.plan.measures[place]
+            own = [row[place] for row in self.rows]
+            for suffix, values in (
+                ("", [one.value for one in own]),
+                ("_low", [one.low for one in own]),
+                ("_high", [one.high for one in own]),
+            ):
+                columns[measure.name + suffix] = pa.array([None if value != value else value for value in values], pa.float64())  # noqa: PLR0124
+        count = len(self.rows)
+        columns["matching_rows"] = pa.array(self.matching, pa.int64())
+        columns["sample_rows"] = pa.array([design.size] * count, pa.int64())
+        columns["population_rows"] = pa.array([design.population] * count, pa.int64())
+        return pa.table(columns)
+
+
+def estimate(plan: Approximation, found: pa.Table, design: Design) -> Answer:
+    """The estimates of a query from what it asked of the sampled rows."""
+    width = len(plan.groups) + plan.hidden_groups
+    keys = found.select([f"_g{place}" for place in range(width)])
+    if width:
+        grouped = (
+            keys.append_column("_place", pa.array(np.arange(found.num_rows))).group_by(keys.column_names).aggregate([("_place", "list")])
+        )
+        groups, places = grouped.select(keys.column_names), [np.array(own) for own in grouped.column("_place_list").to_pylist()]
+    else:
+        groups, places = keys, [np.arange(found.num_rows)]
+    units, strata = found.column(UNIT).to_numpy(), found.column(STRATUM).to_numpy().astype(np.int64)
+    values = [found.column(f"_y{place}").to_numpy(zero_copy_only=False).astype(float) for place in range(plan.values)]
+    rows, matching = [], []
+    for own in places:
+        group = _Group.of(units[own], strata[own], [value[own] for value in values])
+        rows.append(tuple(group.bound(measure, design, plan.confidence) for measure in plan.measures))
+        matching.append(len(group.strata))
+    return Answer(plan=plan, groups=groups, rows=tuple(rows), matching=tuple(matching))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """The rows of a group: their values, which sampled row each is of, and the strata of rows and of sampled rows."""
+
+    values: tuple[NDArray[np.float64], ...]
+    units: NDArray[np.intp]
+    row_strata: NDArray[np.int64]
+    strata: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, units: NDArray[np.int64], strata: NDArray[np.int64], values: Sequence[NDArray[np.float64]]) -> _Group:
+        ids, where = np.unique(units, return_inverse=True)
+        of = np.zeros(len(ids), dtype=np.int64)
+        of[where] = strata
+        return cls(values=tuple(values), units=where, row_strata=strata, strata=of)
+
+    def bound(self, measure: Measure, design: Design, confidence: float) -> Bounded:
+        """One estimate of the group. A sampled row that a join has made several of counts once, with the sum of them."""
+        if measure.kind == "quantile":
+            held = ~np.isnan(self.values[measure.above])
+            return quantile(self.values[measure.above][held], self.row_strata[held], design, confidence, measure.share or 0.5)
+        above = self._summed(measure.above)
+        if measure.kind == "ratio":
+            found = ratio(above, self._summed(measure.below or 0), self.strata, design, confidence)
+        else:
+            counts = measure.counts and bool((above <= 1).all())
+            present = above != 0 if counts else np.ones(len(above), dtype=bool)
+            found = total(above[present], self.strata[present], design, confidence, counts=counts)
+        ends = found.low * measure.scale, found.high * measure.scale
+        low, high = ends if measure.scale >= 0 else (ends[1], ends[0])
+        return Bounded(value=found.value * measure.scale, low=low, high=high)
+
+    def _summed(self, place: int) -> NDArray[np.float64]:
+        return np.bincount(self.units, weights=self.values[place], minlength=len(self.strata)).astype(np.float64)
