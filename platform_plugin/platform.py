@@ -97,6 +97,12 @@ class Platform:
 
         return open_sample(self.work, name, None if version is None else self.lake.snapshot(version))
 
+    def plot(self, sample: str | tuple[str, str], *, versions: Sequence[int] = ()) -> bytes:
+        """Draw a sample as SVG: its numeric columns, beside the population's where that is known and beside older snapshots'."""
+        from platform_plugin.samples.plot import plot_sample
+
+        return plot_sample(self.work, sample, versions=versions)
+
     def estimate(
         self,
         query: str,

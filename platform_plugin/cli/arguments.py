@@ -90,6 +90,10 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("views", nargs="*", metavar="VIEW", help="the views to maintain (default: all)")
     sub.add_argument("--once", action="store_true", help="end after one run; a failure ends it as well")
     sub.add_argument("--interval", type=_positive, default=timedelta(seconds=1), metavar="TIME", help="how often to look (default: 1s)")
+    sub = command("plot", "plot:run_plot", "draw a sample beside its population", "platform plot posts_sample --against 12")
+    sub.add_argument("sample", metavar="SAMPLE", help="the sample to draw")
+    sub.add_argument("--against", type=_count, action="append", default=[], metavar="N", help="an older snapshot to compare with")
+    sub.add_argument("--output", "-o", metavar="FILE", help="where the SVG image goes (default: SAMPLE.svg); - is standard output")
     sub = command("test", "test:run_test", "run the cases beside the views of a folder", "platform test dbt_like_sql", lake=False)
     sub.add_argument(
         "folder", nargs="?", default="dbt_like_sql", metavar="FOLDER", help="the SQL files and their cases (default: dbt_like_sql)"

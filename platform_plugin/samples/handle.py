@@ -56,7 +56,7 @@ class SampleReader:
 def open_sample(work: Workspace, name: str | tuple[str, str], snapshot: Snapshot | None = None) -> SampleReader:
     """A sample by its name, at the newest snapshot or an older one."""
     with work.lake.lease(snapshot, holder="sample") as lease:
-        sample = _named(work, name, lease.snapshot)
+        sample = find_named(work, name, lease.snapshot)
         return SampleReader(sample, lease.snapshot, read_sample(work, sample, lease.snapshot))
 
 
@@ -66,7 +66,7 @@ def merge_named(work: Workspace, names: Sequence[str | tuple[str, str]], size: i
     Their rows must not be the same rows: two samples of one stream would count each row twice.
     """
     with work.lake.lease(holder="sample") as lease:
-        samples = [_named(work, name, lease.snapshot) for name in names]
+        samples = [find_named(work, name, lease.snapshot) for name in names]
         for sample in samples:
             if sample.definition.strata or sample.definition.size < size:
                 why = "is stratified" if sample.definition.strata else f"holds {sample.definition.size} rows"
@@ -81,7 +81,8 @@ def merge_named(work: Workspace, names: Sequence[str | tuple[str, str]], size: i
     return merge_samples(parts, size, generator(seed, "merge", *words))
 
 
-def _named(work: Workspace, name: str | tuple[str, str], snapshot: Snapshot) -> Sample:
+def find_named(work: Workspace, name: str | tuple[str, str], snapshot: Snapshot) -> Sample:
+    """A sample by its name; another relation is refused."""
     table = work.lake.table(Name.of(name), snapshot)
     sample = find_sample(work.lake, table, snapshot)
     if sample is None:

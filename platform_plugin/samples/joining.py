@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from platform_plugin.samples.growing import grow
-from platform_plugin.samples.local import find_local, plan_picking, read_picked
+from platform_plugin.samples.local import find_local, picking_frame, read_picked
 from platform_plugin.samples.maintain import find_samples_behind, write_change
 from platform_plugin.views.answers import Answer, Target
 
@@ -45,7 +45,7 @@ class Guest:
 
     def answer(self, work: Workspace, rows: DataFrame) -> Answer:
         """Its query over the range's rows, which have their row ids."""
-        frame = plan_picking(work, self.behind.sample.definition, self.behind.part, rows)
+        frame = picking_frame(work, self.behind.sample.definition, self.behind.part, rows)
         return Answer(frame=frame, targets=(Target(table=self.behind.sample.table, keeps=self.picked),))
 
     def change(self, work: Workspace) -> Change:

@@ -58,7 +58,7 @@ def find_local(
         return {(): Local(cardinality=part.pieces.row_count)} if part.pieces.row_count else {}
     if not part.pieces.row_count:
         return {}
-    picked = plan_picking(work, definition, part, rows)
+    picked = picking_frame(work, definition, part, rows)
     with work.session.arrow(picked, timeout=timeout, progress=progress) as stream:
         return read_picked(definition, part, stream.read_all())
 
@@ -77,7 +77,7 @@ def read_picked(definition: Definition, part: Part, picked: pa.Table) -> dict[Ke
     return merge_locals(found, part.size, generator(definition.seed, "merge tasks", *part.words))
 
 
-def plan_picking(work: Workspace, definition: Definition, part: Part, rows: DataFrame | None) -> DataFrame:
+def picking_frame(work: Workspace, definition: Definition, part: Part, rows: DataFrame | None) -> DataFrame:
     """The query whose rows are numbers of rows: where each row is found again that a task has drawn."""
     from pyspark.sql import types as t
 

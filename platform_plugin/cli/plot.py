@@ -1,0 +1,36 @@
+"""The `platform plot` command: a picture of a sample beside its population and its own past, as SVG."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from platform_plugin.cli.care import lake_url, written_name
+from platform_plugin.cli.machine import print_document
+from platform_plugin.errors import StorageError
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def run_plot(given: argparse.Namespace) -> int:
+    """Draw a sample. Spark is started only where the sample itself needs it."""
+    url, name = lake_url(given), written_name(given.sample)
+    from platform_plugin.platform import Platform
+
+    with Platform.open(url) as platform:
+        image = platform.plot((name.schema, name.relation), versions=given.against)
+    if given.output == "-":
+        sys.stdout.buffer.write(image)
+        return 0
+    path = Path(given.output or f"{name.relation}.svg")
+    try:
+        path.write_bytes(image)
+    except OSError as error:
+        raise StorageError(f'file "{path}" can\'t be written', detail=str(error), hint="name another with --output") from error
+    if given.json:
+        print_document({"file": str(path), "bytes": len(image)})
+    else:
+        print(f"{path}: {len(image)} bytes")
+    return 0

@@ -1,0 +1,103 @@
+"""Histograms of numeric columns: of a sample at its versions, and of its population where that can be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from platform_plugin.errors import PlatformError
+from platform_plugin.lake.read import iter_rows
+from platform_plugin.samples.handle import find_named
+from platform_plugin.samples.read import read_sample
+from platform_plugin.samples.sources import find_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.samples.record import Sample
+    from platform_plugin.spark.workspace import Workspace
+
+    Floats = NDArray[np.float64]
+
+_BINS = 24
+# Of a larger population no column is read for a picture.
+MOST_ROWS = 5_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """The shares of one column's values in equal bins: of each version of the sample, newest first, and of the population if known."""
+
+    column: str
+    edges: Floats
+    versions: tuple[tuple[str, Floats], ...]
+    population: Floats | None = None
+
+    @property
+    def drift(self) -> float:
+        """How far the oldest version is from the newest: the share of rows that would have to be in another bin."""
+        return float(np.abs(self.versions[0][1] - self.versions[-1][1]).sum() / 2)
+
+
+def read_histograms(work: Workspace, name: str | tuple[str, str], versions: Sequence[int] = ()) -> tuple[str, list[Histogram]]:
+    """A title, and a histogram for each numeric column of a sample as it is now and as it was at older snapshots."""
+    lake = work.lake
+    with lake.lease(holder="plot") as lease:
+        sample = find_named(work, name, lease.snapshot)
+        snapshots = [lease.snapshot, *(lake.snapshot(version) for version in versions)]
+        read = [read_sample(work, sample, snapshot) for snapshot in snapshots]
+        numeric = [field.name for field in read[0].rows.schema if _is_numeric(field.type)]
+        population = _population(work, sample, lease.snapshot, numeric)
+        found = []
+        for column in numeric:
+            values = [_values(one.rows.column(column)) for one in read]
+            whole = [*values, *([population[column]] if population is not None else [])]
+            seen = np.concatenate([part for part in whole if len(part)] or [np.zeros(1)])
+            edges = np.linspace(seen.min(), seen.max() if seen.max() > seen.min() else seen.min() + 1, _BINS + 1)
+            labels = [f"snapshot {snapshot.id}" for snapshot in snapshots]
+            found.append(
+                Histogram(
+                    column=column,
+                    edges=edges,
+                    versions=tuple((label, _shares(part, edges)) for label, part in zip(labels, values, strict=True)),
+                    population=None if population is None else _shares(population[column], edges),
+                )
+            )
+    stands = sum(read[0].progress.cardinalities.values())
+    return f"{sample.name}: {read[0].rows.num_rows} rows for {stands}", found
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _values(column: pa.ChunkedArray) -> Floats:
+    numbers = column.drop_null().cast(pa.float64()).to_numpy()
+    return np.asarray(numbers[np.isfinite(numbers)], dtype=np.float64)
+
+
+def _shares(values: Floats, edges: Floats) -> Floats:
+    counts, _ = np.histogram(values, bins=edges)
+    return np.asarray(counts / max(1, int(counts.sum())), dtype=np.float64)
+
+
+def _population(work: Workspace, sample: Sample, snapshot: Snapshot, columns: Sequence[str]) -> dict[str, Floats] | None:
+    """The columns of all rows that a sample is of, where these are the rows of a table of a readable size."""
+    definition = sample.definition
+    if definition.source != "table" or not definition.is_counted or not columns:
+        return None
+    try:
+        table = find_table(work.lake, sample, snapshot)
+        scan = work.lake.scan(table, snapshot)
+        if scan.record_count > MOST_ROWS or any(table.field(column) is None for column in columns):
+            return None
+        parts = [part.select(list(columns)) for part in iter_rows(work.lake, scan, columns=list(columns))]
+    except PlatformError:
+        return None
+    return {column: np.concatenate([_values(part.column(column)) for part in parts] or [np.zeros(0)]) for column in columns}

@@ -1,0 +1,68 @@
+"""Pictures of samples: what is drawn is what was counted."""
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from platform_plugin.cli import main
+from platform_plugin.errors import InvalidValue
+from platform_plugin.platform import Platform
+from platform_plugin.samples.histogram import read_histograms
+from tests.samples.streams import COLUMNS, append
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def platform(tmp_path):
+    with Platform.create(tmp_path / "lake") as made:
+        made.execute(f"CREATE TABLE users ({COLUMNS})")
+        append(made, "users", 0, 1000, files=2)
+        made.execute("CREATE SAMPLE s ON users SIZE 300 WITH (seed = 1)")
+        yield made
+
+
+def test_shares_of_sample_and_population(platform):
+    title, found = read_histograms(platform.work, "s")
+    assert title == "main.s: 300 rows for 1000"
+    assert [one.column for one in found] == ["id", "score"]
+    for one in found:
+        assert one.population is not None
+        assert abs(one.population.sum() - 1) < 1e-9
+        assert np.abs(one.versions[0][1] - one.population).max() < 0.03
+        assert one.drift == 0
+
+
+def test_drift_between_versions(platform):
+    before = platform.lake.snapshot().id
+    append(platform, "users", 5000, 8000)
+    _, (first, _) = read_histograms(platform.work, "s", [before])
+    assert first.drift > 0.5
+    drawn = ET.fromstring(platform.plot("s", versions=[before]).decode())
+    texts = [text.text for text in drawn.iter(f"{SVG}text")]
+    assert f"drift {first.drift:.3f}" in texts
+    assert len(list(drawn.iter(f"{SVG}polyline"))) == 4  # population and older version of two columns
+    bars = [float(bar.get("height")) for bar in drawn.iter(f"{SVG}rect") if bar.get("fill") != "white"]
+    assert len(bars) == 48
+    assert all(height <= 150.05 for height in bars)
+
+
+def test_names_are_text_and_nothing_else(platform):
+    platform.execute("CREATE TABLE odd (`a<b&c` INT)")
+    platform.execute("INSERT INTO odd VALUES (1)")
+    platform.execute("CREATE SAMPLE o ON odd SIZE 3")
+    assert "a<b&c" in [text.text for text in ET.fromstring(platform.plot("o").decode()).iter(f"{SVG}text")]
+    platform.execute("CREATE TABLE words (word STRING)")
+    platform.execute("CREATE SAMPLE w ON words SIZE 3")
+    assert b"no numeric column" in platform.plot("w")
+    with pytest.raises(InvalidValue, match="is not a sample"):
+        platform.plot("users")
+
+
+def test_the_command(platform, tmp_path, capsys):
+    out = tmp_path / "picture.svg"
+    assert main(["plot", "s", "--url", str(tmp_path / "lake"), "-o", str(out)]) == 0
+    assert out.read_bytes() == platform.plot("s")
+    assert str(out) in capsys.readouterr().out
+    assert main(["plot", "users", "--url", str(tmp_path / "lake")]) == 1
