@@ -41,12 +41,12 @@ def turn(url, reads):
             for how, count in (("leased", reads // 10), ("bare", reads))
         ]
         while any(reader.poll() is None for reader in readers):
-            append(1 + written % 7)
+            append(8 + written % 7)
         told = [json.loads(reader.communicate()[0]) for reader in readers]
         assert all(reader.returncode == 0 for reader in readers)
         held = lake.read("posts").column("n").to_pylist()
         assert held == list(range(held[0], written))
-        assert KEPT <= len(held) < KEPT + 7
+        assert KEPT <= len(held) < KEPT + 14
         lake.retain()
         files = [path for path, _ in lake.storage.listing() if path.endswith(".parquet")]
         assert len(files) <= KEPT + 1, "what readers held is gone with them"
