@@ -43,7 +43,8 @@ def run_sql(given: argparse.Namespace) -> int:
 def read_script(given: argparse.Namespace) -> str:
     """The SQL that was given, wherever it is."""
     if given.command_text is not None:
-        return str(given.command_text)
+        # On a line of its own the mark ends a comment, too.
+        return "\n;\n".join(given.command_text) if len(given.command_text) > 1 else str(given.command_text[0])
     try:
         if given.file is None or given.file == "-":
             return sys.stdin.buffer.read().decode()

@@ -24,6 +24,13 @@ def test_a_script_comes_from_standard_input_a_file_or_the_command_line(platform,
     assert platform("sql", "-c", "SHOW SCHEMAS", check=0).stdout.endswith("1 row at snapshot 5\n")
 
 
+def test_each_c_is_a_statement_and_all_are_run_in_their_order(platform, lake):
+    done = platform(
+        "sql", "-c", "CREATE TABLE c1 (i INT) -- one", "-c", "INSERT INTO c1 VALUES (1);", "-c", "SELECT i FROM c1", "--csv", check=0
+    )
+    assert done.stdout.splitlines()[-2:] == ["i", "1"]
+
+
 @pytest.mark.parametrize("script", ["", "  \n"])
 def test_nothing_to_run_is_an_error(platform, lake, script):
     assert "no statement" in platform("sql", stdin=script, check=1).stderr
