@@ -12,19 +12,13 @@ import pyarrow as pa
 
 from platform_plugin.algebra.types import Field, Primitive
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.tables import View
 from platform_plugin.language.approximate import STRATUM, UNIT, plan_approximation
 from platform_plugin.language.places import at
 from platform_plugin.language.query import analyse_query
 from platform_plugin.queries.bind import check_arguments, lake_name, new_name, pointing_at, read_named, used_arguments
 from platform_plugin.queries.result import Result
 from platform_plugin.samples.estimators import Bounded, Design, needed_size, quantile, ratio, total
-from platform_plugin.samples.pieces import read_pieces
-from platform_plugin.samples.read import read_sample
-from platform_plugin.samples.record import all_samples, find_sample
-from platform_plugin.samples.reservoir import draw_positions
-from platform_plugin.samples.seeds import generator
-from platform_plugin.samples.strata import keys_of
+from platform_plugin.samples.population import PILOT, find_source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,52 +30,15 @@ if TYPE_CHECKING:
     from platform_plugin.language.approximate import Approximation, Measure
     from platform_plugin.language.places import Span
     from platform_plugin.language.query import Query
-    from platform_plugin.language.relations import Reference
     from platform_plugin.queries.bind import Arguments
-    from platform_plugin.samples.pieces import Pieces
+    from platform_plugin.samples.population import Drawn, Source
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
 
-_PILOT = 5_000
-"""Rows of the first sample, by which the size of the second is planned."""
 MOST_ROWS = 500_000
 """Rows that are drawn at most for one answer."""
 _MARGIN = 1.15
 _ATTEMPTS = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """Rows of the sampled relation, the stratum of each, and how they were drawn."""
-
-    rows: pa.Table
-    fields: tuple[Field, ...]
-    strata: NDArray[np.int64]
-    design: Design
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """Where samples of a relation come from: its pieces, of which any number of rows can be drawn, or one that is there."""
-
-    name: str
-    fields: tuple[Field, ...]
-    pieces: Pieces | None = None
-    fixed: Drawn | None = None
-
-    def draw(self, work: Workspace, size: int, *words: Any) -> Drawn:
-        """A sample of this size where that can be had."""
-        if self.pieces is None:
-            if self.fixed is None:
-                message = "a source without rows"
-                raise ValueError(message)
-            return self.fixed
-        count = self.pieces.row_count
-        size = min(size, count)
-        places = draw_positions(count, size, generator(0, "estimate", self.name, self.pieces.scan.snapshot.id, *words))
-        rows = self.pieces.fetch(work.lake, places, self.fields)
-        design = Design(populations=np.array([count]), sizes=np.array([size]))
-        return Drawn(rows=rows, fields=self.fields, strata=np.zeros(size, dtype=np.int64), design=design)
 
 
 def run_approximation(
@@ -100,10 +57,10 @@ def run_approximation(
         asked = analyse_query(plan.text)
         check_arguments(asked.parameters, arguments)
         source = find_source(work, asked.relations[0], lease.snapshot)
-        size: int | None = _PILOT
+        size: int | None = PILOT
         attempt = 0
         while True:
-            drawn = source.draw(work, size or _PILOT, attempt)
+            drawn = source.draw(work, size or PILOT, attempt)
             found = _ask(work, asked, drawn, lease.snapshot, arguments, timeout=timeout, progress=progress)
             answer = estimate(plan, found, drawn.design)
             wanted = max((needed_size(one, plan.error, drawn.design) for one in answer.bounds), default=0.0)
@@ -137,40 +94,6 @@ def _refusal(source: Source, plan: Approximation, answer: Answer, wanted: float,
         detail=f"with {design.size} sampled of {design.population} rows {said}; {would}",
         hint=make + allow,
     )
-
-
-def find_source(work: Workspace, reference: Reference, snapshot: Snapshot) -> Source:
-    """Where a relation's rows can be sampled; a view needs a sample of its own."""
-    lake = work.lake
-    with pointing_at(reference.span):
-        if reference.travel is not None or reference.session is not None:
-            raise InvalidValue("a relation is estimated as it is now", hint="leave out AT and SESSION")
-        with lake.reading() as connection:
-            relation = lake.find_relation(connection, lake_name(reference.name), snapshot)
-        name = str(relation.name)
-        sample = None if isinstance(relation, View) else find_sample(lake, relation, snapshot)
-        if isinstance(relation, View):
-            known = [
-                one for one in all_samples(lake, snapshot) if one.definition.relation == str(relation.uuid) and not one.definition.where
-            ]
-            sample = max(known, key=lambda one: one.definition.size, default=None)
-            if sample is None:
-                raise InvalidValue(
-                    f'view "{name}" has no sample', hint=f"CREATE SAMPLE … ON {name} SIZE {_PILOT}, or ask without WITH SAMPLE"
-                )
-    if sample is not None:
-        read = read_sample(work, sample, snapshot)
-        numbers, keys = keys_of(read.rows, sample.definition.strata)
-        populations = np.array([read.progress.cardinalities[key] for key in keys], dtype=np.int64)
-        design = Design(populations=populations, sizes=np.bincount(numbers, minlength=len(keys)).astype(np.int64))
-        drawn = Drawn(rows=read.rows, fields=sample.table.fields, strata=numbers.astype(np.int64), design=design)
-        return Source(name=name, fields=sample.table.fields, fixed=drawn)
-    if isinstance(relation, View):
-        raise TypeError(relation)
-    # Without a column that is asked for there is still a row to count.
-    wanted = relation.fields if reference.columns is None else [f for f in relation.fields if f.name.lower() in reference.columns]
-    fields = tuple(wanted) or relation.fields[:1]
-    return Source(name=name, fields=fields, pieces=read_pieces(lake, lake.scan(relation, snapshot)))
 
 
 def _ask(

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from platform_plugin.samples.growing import grow
-from platform_plugin.samples.local import find_local, picking_frame, read_picked
+from platform_plugin.samples.local import TooFew, find_local, picking_frame, read_picked
 from platform_plugin.samples.maintain import find_samples_behind, write_change
 from platform_plugin.views.answers import Answer, Target
+from platform_plugin.views.ranges import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -54,7 +55,11 @@ class Guest:
         if not self.looks_at_rows:
             found = find_local(work, definition, part)
         else:
-            found = read_picked(definition, part, pa.concat_tables(self.picked)) if self.picked else {}
+            try:
+                found = read_picked(definition, part, pa.concat_tables(self.picked)) if self.picked else {}
+            except TooFew:
+                rows = rows_of(work.session, work.lake, self.behind.tail, row_ids=True)
+                found = find_local(work, definition, part, rows)
         return write_change(work, self.behind, grow(work, self.behind, found))
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.samples.definition import Key
 
-TASK, CARDINALITY = "_task", "_cardinality"
+FILE, PLACE, TASK, CARDINALITY = "_file", "_place", "_task", "_cardinality"
 
 
 def sampler(strata: Sequence[str], size: int, seed: int, *words: Any) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -34,13 +34,20 @@ def sampler(strata: Sequence[str], size: int, seed: int, *words: Any) -> Callabl
 def sample_task(
     batches: Iterable[pa.RecordBatch], strata: Sequence[str], size: int, seed: int, *words: Any, task: int
 ) -> Iterator[pa.RecordBatch]:
-    """The reservoirs of one task. Who runs it again gets the same, as long as it is given the same rows."""
+    """The reservoirs of one task. Who runs it again gets the same, as long as it is given the same rows.
+
+    Tasks are told apart by where their first row lies, since their numbers depend on what else is in the job.
+    """
     reservoirs: dict[Key, Reservoir] = {}
+    origin: tuple[Any, ...] = ()
     for batch in batches:
+        if not origin and batch.num_rows:
+            known = [name for name in (FILE, PLACE) if name in batch.schema.names]
+            origin = tuple(batch.column(name)[0].as_py() for name in known) or (task,)
         for key, places in group(batch, strata).items():
             reservoir = reservoirs.get(key)
             if reservoir is None:
-                reservoir = reservoirs[key] = Reservoir(size, generator(seed, *words, task, *key))
+                reservoir = reservoirs[key] = Reservoir(size, generator(seed, *words, *origin, *key))
             items, slots = reservoir.pass_by(len(places))
             if len(items):
                 reservoir.put(batch.take(pa.array(places[items])), slots)

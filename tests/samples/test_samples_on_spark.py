@@ -75,6 +75,16 @@ def test_rows_that_pass_a_condition_are_drawn_uniformly(platform):
     assert abs(inclusion(seen[1::2], runs, size, 30)) < 3.1
 
 
+def test_a_condition_that_few_rows_pass_is_asked_twice(platform):
+    # Of 20 000 rows 1040 are expected to be taken at first, of the 20 that pass one: too few for a reservoir of 15.
+    append(platform, "users", 0, 20_000)
+    platform.execute("CREATE SAMPLE s ON users SIZE 15 WHERE id % 1000 = 0 WITH (seed = 1)")
+    assert platform.sample("s").cardinality == 20
+    assert len({number for number in ids(platform, "s") if number % 1000 == 0}) == 15
+    platform.execute("CREATE SAMPLE none ON users SIZE 15 WHERE id < 0")
+    assert (platform.sample("none").cardinality, ids(platform, "none")) == (0, [])
+
+
 def test_samples_of_views(platform):
     append(platform, "posts", 0, 100)
     append(platform, "users", 0, 100)

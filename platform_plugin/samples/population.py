@@ -1,0 +1,130 @@
+"""Populations: where the rows of a relation can be sampled from, and what was drawn of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.tables import View
+from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.samples.drawn import find_stored
+from platform_plugin.samples.estimators import Design
+from platform_plugin.samples.pieces import read_pieces
+from platform_plugin.samples.read import read_sample
+from platform_plugin.samples.record import all_samples, find_sample
+from platform_plugin.samples.reservoir import draw_positions
+from platform_plugin.samples.seeds import generator
+from platform_plugin.samples.strata import keys_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from platform_plugin.algebra.types import Field
+    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.language.relations import Reference
+    from platform_plugin.samples.growing import Grown
+    from platform_plugin.samples.pieces import Pieces
+    from platform_plugin.samples.record import Sample
+    from platform_plugin.spark.workspace import Workspace
+
+PILOT = 5_000
+"""Rows of the first sample, by which the size of the second is planned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """Rows of the sampled relation, the stratum of each, and how they were drawn."""
+
+    rows: pa.Table
+    fields: tuple[Field, ...]
+    strata: NDArray[np.int64]
+    design: Design
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where samples of a relation come from: its pieces, of which any number of rows can be drawn, or one that is there."""
+
+    name: str
+    fields: tuple[Field, ...]
+    pieces: Pieces | None = None
+    fixed: Drawn | None = None
+
+    def draw(self, work: Workspace, size: int, *words: Any) -> Drawn:
+        """A sample of this size where that can be had."""
+        if self.fixed is not None and (self.pieces is None or size <= self.fixed.design.size):
+            return self.fixed
+        if self.pieces is None:
+            message = "a source without rows"
+            raise ValueError(message)
+        count = self.pieces.row_count
+        size = min(size, count)
+        places = draw_positions(count, size, generator(0, "estimate", self.name, self.pieces.scan.snapshot.id, *words))
+        rows = self.pieces.fetch(work.lake, places, self.fields)
+        design = Design(populations=np.array([count]), sizes=np.array([size]))
+        return Drawn(rows=rows, fields=self.fields, strata=np.zeros(size, dtype=np.int64), design=design)
+
+
+def find_source(work: Workspace, reference: Reference, snapshot: Snapshot) -> Source:
+    """Where a relation's rows can be sampled; a view needs a sample of its own."""
+    lake = work.lake
+    with pointing_at(reference.span):
+        if reference.travel is not None or reference.session is not None:
+            raise InvalidValue("a relation is estimated as it is now", hint="leave out AT and SESSION")
+        with lake.reading() as connection:
+            relation = lake.find_relation(connection, lake_name(reference.name), snapshot)
+        name = str(relation.name)
+        sample = None if isinstance(relation, View) else find_sample(lake, relation, snapshot)
+        if isinstance(relation, View):
+            known = [
+                one for one in all_samples(lake, snapshot) if one.definition.relation == str(relation.uuid) and not one.definition.where
+            ]
+            sample = max(known, key=lambda one: one.definition.size, default=None)
+            if sample is None:
+                raise InvalidValue(
+                    f'view "{name}" has no sample', hint=f"CREATE SAMPLE … ON {name} SIZE {PILOT}, or ask without WITH SAMPLE"
+                )
+    if sample is not None:
+        drawn = _as_drawn(sample, read_sample(work, sample, snapshot), reference)
+        return Source(name=name, fields=drawn.fields, fixed=drawn)
+    if isinstance(relation, View):
+        raise TypeError(relation)
+    fields = _asked_of(relation.fields, reference)
+    pieces = read_pieces(lake, lake.scan(relation, snapshot))
+    return Source(name=name, fields=fields, pieces=pieces, fixed=_find_kept(work, relation, fields, reference, snapshot))
+
+
+def _asked_of(fields: Sequence[Field], reference: Reference) -> tuple[Field, ...]:
+    """The columns that a query asks for; where it asks for none there is still a row to count."""
+    columns = reference.columns
+    return tuple(field for field in fields if columns is None or field.name.lower() in columns) or tuple(fields[:1])
+
+
+def _as_drawn(sample: Sample, read: Grown, reference: Reference) -> Drawn:
+    numbers, keys = keys_of(read.rows, sample.definition.strata)
+    populations = np.array([read.progress.cardinalities[key] for key in keys], dtype=np.int64)
+    design = Design(populations=populations, sizes=np.bincount(numbers, minlength=len(keys)).astype(np.int64))
+    fields = _asked_of(sample.table.fields, reference)
+    return Drawn(rows=read.rows.select([field.name for field in fields]), fields=fields, strata=numbers.astype(np.int64), design=design)
+
+
+def _find_kept(work: Workspace, relation: Table, fields: Sequence[Field], reference: Reference, snapshot: Snapshot) -> Drawn | None:
+    """The largest stored sample of a table that is of the table as it is now: its rows need not be looked for."""
+    found = None
+    for sample in all_samples(work.lake, snapshot):
+        definition = sample.definition
+        if definition.relation != str(relation.uuid) or definition.source != "table" or definition.where is not None:
+            continue
+        known = {field.name for field in sample.table.fields}
+        if any(field.name not in known for field in fields) or (found is not None and found.design.size >= definition.size):
+            continue
+        stored = find_stored(work, sample, snapshot)
+        if stored is not None:
+            found = _as_drawn(sample, stored, reference)
+    return found

@@ -1,0 +1,320 @@
+"""B3, samples: the local phase, draws of stored rows against Spark's and DuckDB's ways, upkeep as a share of ingest, merges, answers.
+
+`BENCH_SCALE` is TPC-H's scale factor, 0.2 by default (1.2 million rows of `lineitem`); `BENCH_PAIRS` how often each arm runs;
+`BENCH_ROWS` how many generated rows go by, 100 million by default.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from platform_plugin.lake.relations import Declaration, declare
+from platform_plugin.platform import Platform
+from platform_plugin.samples.growing import find_behind, run_growing
+from platform_plugin.samples.maintain import run_sample_maintenance
+from platform_plugin.samples.merge import draw_picks
+from platform_plugin.samples.record import find_sample
+from platform_plugin.samples.reservoir import Reservoir
+from platform_plugin.samples.shares import draw_shares
+from platform_plugin.samples.task import CARDINALITY, TASK, sampler
+from platform_plugin.spark.attach import start, stop
+from platform_plugin.spark.runtime import RUNTIME_VARIABLE
+from platform_plugin.spark.settings import ServerSettings
+from tests.benchmarks.report import Report, seconds
+from tests.streams import tpch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SCALE = float(os.environ.get("BENCH_SCALE", "0.2"))
+PAIRS = int(os.environ.get("BENCH_PAIRS", "3"))
+ROWS = int(os.environ.get("BENCH_ROWS", "100000000"))
+SIZES = (1, 100, 1000, 10_000, 100_000)
+_BATCHES = 100
+
+
+def run() -> None:
+    """Measure; what needs Spark on a server of this benchmark's own."""
+    report = Report("samples")
+    _measure_merges(report)
+    _measure_local_phase(report)
+    with tempfile.TemporaryDirectory() as folder:
+        runtime = Path(folder) / "runtime"
+        runtime.mkdir(mode=0o700)
+        os.environ[RUNTIME_VARIABLE] = str(runtime)
+        rows = tpch.read(tpch.generate(Path(folder) / "tpch", SCALE), "lineitem")
+        with Platform.create(Path(folder) / "lake") as platform:
+            _measure_upkeep(report, platform, rows)
+            try:
+                start(ServerSettings(cores=2, driver_memory_mib=4096))
+                _load(platform, rows)
+                _measure_draws(report, platform)
+                _measure_in_spark(report, platform)
+                _measure_conditions(report, platform)
+                _measure_answers(report, platform)
+            finally:
+                platform.work.forget_session()
+                stop()
+    report.finish()
+
+
+def _measure_merges(report: Report) -> None:
+    """Shares by each method, and a whole merge: what is drawn of reservoirs of a thousand rows, and the rows taken."""
+    random = np.random.default_rng(1)
+    for size in (10, 100, 750, 1000, 10_000):
+        for parts in (2, 64, 1024):
+            counts = random.integers(100_000, 10_000_000, parts)
+            counts = counts * 900_000_000 // counts.sum()
+            for method in ("categorical", "chain", "positions"):
+                taken = seconds(lambda: draw_shares(counts, size, random, method=method), times=9)  # noqa: B023
+                report.add(what="shares", method=method, n=size, p=parts, microseconds=taken * 1e6)
+    for parts in (2, 16, 128, 1024):
+        held, counts = np.full(parts, 1000), np.full(parts, 1_000_000)
+        stored = pa.table({"id": pa.array(np.arange(parts * 1000)), "value": pa.array(np.arange(parts * 1000) / 3)})
+        report.add(
+            what="merge of reservoirs of 1000, n = 1000",
+            p=parts,
+            microseconds=seconds(lambda: draw_picks(held, counts, 1000, random), times=25) * 1e6,  # noqa: B023
+            with_rows=seconds(lambda: stored.take(pa.array(draw_picks(held, counts, 1000, random))), times=25) * 1e6,  # noqa: B023
+        )
+
+
+def _measure_local_phase(report: Report) -> None:
+    """Algorithm L over generated batches of one number, against their bare sum, in one thread."""
+    batch = pa.record_batch({"id": pa.array(np.arange(1_000_000))})
+    for size in SIZES:
+
+        def sample() -> None:
+            reservoir = Reservoir(size, np.random.default_rng(1))  # noqa: B023
+            for _ in range(ROWS // batch.num_rows):
+                pc.sum(batch.column(0))
+                reservoir.add(batch)
+            reservoir.rows()
+
+        def scan() -> None:
+            for _ in range(ROWS // batch.num_rows):
+                pc.sum(batch.column(0))
+
+        ratios, ours = _pairs(sample, scan)
+        report.add(what=f"Algorithm L over {ROWS} generated rows", n=size, rows_per_second=ROWS / ours, of_bare_scan=ratios)
+
+
+def _pairs(ours: Callable[[], object], other: Callable[[], object]) -> tuple[float, float]:
+    """The median of the paired ratios of other to ours, and our median seconds; a first pair warms up."""
+    ratios, taken = [], []
+    for turn in range(PAIRS + 1):
+        times = {}
+        for arm in (ours, other) if turn % 2 else (other, ours):
+            begin = time.perf_counter()
+            arm()
+            times[arm] = time.perf_counter() - begin
+        if turn:
+            ratios.append(times[other] / times[ours])
+            taken.append(times[ours])
+    return statistics.median(ratios), statistics.median(taken)
+
+
+def _measure_upkeep(report: Report, platform: Platform, rows: pa.Table) -> None:
+    """A stream that grows by one per cent a commit, and samples on it that are maintained after every commit or every tenth."""
+    lake = platform.lake
+    size = rows.num_rows // _BATCHES
+    for every in (1, 10):
+        for options in ("", "WITH (window = '25% rows')".replace("25%", str(rows.num_rows // 4))):
+            name = f"upkeep_{every}_{len(options)}"
+            with lake.commit("create") as commit:
+                declare(commit, commit.create_table(name, lake.columns_of(rows)), Declaration(kind="stream"))
+            platform.execute(f"CREATE SAMPLE {name}_s ON {name} SIZE 1000 {options}")
+            ingest, upkeep, fetched = 0.0, [], 0
+            for number in range(_BATCHES):
+                begin = time.perf_counter()
+                table = lake.table(name)
+                with lake.commit("batch") as commit:
+                    commit.append(table, [lake.write(table, rows.slice(number * size, size))])
+                ingest += time.perf_counter() - begin
+                if number % every == every - 1:
+                    begin = time.perf_counter()
+                    fetched += run_sample_maintenance(platform.work, [lake.table(f"{name}_s").name]).fetched
+                    upkeep.append(time.perf_counter() - begin)
+            report.add(
+                what=f"upkeep, n = 1000, batches of {size} rows, a run for each {every}",
+                kind="window of a quarter" if options else "all rows",
+                share_of_ingest=sum(upkeep) / ingest,
+                last_quarter=sum(upkeep[-len(upkeep) // 4 :]) / (ingest / 4),
+                milliseconds_a_run=statistics.median(upkeep) * 1000,
+                rows_fetched=fetched,
+            )
+            begin = time.perf_counter()
+            found = platform.sample(f"{name}_s")
+            report.add(what="read of the maintained sample", milliseconds=(time.perf_counter() - begin) * 1000, rows=found.arrow().num_rows)
+
+
+def _load(platform: Platform, rows: pa.Table) -> None:
+    lake = platform.lake
+    with lake.commit("load") as commit:
+        table = commit.create_table("lineitem", lake.columns_of(rows))
+        declare(commit, table, Declaration(kind="table"))
+        step = -(-rows.num_rows // 4)
+        commit.append(table, [lake.write(table, rows.slice(begin, step)) for begin in range(0, rows.num_rows, step)])
+
+
+def _measure_draws(report: Report, platform: Platform) -> None:
+    """n rows of a table, all columns, until they are in the client's memory as Arrow."""
+    lake, session = platform.lake, platform.work.session
+    files = [lake.storage.absolute(file.path) for file in lake.scan(lake.table("lineitem"), lake.snapshot()).files]
+    frame = session.spark.read.parquet(*files)
+    total = lake.scan(lake.table("lineitem"), lake.snapshot()).record_count
+    columns = ", ".join(f"max({name})" for name in frame.columns)
+    scan = seconds(lambda: session.arrow(f"SELECT {columns} FROM parquet.`{Path(files[0]).parent}`").read_all(), times=PAIRS)
+    report.add(what="bare Spark scan of all columns", milliseconds=scan * 1000, rows=total)
+    for size in SIZES:
+        arms: dict[str, Callable[[], Any]] = {
+            "ours, drawn anew": lambda: _drawn_anew(platform, size),  # noqa: B023
+            "orderBy(rand()).limit(n)": lambda: frame.selectExpr("*", "rand() AS _r").orderBy("_r").limit(size).toArrow(),  # noqa: B023
+            "count, sample, collect (as takeSample)": lambda: _take_sample(frame, size),  # noqa: B023
+        }
+        duck = _duck_arm(files, size)
+        if duck is not None:
+            arms["DuckDB reservoir, 2 threads"] = duck
+        taken: dict[str, list[float]] = {name: [] for name in arms}
+        for turn in range(PAIRS + 1):
+            for name, arm in arms.items() if turn % 2 else reversed(arms.items()):
+                begin = time.perf_counter()
+                found = arm()
+                if turn:
+                    taken[name].append(time.perf_counter() - begin)
+                assert found == min(size, total) if isinstance(found, int) else found.num_rows == min(size, total)
+        ours = taken["ours, drawn anew"]
+        for name, times in taken.items():
+            ratio = statistics.median(other / own for own, other in zip(ours, times, strict=True))
+            report.add(what="draw of stored rows", n=size, arm=name, milliseconds=statistics.median(times) * 1000, ours=ratio)
+        platform.execute(f"CREATE SAMPLE kept_{size} ON lineitem SIZE {size}")
+        platform.execute(f"REFRESH SAMPLE kept_{size}")
+        read = seconds(lambda: platform.execute(f"SELECT * FROM kept_{size}").arrow(), times=9)  # noqa: B023
+        report.add(what="read of the stored sample", n=size, milliseconds=read * 1000)
+
+
+_number = iter(range(1_000_000))
+
+
+def _drawn_anew(platform: Platform, size: int) -> int:
+    from platform_plugin.samples.pieces import read_pieces
+    from platform_plugin.samples.reservoir import draw_positions
+
+    lake = platform.lake
+    table = lake.table("lineitem")
+    pieces = read_pieces(lake, lake.scan(table, lake.snapshot()))
+    places = draw_positions(pieces.row_count, size, np.random.default_rng(next(_number)))
+    return int(pieces.fetch(lake, places, table.fields).num_rows)
+
+
+def _take_sample(frame: Any, size: int) -> pa.Table:
+    """What RDD.takeSample does, with DataFrames: count, sample a little more than is wanted, collect, cut."""
+    total = frame.count()
+    share = min(1.0, (size + 5 * size**0.5 + 10) / total)
+    while True:
+        found = frame.sample(share).toArrow()
+        if found.num_rows >= min(size, total):
+            return found.take(pa.array(np.random.default_rng(1).choice(found.num_rows, min(size, total), replace=False)))
+
+
+def _duck_arm(files: list[str], size: int) -> Callable[[], Any] | None:
+    try:
+        import duckdb
+    except ImportError:
+        return None
+    engine = duckdb.connect(config={"threads": 2})
+    text = f"SELECT * FROM read_parquet({files!r}) USING SAMPLE reservoir({size} ROWS)"
+    return lambda: engine.execute(text).fetch_arrow_table()
+
+
+def _measure_in_spark(report: Report, platform: Platform) -> None:
+    """The local phase inside of Spark, and what reaches the client as tasks grow in number."""
+    session = platform.work.session
+    rows = min(ROWS, 20_000_000)
+    for parts in (2, 8, 32):
+        frame = session.spark.range(0, rows, 1, parts)
+        schema = f"id BIGINT, {TASK} INT, {CARDINALITY} BIGINT"
+        picked: list[pa.Table] = []
+
+        def sample() -> None:
+            picked.append(session.arrow(frame.mapInArrow(sampler((), 1000, 1, "bench"), schema)).read_all())  # noqa: B023
+
+        ratio, ours = _pairs(sample, lambda: session.arrow(frame.selectExpr("sum(id)")).read_all())  # noqa: B023
+        report.add(what="sampler in Spark tasks over range()", p=parts, rows_per_second=rows / ours, of_bare_sum=ratio)
+        report.add(what="numbers of rows that reach the client", p=parts, rows=picked[-1].num_rows, bytes=picked[-1].nbytes)
+    lake = platform.lake
+    for parts in (2, 8, 32, 64):
+        name = f"parts_{parts}"
+        platform.execute(f"CREATE STREAM {name} (id BIGINT, value DOUBLE)")
+        table = lake.table(name)
+        with lake.commit("parts") as commit:
+            numbers = np.array_split(np.arange(640_000), parts)
+            commit.append(table, [lake.write(table, pa.table({"id": own, "value": own / 3})) for own in numbers])
+        platform.execute(f"CREATE SAMPLE {name}_s ON {name} SIZE 1000")
+        snapshot = lake.snapshot()
+        known = find_sample(lake, lake.table(f"{name}_s"), snapshot)
+        assert known is not None
+        behind = find_behind(platform.work, known, snapshot)
+        grown = run_growing(platform.work, behind)
+        report.add(what="counted rows of so many files: rows that are read, n = 1000", p=parts, rows=grown.fetched, bytes=grown.rows.nbytes)
+
+
+def _measure_conditions(report: Report, platform: Platform) -> None:
+    """A sample of rows that pass a condition, drawn by Spark's own operators, against a scan that only counts them."""
+    session, lake = platform.work.session, platform.lake
+    files = Path(lake.storage.absolute(lake.scan(lake.table("lineitem"), lake.snapshot()).files[0].path)).parent
+    for where in ("l_quantity < 25", "l_quantity < 2"):
+        names = iter(range(1000))
+
+        def draw() -> None:
+            name = f"where_{next(names)}"  # noqa: B023
+            platform.execute(f"CREATE SAMPLE {name} ON lineitem SIZE 1000 WHERE {where}")  # noqa: B023
+            platform.sample(name)
+            platform.execute(f"DROP SAMPLE {name}")
+
+        ratio, ours = _pairs(draw, lambda: session.arrow(f"SELECT count(*) FROM parquet.`{files}` WHERE {where}").read_all())  # noqa: B023
+        report.add(what=f"draw of rows with {where}, n = 1000", milliseconds=ours * 1000, of_bare_count=ratio)
+
+
+def _measure_answers(report: Report, platform: Platform) -> None:
+    """Q1, Q6 and Q12 in the forms that have bounds, at 2.6 per cent, against the exact answer."""
+    queries = {
+        "Q6": "SELECT sum(l_extendedprice * l_discount) AS v FROM lineitem {s} WHERE l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24",
+        "Q1": "SELECT l_returnflag, sum(l_quantity) AS v, avg(l_extendedprice) AS a FROM lineitem {s} "
+        "WHERE l_linestatus = 'O' GROUP BY l_returnflag",
+        "Q12": "SELECT l_shipmode, count(*) AS v FROM lineitem {s} WHERE l_commitdate < l_receiptdate GROUP BY l_shipmode",
+    }
+    clause = "WITH SAMPLE (error = 0.026, confidence = 0.95)"
+    platform.execute("CREATE SAMPLE of_lineitem ON lineitem SIZE 200000")
+    for kept in (False, True):
+        if kept:
+            platform.execute("REFRESH SAMPLE of_lineitem")
+        for name, text in queries.items():
+            exact = {_key(row): float(row["v"]) for row in platform.execute(text.format(s="")).arrow().to_pylist()}
+            found = platform.execute(text.format(s=clause)).arrow().to_pylist()
+            inside = sum(row["v_low"] <= exact[_key(row)] <= row["v_high"] for row in found)
+            ratio, ours = _pairs(
+                lambda: platform.execute(text.format(s=clause)).arrow(),  # noqa: B023
+                lambda: platform.execute(text.format(s="")).arrow(),  # noqa: B023
+            )
+            report.add(
+                what=f"{name} from {'a stored sample of 200 000' if kept else 'rows drawn for it'}",
+                milliseconds=ours * 1000,
+                faster_than_exact=ratio,
+                worst_error=max(abs(row["v"] / exact[_key(row)] - 1) for row in found),
+                within_bounds=f"{inside} of {len(found)}",
+                sample_rows=found[0]["sample_rows"],
+            )
+
+
+def _key(row: dict[str, Any]) -> object:
+    return row.get("l_returnflag") or row.get("l_shipmode")
