@@ -33,9 +33,8 @@ format: ## let the formatter and the linter's safe fixes change files
 types: ## the type checker alone
 	$(RUN) mypy
 
-ui: ## the Dagster web interface on the reference platform
-	@mkdir -p .platform/dagster && cp deploy/dagster.yaml .platform/dagster/
-	$(RUN) env DAGSTER_HOME="$(CURDIR)/.platform/dagster" dagster dev -w deploy/workspace.yaml $(ARGS)
+ui: ## the Dagster web interface on the reference platform, with live data (ARGS=3001 for another port)
+	$(RUN) python -m deploy.ui $(ARGS)
 
 bench: ## one benchmark, NAME=lake; without NAME, their list
 	$(RUN) python -m tests.benchmarks $(NAME)

@@ -17,5 +17,5 @@ def defs() -> dg.Definitions:
     return dg.Definitions.merge(
         dg.load_from_defs_folder(path_within_project=PROJECT / "assets"),
         # All steps of a run share its process: they attach to one Spark server, and starting a process costs more than most of them do.
-        dg.Definitions(resources={"platform": resources.platform()}, executor=dg.in_process_executor),
+        dg.Definitions(resources={"platform": resources.platform(), "platform_views": resources.views()}, executor=dg.in_process_executor),
     )

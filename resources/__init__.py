@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from platform_plugin.orchestration import PlatformResource, lake_url
+from platform_plugin.orchestration import PlatformResource, ViewReader, lake_url
 from platform_plugin.orchestration.place import URL_VARIABLE
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -17,3 +17,8 @@ def platform() -> PlatformResource:
     """The platform. A URL from the environment may hold a password, so Dagster is told only where to find it."""
     url = dg.EnvVar(URL_VARIABLE) if os.environ.get(URL_VARIABLE) else lake_url(PROJECT)
     return PlatformResource(url=url, create=True)
+
+
+def views() -> ViewReader:
+    """What hands views to assets that have them as arguments."""
+    return ViewReader(platform=platform())

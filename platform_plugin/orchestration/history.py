@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.tables import Snapshot
 
 POINTS = 60
+_SHORTEST = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +46,9 @@ class Timeline:
 
 def read_timeline(lake: Lake, snapshot: Snapshot, now: datetime, window: timedelta = timedelta(minutes=15)) -> Timeline:
     """The last while from the catalogue alone; of a ring that has turned since, only what it still holds."""
-    since = now - window
     with lake.reading() as connection:
         if not has_table(connection, SEGMENT.name):
-            return Timeline(since=since, until=now)
+            return Timeline(since=now - window, until=now)
         arrivals: defaultdict[str, list[Arrival]] = defaultdict(list)
         s = SEGMENT.c
         for row in connection.execute(sa.select(s.relation_uuid, s.first_row_id, s.next_row_id, s.arrived_at).order_by(s.next_row_id)):
@@ -61,6 +61,10 @@ def read_timeline(lake: Lake, snapshot: Snapshot, now: datetime, window: timedel
             query = sa.select(p.view_uuid, p.stream_uuid, x.snapshot_time, p.next_row_id).join(c.SNAPSHOT, x.snapshot_id == p.snapshot_id)
             for row in connection.execute(query.order_by(p.snapshot_id)):
                 positions[row.view_uuid, row.stream_uuid].append((row.snapshot_time, row.next_row_id))
+    # A lake that is young fills the picture too.
+    first = min((known[0].at for known in arrivals.values()), default=now)
+    window = max(_SHORTEST, min(window, now - first))
+    since = now - window
     streams = {str(table.uuid): table.name.relation for table in lake.tables(snapshot) if str(table.uuid) in arrivals}
     views = {str(view.uuid): view.name.relation for view in lake.views(snapshot)}
     moments = [since + window * (number + 1) / POINTS for number in range(POINTS)]

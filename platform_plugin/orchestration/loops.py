@@ -60,5 +60,7 @@ def build_loops(
     if rebuild:
         status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
         everything = dg.AssetSelection.all(include_sources=True)
-        sensors.append(dg.AutomationConditionSensorDefinition(REBUILD_SENSOR, target=everything, default_status=status))
+        sensors.append(
+            dg.AutomationConditionSensorDefinition(REBUILD_SENSOR, target=everything, default_status=status, minimum_interval_seconds=10)
+        )
     return dg.Definitions(sensors=sensors, jobs=jobs)

@@ -78,7 +78,7 @@ def build_upkeep(
             if found is not None:
                 shown = view_metadata(found, said.get(by_key[key], {})) if key in virtual else {}
                 yield dg.MaterializeResult(
-                    asset_key=key, metadata=shown | kept_metadata(found) | told, data_version=dg.DataVersion(str(found.taken_up))
+                    asset_key=key, metadata=shown | told | kept_metadata(found), data_version=dg.DataVersion(str(found.taken_up))
                 )
         rows = sum(each.rows_in for each in done.kept)
         context.log.info("%d views took up %d rows at snapshot %d", len(done.kept), rows, done.snapshot.id)

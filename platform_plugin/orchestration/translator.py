@@ -62,8 +62,8 @@ class Translator:
         return upstream_changed() if rebuild == ON_CHANGE else dg.AutomationCondition.on_cron(rebuild)
 
     def group_name(self, relation: Relation) -> str:
-        """The noun in the plural: streams, tables, views."""
-        return f"{relation.kind}s"
+        """The noun in the plural: streams, tables, views; and `results` for tables that a query builds."""
+        return "results" if relation.kind == "table" and relation.model is not None and relation.model.reads else f"{relation.kind}s"
 
     def kinds(self, relation: Relation) -> set[str]:
         """What is drawn on the asset in the graph."""

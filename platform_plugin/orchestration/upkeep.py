@@ -137,7 +137,7 @@ def _read_states(platform: Platform, views: Sequence[View], snapshot: Snapshot, 
             if begin > after:
                 new[table_id].append(rows)
                 state.new_bytes += size
-        ended = sa.select(f.c.table_id.distinct()).where(f.c.table_id.in_(tables), f.c.end_snapshot > after)
+        ended = sa.select(f.c.table_id).distinct().where(f.c.table_id.in_(tables), f.c.end_snapshot > after)
         rewritten = set(connection.execute(ended).scalars())
     for table_id, rows_in_files in new.items():
         # What was only written together is no group that a new row belongs to; it is the largest of the new files.

@@ -21,7 +21,7 @@ def test_files_are_assets_before_there_is_a_lake(shop, caplog):
         "posts": ("streams", {"stream", "spark"}),
         "impact/base": ("views", {"base", "spark"}),
         "impact": ("views", {"view", "spark"}),
-        "prices": ("tables", {"table", "spark"}),
+        "prices": ("results", {"table", "spark"}),
     }
     assert {name: {dep.asset_key.to_user_string() for dep in spec.deps} for name, spec in specs.items()} == {
         "users": set(),
