@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from platform_plugin.errors import InvalidValue, ObjectExists
 from platform_plugin.lake.tables import View
@@ -20,12 +20,14 @@ from platform_plugin.queries.shows import created
 from platform_plugin.streams.declaration import stored_option
 from platform_plugin.streams.ingest import run_ingest
 from platform_plugin.tables import define
+from platform_plugin.tables.exchange import run_exchange
 from platform_plugin.tables.target import find_existing
 from platform_plugin.views.define import run_create_view
 from platform_plugin.views.record import VIEW, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import date
 
     from platform_plugin.algebra.types import Field
     from platform_plugin.orchestration.model import Model
@@ -58,6 +60,26 @@ def run_model(platform: Platform, model: Model, *, progress: ProgressHandler | N
     action, metrics = run_definition(platform, model, progress=progress)
     done = _run_ingestion(platform, model, progress)
     return replace(_applied(platform, model, action, metrics), work=done)
+
+
+def run_days(platform: Platform, model: Model, first: date, last: date, *, progress: ProgressHandler | None = None) -> Applied:
+    """Build the days of a table from `first` up to but not including `last` anew, and leave its other rows as they are."""
+    statement, days = model.statement, model.documentation.partitions
+    if not isinstance(statement, CreateTable) or statement.query is None or days is None:
+        raise InvalidValue(f'"{model.name}" is not built day by day', hint="only a table that a query builds can be")
+    work = platform.work
+    action: Action = "rebuilt"
+    if find_existing(work.lake, model.name, work.lake.snapshot()) is None:
+        empty = f"CREATE TABLE {_written(model)} AS\nSELECT * FROM (\n{statement.query.text}\n) WHERE false"
+        run_definition(platform, replace(model, statement=cast("CreateTable", parse_statement(empty))), progress=progress)
+        action = "created"
+    done = run_exchange(work, model.name, statement.query.text, column=days.column, first=first, last=last, progress=progress)
+    told = {"rows_in": done.row_count, "days": (last - first).days}
+    return replace(_applied(platform, model, action, done.metrics), work=told)
+
+
+def _written(model: Model) -> str:
+    return f"{identifier(model.name.schema)}.{identifier(model.name.relation)}"
 
 
 def run_definition(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> tuple[Action, JobMetrics | None]:

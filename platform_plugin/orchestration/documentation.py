@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +21,15 @@ ON_CHANGE = "on_change"
 Check = Literal["within_lag", "reconciles", "schema_stable", "no_quarantine"]
 
 
+class Days(BaseModel):
+    """A table that a query builds day by day: the column that says the day, and the first day there is."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    column: str
+    start: date
+
+
 class Documentation(BaseModel):
     """What people should know about a relation. Every key is optional, an unknown one is refused.
 
@@ -34,6 +44,7 @@ class Documentation(BaseModel):
     tags: dict[str, str] = Field(default_factory=dict)
     columns: dict[str, str] = Field(default_factory=dict)
     checks: list[Check] = Field(default_factory=list)
+    partitions: Days | None = None
     rebuild: str | None = None
     """When a table that is the result of a query is built again by itself: `on_change`, or a cron expression."""
 

@@ -34,6 +34,11 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
     ingest: bool = Field(default=True, description="Whether a sensor lets streams that pull read their sources.")
     report_arrivals: bool = Field(default=True, description="Whether a sensor reports new rows of streams, with their rates.")
 
+    rebuild: bool = Field(default=True, description="Whether a sensor builds tables again that say so in their YAML file.")
+    notices: str | None = Field(
+        default=None, description="The environment variable with the address of a webhook that is told of failed runs."
+    )
+
     @property
     def translator(self) -> Translator:
         """How relations are called, grouped and marked."""
@@ -50,7 +55,14 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
             inventory = Inventory(snapshot=inventory.snapshot, relations=kept, absence=inventory.absence)
         built = build_assets(models, inventory, self.translator)
         loops = build_loops(
-            url, self.translator, pools=built.pools, refresh=self.refresh, ingest=self.ingest, arrivals=self.report_arrivals
+            url,
+            self.translator,
+            pools=built.pools,
+            refresh=self.refresh,
+            ingest=self.ingest,
+            arrivals=self.report_arrivals,
+            rebuild=self.rebuild,
+            notices=self.notices,
         )
         assets = [*built.assets, *([build_overview()] if self.report_arrivals else [])]
         return dg.Definitions.merge(dg.Definitions(assets=assets, asset_checks=list(built.checks)), loops)

@@ -9,6 +9,7 @@ import dagster as dg
 from platform_plugin.orchestration.arrivals import build_arrivals_sensor
 from platform_plugin.orchestration.assets import UPKEEP
 from platform_plugin.orchestration.ingesting import build_ingestion_sensor
+from platform_plugin.orchestration.notices import build_notices, webhook
 from platform_plugin.orchestration.refreshing import build_refresh_sensor
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def build_loops(
     ingest: bool = True,
     arrivals: bool = True,
     rebuild: bool = True,
+    notices: str | None = None,
     running: bool = True,
 ) -> dg.Definitions:
     """The sensors that keep the assets of a code location current, and their jobs."""
@@ -63,4 +65,6 @@ def build_loops(
         sensors.append(
             dg.AutomationConditionSensorDefinition(REBUILD_SENSOR, target=everything, default_status=status, minimum_interval_seconds=10)
         )
+    if notices is not None:
+        sensors.append(build_notices(webhook(notices), running=running))
     return dg.Definitions(sensors=sensors, jobs=jobs)

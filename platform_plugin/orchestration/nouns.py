@@ -164,6 +164,10 @@ class Upkeep(dg.Component, dg.Model, dg.Resolvable):
     refresh: bool = Field(default=True, description="Whether a sensor keeps continuous views within their target lag.")
     ingest: bool = Field(default=True, description="Whether a sensor lets streams that pull read their sources.")
     report_arrivals: bool = Field(default=True, description="Whether a sensor reports new rows of streams, with their rates.")
+    rebuild: bool = Field(default=True, description="Whether a sensor builds tables again that say so.")
+    notices: str | None = Field(
+        default=None, description="The environment variable with the address of a webhook that is told of failed runs."
+    )
     running: bool = Field(default=True, description="Whether the sensors are on from the beginning.")
 
     @property
@@ -180,6 +184,8 @@ class Upkeep(dg.Component, dg.Model, dg.Resolvable):
             refresh=self.refresh,
             ingest=self.ingest,
             arrivals=self.report_arrivals,
+            rebuild=self.rebuild,
+            notices=self.notices,
             running=self.running,
         )
         return dg.Definitions.merge(overview, loops)

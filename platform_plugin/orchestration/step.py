@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from platform_plugin.lake.tables import Name
-from platform_plugin.orchestration.apply import run_model
+from platform_plugin.orchestration.apply import run_days, run_model
 from platform_plugin.orchestration.failure import all_as_failure, note_failed, told_as_failure
 from platform_plugin.orchestration.metadata import job_metadata, kept_metadata, stored_metadata, view_metadata
 from platform_plugin.orchestration.model import Model
@@ -21,14 +21,27 @@ RESOURCE_KEY = "platform"
 
 def build_asset(model: Model, spec: dg.AssetSpec) -> dg.AssetsDefinition:
     """A model as an asset: materializing it makes the lake hold what the file declares."""
+    days = model.documentation.partitions
 
-    @dg.multi_asset(name=_step_name(model), specs=[spec], required_resource_keys={RESOURCE_KEY})
+    @dg.multi_asset(
+        name=_step_name(model),
+        specs=[spec],
+        required_resource_keys={RESOURCE_KEY},
+        partitions_def=dg.DailyPartitionsDefinition(days.start.isoformat()) if days is not None else None,
+        # One statement builds any number of days.
+        backfill_policy=dg.BackfillPolicy.single_run() if days is not None else None,
+    )
     def materialize(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
         started = time.monotonic()
         try:
             with told_as_failure():
                 platform = getattr(context.resources, RESOURCE_KEY).platform
-                applied = run_model(platform, model, progress=told_in_log(context.log))
+                progress = told_in_log(context.log)
+                if days is None:
+                    applied = run_model(platform, model, progress=progress)
+                else:
+                    window = context.partition_time_window
+                    applied = run_days(platform, model, window.start.date(), window.end.date(), progress=progress)
         except dg.Failure:
             note_failed(context.instance, context.run_id, [str(model.name)])
             raise

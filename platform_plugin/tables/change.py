@@ -58,12 +58,12 @@ def run_delete(
             with lake.commit(f"delete from {table.name}", base=lease.snapshot) as commit:
                 commit.remove(table, [file.id for file in scan.files])
             return outcome(commit.made, f"{rows} rows deleted from {table.name}", rows=rows)
-        found = _find(work, statement, lease.snapshot, arguments, timeout=timeout, progress=progress)
+        found = find_rows(work, statement, lease.snapshot, arguments, timeout=timeout, progress=progress)
         if not len(found.row_ids):
             return outcome(lease.snapshot, f"no rows deleted from {table.name}", rows=0)
-        written, gone = _write_deletes(work, scan, found)
-        with _discarding(work, written.values()), lake.commit(f"delete from {table.name}", base=lease.snapshot) as commit:
-            _commit_deletes(commit, scan, written, gone, found)
+        written, gone = write_deletes(work, scan, found)
+        with discarding(work, written.values()), lake.commit(f"delete from {table.name}", base=lease.snapshot) as commit:
+            commit_deletes(commit, scan, written, gone, found)
     return outcome(commit.made, f"{len(found.row_ids)} rows deleted from {table.name}", rows=len(found.row_ids))
 
 
@@ -82,7 +82,7 @@ def run_update(
             with _pointing_before(assignment):
                 named_fields(table, [assignment.column])
         scan = lake.scan(table, lease.snapshot)
-        found = _find(work, statement, lease.snapshot, arguments, timeout=timeout, progress=progress)
+        found = find_rows(work, statement, lease.snapshot, arguments, timeout=timeout, progress=progress)
         if not len(found.row_ids):
             return outcome(lease.snapshot, f"no rows updated in {table.name}", rows=0)
         chosen = arrow_frame(work.session, pa.table({"\x1fchosen": pa.array(found.row_ids, pa.int64())}))
@@ -106,10 +106,10 @@ def run_update(
             raise InvalidValue(
                 f'the update of table "{table.name}" gave another number of rows than it chose', hint="a subquery in SET must give one row"
             )
-        with _discarding(work, files):
-            written, gone = _write_deletes(work, scan, found)
-        with _discarding(work, [*written.values(), *files]), lake.commit(f"update {table.name}", base=lease.snapshot) as commit:
-            _commit_deletes(commit, scan, written, gone, found)
+        with discarding(work, files):
+            written, gone = write_deletes(work, scan, found)
+        with discarding(work, [*written.values(), *files]), lake.commit(f"update {table.name}", base=lease.snapshot) as commit:
+            commit_deletes(commit, scan, written, gone, found)
             commit.append(table, files)
     return outcome(commit.made, f"{len(found.row_ids)} rows updated in {table.name}", rows=len(found.row_ids))
 
@@ -124,7 +124,7 @@ def _pointing_before(assignment: Assignment) -> Iterator[None]:
         raise at(source, max(source.rfind(assignment.column, 0, end), 0)).attach(error) from error
 
 
-def _find(
+def find_rows(
     work: Workspace,
     statement: Delete | Update,
     snapshot: Snapshot,
@@ -192,7 +192,7 @@ def _deleted_count(file: FileScan) -> int:
     return (file.deletes.delete_count if file.deletes is not None else 0) + len(file.positions)
 
 
-def _write_deletes(work: Workspace, scan: Scan, found: Found) -> tuple[dict[int, DeleteFile], list[int]]:
+def write_deletes(work: Workspace, scan: Scan, found: Found) -> tuple[dict[int, DeleteFile], list[int]]:
     """New delete files for files that lose some rows, and the files that lose all."""
     by_name = {file.path.rsplit("/", 1)[-1]: file for file in scan.files}
     touched = [(by_name[name], positions) for name, positions in found.positions.items() if len(positions)]
@@ -213,7 +213,8 @@ def _write_deletes(work: Workspace, scan: Scan, found: Found) -> tuple[dict[int,
     return {file_id: file for file_id, file in results if file is not None}, [file_id for file_id, file in results if file is None]
 
 
-def _commit_deletes(commit: Commit, scan: Scan, written: Mapping[int, DeleteFile], gone: list[int], found: Found) -> None:
+def commit_deletes(commit: Commit, scan: Scan, written: Mapping[int, DeleteFile], gone: list[int], found: Found) -> None:
+    """Let the rows that were found leave in a commit."""
     if written:
         commit.delete(scan.table, written)
     if gone:
@@ -222,7 +223,7 @@ def _commit_deletes(commit: Commit, scan: Scan, written: Mapping[int, DeleteFile
         commit.delete_inlined(scan.table, found.inlined.tolist())
 
 
-class _discarding:  # noqa: N801  reads as a statement
+class discarding:  # noqa: N801  reads as a statement
     """Files of a commit that is refused are removed."""
 
     def __init__(self, work: Workspace, files: Any) -> None:
