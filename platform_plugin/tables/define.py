@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.types import Field
 from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, UnknownObject
-from platform_plugin.lake.relations import Declaration, declare, read_declaration
+from platform_plugin.lake.relations import STATE, Declaration, declare, read_declaration
 from platform_plugin.lake.tables import Table, View
 from platform_plugin.language import statements as s
 from platform_plugin.language.options import STREAM
@@ -176,7 +176,8 @@ def _drop_schema(work: Workspace, statement: s.Drop, base: Snapshot) -> Result:
         if statement.cascade:
             relations: list[Table | View] = [*work.lake.tables(base), *work.lake.views(base)]
             for relation in relations:
-                if relation.name.schema == name:
+                # Parts go with the view or sample that they belong to.
+                if relation.name.schema == name and kind_of(work, relation) != STATE:
                     _drop(work, commit, relation, base)
         commit.drop_schema(name)
     return outcome(commit.made, f"schema {name} dropped")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
+    from platform_plugin.algebra.plan import RelationKind
     from platform_plugin.algebra.types import DataType
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.language.places import Span
@@ -75,8 +76,10 @@ def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -
                 name = (relation.name.schema, relation.name.relation)
                 if not isinstance(relation, View):
                     declaration = declared.get(str(relation.uuid))
-                    is_stream = declaration is not None and declaration.kind == "stream"
-                    described = Relation(name=name, kind="stream" if is_stream else "table", fields=relation.fields)
+                    kind: RelationKind = "table"
+                    if declaration is not None and declaration.kind in ("stream", "sample"):
+                        kind = declaration.kind
+                    described = Relation(name=name, kind=kind, fields=relation.fields)
                 elif relation.uuid in records:
                     described = Relation(name=name, kind="continuous", fields=result_fields(records[relation.uuid]))
                 else:

@@ -14,6 +14,8 @@ from platform_plugin.errors import PlatformError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.tables import Name, View, read_snapshot, read_tables
+from platform_plugin.samples.record import find_sample
+from platform_plugin.samples.sources import find_table, find_view
 from platform_plugin.views.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.views.plans import plan_view
 from platform_plugin.views.read import part_tables, read_view, split_name
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.samples.record import Sample
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.metrics import JobMetrics
     from platform_plugin.spark.workspace import Workspace
@@ -97,7 +100,8 @@ def _find(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
         of = _newest(connection, record, snapshot)
         if record is None or of is None:
             return None
-    if any(has_changed(work, table, of, snapshot, appends_only=appends_only) for table, appends_only in _inputs(work, record, snapshot)):
+    inputs = find_inputs(work, record, snapshot)
+    if inputs is None or any(has_changed(work, table, of, snapshot, appends_only=appends_only) for table, appends_only in inputs):
         return None
     with work.lake.reading() as connection:
         found = read_tables(connection, snapshot.id, uuids=[record.parts[RESULT_PART]])
@@ -117,11 +121,39 @@ def _inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Iterator
             yield from _inputs(work, records[relation.uuid], snapshot)
         else:
             yield relation, False
+            sample = find_sample(work.lake, relation, snapshot)
+            if sample is not None:
+                yield from _sampled(work, sample, snapshot)
+
+
+class _Unknowable(Exception):
+    """What an answer depends on can't be told."""
+
+
+def _sampled(work: Workspace, sample: Sample, snapshot: Snapshot) -> Iterator[tuple[Table, bool]]:
+    """What a sample changes with, beside its own table. A window of time moves with every snapshot."""
+    definition = sample.definition
+    if definition.window_seconds is not None:
+        raise _Unknowable
+    if definition.source != "view":
+        yield find_table(work.lake, sample, snapshot), definition.source == "stream" and not definition.retained
+        return
+    view = find_view(work.lake, sample, snapshot)
+    with work.lake.reading() as connection:
+        records = read_records(connection, only=view.uuid)
+    if view.uuid not in records:
+        raise _Unknowable
+    yield from _inputs(work, records[view.uuid], snapshot)
 
 
 def find_inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list[tuple[Table, bool]] | None:
     """What a view's answer depends on, each with whether only appends count; None where it also depends on the clock or on chance."""
-    return None if plan_view(work, record, snapshot).volatile else list(_inputs(work, record, snapshot))
+    if plan_view(work, record, snapshot).volatile:
+        return None
+    try:
+        return list(_inputs(work, record, snapshot))
+    except _Unknowable:
+        return None
 
 
 def last_change(work: Workspace, table: Table, snapshot: Snapshot, *, appends_only: bool = False) -> int:
