@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.tables import Snapshot, Table
 
 _UNMAPPED = -1
+_BATCH_ROWS = 16_384
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _THREADS = min(8, os.cpu_count() or 1)
 
@@ -140,15 +141,22 @@ def read_raw(
 def _read_columns(parquet: pq.ParquetFile, names: Sequence[str], positions: np.ndarray[Any, np.dtype[np.int64]] | None) -> pa.Table:
     if positions is None:
         return parquet.read(columns=names)
-    ends = np.cumsum([parquet.metadata.row_group(group).num_rows for group in range(parquet.metadata.num_row_groups)], dtype=np.int64)
+    counts = [parquet.metadata.row_group(group).num_rows for group in range(parquet.metadata.num_row_groups)]
+    ends = np.cumsum(counts, dtype=np.int64)
     owners = np.searchsorted(ends, positions, side="right")
-    parts = [
-        parquet.read_row_group(int(group), columns=names).take(
-            pa.array(positions[owners == group] - (ends[group - 1] if group else 0), pa.int64())
-        )
-        for group in np.unique(owners)
-    ]
-    return pa.concat_tables(parts) if parts else parquet.schema_arrow.empty_table().select(names)
+    parts = []
+    for group in np.unique(owners).tolist():
+        inside = positions[owners == group] - (ends[group] - counts[group])
+        start = 0
+        # In batches that stay in the processor's cache: a whole row group takes four times as long, nearly all of it to get memory.
+        for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=[group], columns=names):
+            first, last = np.searchsorted(inside, (start, start + batch.num_rows))
+            if last > first:
+                parts.append(batch.take(pa.array(inside[first:last] - start)))
+            start += batch.num_rows
+            if last == len(inside):
+                break
+    return pa.Table.from_batches(parts) if parts else parquet.schema_arrow.empty_table().select(names)
 
 
 def _kept(lake: Lake, file: FileScan, snapshot: Snapshot, rows: pa.Table) -> pa.Array | None:
