@@ -12,8 +12,8 @@ def test_an_error_shows_its_place_its_caret_and_its_hint(platform, lake):
     assert done.stdout == ""
     lines = done.stderr.splitlines()
     assert lines[0].startswith("error: ")
-    assert lines[1] == "  line 2, column 6"
-    assert lines[2].index("users") == lines[3].index("^^^^^")
+    assert lines[1] == "  line 2, column 1"
+    assert lines[2].index("FORM") == lines[3].index("^^^^")
     assert lines[-1] == "  hint: did you mean FROM?"
 
 
