@@ -231,7 +231,7 @@ def _read(
         sample = find_sample(lake, relation, moment)
         if sample is not None:
             before, names = reading.bytes_planned, frozenset(field.name.lower() for field in relation.fields)
-            frame = _read_sample(reading, sample, moment)
+            frame = _read_sample(reading, sample, moment, None if reference.columns is None else sorted(reference.columns))
             return frame, Input(columns=names, size_bytes=reading.bytes_planned - before, fields=relation.fields)
         scan = lake.scan(relation, moment, where=reference.filter(arguments))
     reading.tables.append(relation)
@@ -250,15 +250,22 @@ def _read(
     return read_relation(reading.work.session, lake, scan, columns=columns), known
 
 
-def _read_sample(reading: _Reading, sample: Sample, snapshot: Snapshot) -> DataFrame:
-    from platform_plugin.samples.read import read_sample
-    from platform_plugin.spark.relation import frame_of
+def _read_sample(reading: _Reading, sample: Sample, snapshot: Snapshot, columns: Sequence[str] | None = None) -> DataFrame:
+    from platform_plugin.samples.read import find_scan, read_sample
+    from platform_plugin.spark.relation import frame_of, read_relation
 
+    work = reading.work
     reading.tables.append(sample.table)
-    rows = read_sample(reading.work, sample, snapshot).rows
+    scan = find_scan(work, sample, snapshot)
+    if scan is not None:
+        reading.rows_planned += scan.record_count
+        reading.bytes_planned += scan.size_bytes
+        reading.files_planned += len(scan.files)
+        return read_relation(work.session, work.lake, scan, columns=columns)
+    rows = read_sample(work, sample, snapshot).rows
     reading.rows_planned += rows.num_rows
     reading.bytes_planned += rows.nbytes
-    return frame_of(reading.work.session, sample.table.fields, rows)
+    return frame_of(work.session, sample.table.fields, rows)
 
 
 def _read_view(

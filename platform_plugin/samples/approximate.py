@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
 
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.language.approximate import Approximation, Measure
@@ -108,7 +109,7 @@ def _ask(
 ) -> pa.Table:
     """What the query asks of each sampled row, asked by Spark of all of them."""
     from platform_plugin.queries.select import placed
-    from platform_plugin.spark.relation import frame_of, query_relations
+    from platform_plugin.spark.relation import query_relations
 
     names = {reference: new_name() for reference in asked.relations}
     frames = {}
@@ -117,13 +118,29 @@ def _ask(
             with work.lake.reading() as connection:
                 found = work.lake.find_relation(connection, lake_name(reference.name), snapshot)
             frames[name] = read_named(work, (found.name.schema, found.name.relation), snapshot)
-    marks = (Field(name=UNIT, type=Primitive("int64")), Field(name=STRATUM, type=Primitive("int64")))
-    rows = drawn.rows.append_column(UNIT, pa.array(np.arange(drawn.rows.num_rows))).append_column(STRATUM, pa.array(drawn.strata))
-    frames[names[asked.relations[0]]] = frame_of(work.session, [*drawn.fields, *marks], rows)
+    frames[names[asked.relations[0]]] = _frame_of(work, drawn)
     rendered = asked.render(names)
     frame = query_relations(work.session, rendered.text, frames, used_arguments(asked.parameters, arguments))
     with placed(rendered), work.session.arrow(frame, timeout=timeout, progress=progress) as stream:
         return stream.read_all()
+
+
+def _frame_of(work: Workspace, drawn: Drawn) -> DataFrame:
+    """The sampled rows, each with its number and its stratum."""
+    from platform_plugin.spark.relation import frame_of, query_relations, read_relation
+
+    if drawn.scan is not None:
+        name = new_name()
+        rows = read_relation(work.session, work.lake, drawn.scan, columns=[field.name for field in drawn.fields])
+        text = f"SELECT *, monotonically_increasing_id() AS {UNIT}, CAST(0 AS BIGINT) AS {STRATUM} FROM {name}"
+        return query_relations(work.session, text, {name: rows})
+    if drawn.rows is None:
+        message = "a sample without rows"
+        raise ValueError(message)
+    marks = (Field(name=UNIT, type=Primitive("int64")), Field(name=STRATUM, type=Primitive("int64")))
+    columns = (pa.array(np.arange(drawn.rows.num_rows)), pa.array(drawn.strata, pa.int64()))
+    taken = drawn.rows.append_column(UNIT, columns[0]).append_column(STRATUM, columns[1])
+    return frame_of(work.session, [*drawn.fields, *marks], taken)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

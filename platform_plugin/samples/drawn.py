@@ -36,14 +36,20 @@ if TYPE_CHECKING:
 
 def find_stored(work: Workspace, sample: Sample, snapshot: Snapshot) -> Grown | None:
     """The stored sample if it is of the relation as it is at the snapshot, or None."""
+    progress = find_current(work, sample, snapshot)
+    if progress is None:
+        return None
+    return Grown(rows=read_rows(work.lake, work.lake.scan(sample.table, snapshot)), progress=progress)
+
+
+def find_current(work: Workspace, sample: Sample, snapshot: Snapshot) -> Progress | None:
+    """What the stored sample stands for, if it is of the relation as it is at the snapshot."""
     with work.lake.reading() as connection:
         progress = read_progress(connection, sample.table.uuid, snapshot.id)
     if progress.of_snapshot < 0:
         return None
     changed = version_of(work, sample, snapshot)
-    if changed is None or changed > progress.of_snapshot:
-        return None
-    return Grown(rows=read_rows(work.lake, work.lake.scan(sample.table, snapshot)), progress=progress)
+    return None if changed is None or changed > progress.of_snapshot else progress
 
 
 def version_of(work: Workspace, sample: Sample, snapshot: Snapshot) -> int | None:

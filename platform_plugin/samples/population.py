@@ -13,8 +13,8 @@ from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.samples.drawn import find_stored
 from platform_plugin.samples.estimators import Design
 from platform_plugin.samples.pieces import read_pieces
-from platform_plugin.samples.read import read_sample
-from platform_plugin.samples.record import all_samples, find_sample
+from platform_plugin.samples.read import find_scan, read_sample
+from platform_plugin.samples.record import all_samples, find_sample, read_progress
 from platform_plugin.samples.reservoir import draw_positions
 from platform_plugin.samples.seeds import generator
 from platform_plugin.samples.strata import keys_of
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from platform_plugin.algebra.types import Field
+    from platform_plugin.lake.scan import Scan
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.language.relations import Reference
     from platform_plugin.samples.growing import Grown
@@ -41,10 +42,12 @@ PILOT = 5_000
 class Drawn:
     """Rows of the sampled relation, the stratum of each, and how they were drawn."""
 
-    rows: pa.Table
     fields: tuple[Field, ...]
-    strata: NDArray[np.int64]
     design: Design
+    rows: pa.Table | None = None
+    strata: NDArray[np.int64] | None = None
+    scan: Scan | None = None
+    """Where the rows are stored just as they were drawn, and of one stratum: then they need not be read here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +94,7 @@ def find_source(work: Workspace, reference: Reference, snapshot: Snapshot) -> So
                     f'view "{name}" has no sample', hint=f"CREATE SAMPLE … ON {name} SIZE {PILOT}, or ask without WITH SAMPLE"
                 )
     if sample is not None:
-        drawn = _as_drawn(sample, read_sample(work, sample, snapshot), reference)
+        drawn = _stored(work, sample, reference, snapshot) or _as_drawn(sample, read_sample(work, sample, snapshot), reference)
         return Source(name=name, fields=drawn.fields, fixed=drawn)
     if isinstance(relation, View):
         raise TypeError(relation)
@@ -124,7 +127,18 @@ def _find_kept(work: Workspace, relation: Table, fields: Sequence[Field], refere
         known = {field.name for field in sample.table.fields}
         if any(field.name not in known for field in fields) or (found is not None and found.design.size >= definition.size):
             continue
-        stored = find_stored(work, sample, snapshot)
-        if stored is not None:
-            found = _as_drawn(sample, stored, reference)
+        stored = find_stored(work, sample, snapshot) if definition.strata else None
+        found = _stored(work, sample, reference, snapshot) or (found if stored is None else _as_drawn(sample, stored, reference))
     return found
+
+
+def _stored(work: Workspace, sample: Sample, reference: Reference, snapshot: Snapshot) -> Drawn | None:
+    """A plain sample whose rows are in files as they are, so that Spark can read them."""
+    scan = None if sample.definition.strata else find_scan(work, sample, snapshot)
+    if scan is None:
+        return None
+    with work.lake.reading() as connection:
+        progress = read_progress(connection, sample.table.uuid, snapshot.id)
+    counts = np.array([progress.cardinalities.get((), 0)], dtype=np.int64)
+    design = Design(populations=counts, sizes=np.array([scan.record_count], dtype=np.int64))
+    return Drawn(fields=_asked_of(sample.table.fields, reference), design=design, scan=scan)

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from platform_plugin.lake.read import read_rows
-from platform_plugin.samples.drawn import find_stored, run_drawing
+from platform_plugin.samples.drawn import find_current, find_stored, run_drawing
 from platform_plugin.samples.growing import Grown, find_behind, run_growing
 from platform_plugin.samples.sliding import find_window, run_window
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from uuid import UUID
 
+    from platform_plugin.lake.scan import Scan
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.samples.record import Sample
     from platform_plugin.spark.job import ProgressHandler
@@ -40,15 +41,24 @@ def read_sample(
     return kept
 
 
+def find_scan(work: Workspace, sample: Sample, snapshot: Snapshot) -> Scan | None:
+    """The files that hold a sample just as it is at a snapshot; None where it has to be merged or drawn."""
+    definition = sample.definition
+    if definition.is_windowed:
+        return None
+    if definition.source == "stream":
+        behind = find_behind(work, sample, snapshot)
+        return behind.stored if behind.tail.is_empty else None
+    return None if find_current(work, sample, snapshot) is None else work.lake.scan(sample.table, snapshot)
+
+
 def is_drawn_here(work: Workspace, sample: Sample, snapshot: Snapshot) -> bool:
     """Whether a sample is read without Spark: it is at hand, or its rows are only counted."""
     if sample.definition.is_counted and sample.definition.source != "view":
         return True
     if _KEPT.get(work, sample, snapshot) is not None:
         return True
-    if sample.definition.source != "stream":
-        return find_stored(work, sample, snapshot) is not None
-    return not sample.definition.is_windowed and find_behind(work, sample, snapshot).tail.is_empty
+    return find_scan(work, sample, snapshot) is not None
 
 
 def _read(work: Workspace, sample: Sample, snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None) -> Grown:

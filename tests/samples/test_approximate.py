@@ -106,9 +106,10 @@ def test_estimates_by_group_and_rows_that_a_join_multiplied():
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(400)
 def test_answers_with_bounds(tmp_path, spark_server):
     random = np.random.default_rng(1)
-    count = 200_000
+    count = 100_000
     kinds, amounts = random.choice(["a", "b", "c"], count, p=[0.6, 0.3, 0.1]), random.exponential(50, count)
     with Platform.create(tmp_path / "lake") as platform:
         platform.execute("CREATE TABLE sales (id INT, kind STRING, amount DOUBLE, day DATE)")
@@ -118,7 +119,7 @@ def test_answers_with_bounds(tmp_path, spark_server):
         table = lake.table("sales")
         rows = pa.table({"id": pa.array(range(count), pa.int32()), "kind": kinds, "amount": amounts})
         with lake.commit("load") as commit:
-            commit.append(table, [lake.write(table, rows.slice(start, 50_000)) for start in range(0, count, 50_000)])
+            commit.append(table, [lake.write(table, rows.slice(start, 25_000)) for start in range(0, count, 25_000)])
         query = "SELECT kind, count(*) AS n, sum(amount) AS s, avg(amount) AS a, median(amount) AS m FROM sales"
         found = platform.execute(f"{query} WITH SAMPLE (error = 0.08, confidence = 0.999) WHERE id >= :first GROUP BY kind", {"first": 0})
         for row in found.arrow().to_pylist():

@@ -10,6 +10,7 @@ from tests.samples.streams import COLUMNS, append, ids
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.timeout(400)
 def test_samples_take_part_in_the_run_of_views(tmp_path, spark_server):
     with Platform.create(tmp_path / "lake") as platform:
         platform.execute(f"CREATE STREAM posts ({COLUMNS})")

@@ -19,6 +19,7 @@ def platform(tmp_path, spark_server):
         yield made
 
 
+@pytest.mark.timeout(400)
 def test_conditions_and_strata_on_a_stream(platform):
     append(platform, "posts", 0, 200, files=2)
     platform.execute("CREATE SAMPLE w ON posts SIZE 10 WHERE posts.id % 2 = 0 AND kind <> 'rare' WITH (seed = 1)")
