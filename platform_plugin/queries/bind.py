@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 Arguments = Mapping[str, Any] | tuple[Any, ...]
 
 _DEEPEST_VIEW = 50
+# Rows that travel with a query.
+_LOCAL_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +283,9 @@ def _read_view(
     if record is not None:
         # What a maintained view holds is not counted here.
         reading.is_plain = False
-        from platform_plugin.spark.relation import read_relation
+        from platform_plugin.queries.lookup import read_small
+        from platform_plugin.spark.relation import arrow_relation, read_relation
+        from platform_plugin.views.local import read_local
         from platform_plugin.views.read import read_view
         from platform_plugin.views.stored import find_recent, find_stored
 
@@ -291,6 +295,9 @@ def _read_view(
             stored = None if recent is None else recent.table
         if stored is not None:
             return read_relation(reading.work.session, reading.work.lake, reading.work.lake.scan(stored, snapshot))
+        local = read_local(reading.work, view, snapshot, read_small)
+        if local is not None and local.rows.nbytes <= _LOCAL_BYTES:
+            return arrow_relation(reading.work.session, local.table.fields, local.rows)
         return read_view(
             reading.work, str(view.name), record, snapshot, lambda name: _read_named(reading, name, snapshot, (*within, view.name))
         )

@@ -22,6 +22,7 @@ from platform_plugin.queries.result import Result
 from platform_plugin.queries.staleness import read_duration
 from platform_plugin.samples.read import is_drawn_here, read_sample
 from platform_plugin.samples.record import find_sample
+from platform_plugin.views.local import read_local
 from platform_plugin.views.stored import find_recent, find_stored
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _SMALL_BYTES = 16 * 1024 * 1024
 _FEW_FILES = 64
 _KEPT_RELATIONS = 200
+_HELD_BYTES = 4 * 1024 * 1024
 _KEPT_BYTES = 256 * 1024 * 1024
 
 _WHOLE = frozenset({"int8", "int16", "int32", "int64"})
@@ -59,6 +61,8 @@ def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | S
         return None  # told, or overcome, by the way that every other query goes
     if staleness is not None and held.table is None:
         held = _stale(work, lookup, staleness, held)
+    if held.table is None:
+        held = _KEPT.computed(work, lookup.relation, held)
     if held.table is None or held.rows is None or not _is_plain(held.table, lookup, bound):
         return None
     return Result(_chosen(held.rows, lookup, bound), snapshot=held.snapshot)
@@ -223,6 +227,19 @@ class _Kept:
                 self._held.popitem(last=False)
         return found
 
+    def computed(self, work: Workspace, relation: tuple[str, ...], held: _Held) -> _Held:
+        """A view that has changed, computed here where that takes no engine."""
+        with work.lake.reading() as connection:
+            view = work.lake.find_relation(connection, _name(relation), held.snapshot)
+        local = read_local(work, view, held.snapshot, self.rows_of) if isinstance(view, View) else None
+        if local is None:
+            return held
+        found = _Held(held.snapshot, local.table, local.rows)
+        if local.rows.nbytes <= _HELD_BYTES:
+            with self._lock:
+                self._held[work.lake.uuid, str(work.lake.location), *relation] = found
+        return found
+
     def rows_of(self, work: Workspace, table: Table, snapshot: Snapshot) -> pa.Table | None:
         """All rows of a table at a snapshot, or None if they are not small."""
         scan = work.lake.scan(table, snapshot)
@@ -248,3 +265,8 @@ class _Kept:
 
 
 _KEPT = _Kept()
+
+
+def read_small(work: Workspace, table: Table, snapshot: Snapshot) -> pa.Table | None:
+    """All rows of a table at a snapshot, or None if they are not small."""
+    return _KEPT.rows_of(work, table, snapshot)

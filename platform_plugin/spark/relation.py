@@ -259,6 +259,11 @@ def frame_of(session: Session, fields: Sequence[Field], rows: pa.Table) -> DataF
     return _of_arrow(session, fields, _Local(rows=rows, files=[], positions=[], row_ids=[]), hidden=False)
 
 
+def arrow_relation(session: Session, fields: Sequence[Field], rows: pa.Table) -> DataFrame:
+    """A small Arrow table with columns of the lake as a DataFrame; it travels with the query."""
+    return _of_arrow(session, fields, _Local(rows=rows, files=[], positions=[], row_ids=[]), hidden=False)
+
+
 def arrow_frame(session: Session, table: pa.Table) -> DataFrame:
     """A small Arrow table as a DataFrame; it travels with the query."""
     # Spark infers nothing from no rows.

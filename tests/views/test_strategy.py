@@ -8,6 +8,7 @@ from platform_plugin.errors import InvalidValue
 from platform_plugin.platform import Platform
 from platform_plugin.views.maintain import run_maintenance
 from platform_plugin.views.service import find_wanted
+from platform_plugin.views.stored import find_stored
 
 pytestmark = pytest.mark.spark
 
@@ -36,7 +37,8 @@ def stored(platform, view, part):
 
 
 def is_looked_up(platform, view):
-    return platform.execute(f"SELECT * FROM {view}").metrics is None
+    (found,) = [found for found in platform.lake.views() if found.name.relation == view]
+    return find_stored(platform.work, found, platform.lake.snapshot()) is not None
 
 
 def test_all_ways_give_the_same_at_every_step(platform):

@@ -1,0 +1,230 @@
+"""Expressions over Arrow columns: those of which it is certain that they mean the same as in Spark, value for value.
+
+Everything else is `NotLocal`, and Spark's to answer: calls that could differ in a corner, values for which the two engines part (NaN), and
+whatever would be an error in Spark (overflow, division by zero), so that it is told in Spark's words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from platform_plugin.algebra.plan import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from platform_plugin.algebra.plan import Scalar
+
+_WHOLE = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_COMPARED = (*_WHOLE, pa.float64(), pa.string(), pa.bool_(), pa.date32())
+_COMPARE: dict[type[exp.Expr], Any] = {
+    exp.EQ: pc.equal,
+    exp.NEQ: pc.not_equal,
+    exp.LT: pc.less,
+    exp.LTE: pc.less_equal,
+    exp.GT: pc.greater,
+    exp.GTE: pc.greater_equal,
+}
+_ARITHMETIC: dict[type[exp.Expr], Any] = {exp.Add: pc.add_checked, exp.Sub: pc.subtract_checked, exp.Mul: pc.multiply_checked}
+# Of longer numbers Spark might make a type of its own.
+_DIGITS = 30
+_CASTS = {"TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
+
+
+class NotLocal(Exception):
+    """Something that is left to Spark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Columns by the alias of what they come from and their name, all of the same length."""
+
+    columns: Mapping[Column, Any]
+    count: int
+
+    def picked(self, places: Any) -> Rows:
+        """These rows of it, by a mask or by their places."""
+        if pa.types.is_boolean(places.type):
+            return Rows(columns={name: column.filter(places) for name, column in self.columns.items()}, count=pc.sum(places).as_py() or 0)
+        return Rows(columns={name: column.take(places) for name, column in self.columns.items()}, count=len(places))
+
+
+def evaluate(value: Scalar, rows: Rows) -> Any:
+    """The values of an expression, one for each row."""
+    if value.plans:
+        raise NotLocal
+    return spread(evaluate_node(value.node, rows), rows.count)
+
+
+def spread(found: Any, count: int) -> Any:
+    """A value for every row, where an expression gives one for all."""
+    return pa.repeat(found, count) if isinstance(found, pa.Scalar) else found
+
+
+def evaluate_node(node: exp.Expr, rows: Rows) -> Any:
+    """The value of an expression's tree: a column, or a scalar that is the same in every row."""
+    match node:
+        case exp.Paren():
+            return evaluate_node(node.this, rows)
+        case exp.Column():
+            found = rows.columns.get(Column(node.table, node.name))
+            if found is None:
+                raise NotLocal
+            return found
+        case exp.Literal():
+            return _literal(node)
+        case exp.Boolean():
+            return pa.scalar(bool(node.this))
+        case exp.And():
+            return pc.and_kleene(_truth(node.this, rows), _truth(node.expression, rows))
+        case exp.Or():
+            return pc.or_kleene(_truth(node.this, rows), _truth(node.expression, rows))
+        case exp.Not():
+            return pc.invert(_truth(node.this, rows))
+        case exp.Is() if isinstance(node.expression, exp.Null):
+            return pc.is_null(evaluate_node(node.this, rows))
+        case exp.Between():
+            low = compare(exp.GTE, evaluate_node(node.this, rows), evaluate_node(node.args["low"], rows))
+            return pc.and_kleene(low, compare(exp.LTE, evaluate_node(node.this, rows), evaluate_node(node.args["high"], rows)))
+        case exp.In() if node.expressions and not (node.args.get("query") or node.args.get("unnest") or node.args.get("field")):
+            value = evaluate_node(node.this, rows)
+            return reduce(pc.or_kleene, [compare(exp.EQ, value, evaluate_node(item, rows)) for item in node.expressions])
+        case exp.Neg():
+            return pc.negate_checked(_number(evaluate_node(node.this, rows)))
+        case exp.Div():
+            return _divided(evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
+        case exp.Cast():
+            return _cast(evaluate_node(node.this, rows), node.to.sql("spark").upper())
+        case exp.Case() if node.this is None:
+            return _case(node, rows)
+        case exp.Anonymous() if str(node.this) == "coalesce":
+            return pc.coalesce(*_alike([evaluate_node(item, rows) for item in node.expressions]))
+    if type(node) in _COMPARE:
+        return compare(type(node), evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
+    if type(node) in _ARITHMETIC:
+        left, right = _alike([_number(evaluate_node(node.this, rows)), _number(evaluate_node(node.expression, rows))])
+        return _ARITHMETIC[type(node)](left, right)
+    raise NotLocal
+
+
+def _literal(node: exp.Literal) -> pa.Scalar:
+    # A body's own literals are as they were written, quotes included.
+    text = str(node.this)
+    if node.is_string or (len(text) > 1 and text[0] == text[-1] == "'"):
+        inside = text if node.is_string else text[1:-1]
+        if "\\" in inside or "'" in inside:
+            raise NotLocal
+        return pa.scalar(inside)
+    if text.replace(".", "", 1).isdigit() and "." in text and len(text) <= _DIGITS:
+        return pa.scalar(Decimal(text))
+    if not text.isdigit() or int(text) >= 1 << 63:
+        raise NotLocal
+    return pa.scalar(int(text), pa.int32() if int(text) < 1 << 31 else pa.int64())
+
+
+def _truth(node: exp.Expr, rows: Rows) -> Any:
+    found = evaluate_node(node, rows)
+    if not pa.types.is_boolean(found.type):
+        raise NotLocal
+    return found
+
+
+def _number(found: Any) -> Any:
+    if found.type not in (*_WHOLE, pa.float64()):
+        raise NotLocal
+    return found
+
+
+def compare(operator: type[exp.Expr], left: Any, right: Any) -> Any:
+    """The comparison of two values of one kind."""
+    if pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type):
+        return _COMPARE[operator](*_exact(left, right))
+    return _COMPARE[operator](*(ordered(part) for part in _alike([left, right])))
+
+
+def _exact(left: Any, right: Any) -> tuple[Any, Any]:
+    """A decimal and what it is compared with, to be compared digit by digit; a written one beside a double is a double."""
+    pair = []
+    for part, other in ((left, right), (right, left)):
+        if other.type == pa.float64() or part.type == pa.float64():
+            if pa.types.is_decimal(part.type) and not isinstance(part, pa.Scalar):
+                raise NotLocal
+            pair.append(pa.scalar(float(part.as_py())) if pa.types.is_decimal(part.type) else ordered(_double(_number(part))))
+            continue
+        if part.type not in _WHOLE and not pa.types.is_decimal(part.type):
+            raise NotLocal
+        scale = max(kind.scale if pa.types.is_decimal(kind) else 0 for kind in (left.type, right.type))
+        pair.append(part.cast(pa.decimal128(38, scale)))
+    return pair[0], pair[1]
+
+
+def ordered(found: Any) -> Any:
+    """Values that both engines order alike: for Spark NaN is the largest number, for Arrow none at all."""
+    if pa.types.is_decimal(found.type) or pa.types.is_timestamp(found.type):
+        return found
+    if found.type not in _COMPARED:
+        raise NotLocal
+    if found.type == pa.float64() and pc.any(pc.is_nan(found) if not isinstance(found, pa.Scalar) else pa.array([found])).as_py():
+        raise NotLocal
+    return found
+
+
+def _alike(found: Sequence[Any]) -> list[Any]:
+    """Values brought to the type that Spark brings them to: the widest of whole numbers, or else they must be of one type."""
+    types = [part.type for part in found]
+    if all(kind == types[0] for kind in types):
+        return list(found)
+    if all(kind in _WHOLE for kind in types):
+        widest = _WHOLE[max(_WHOLE.index(kind) for kind in types)]
+        return [part.cast(widest) for part in found]
+    if all(kind in (*_WHOLE, pa.float64()) for kind in types):
+        return [_double(part) for part in found]
+    raise NotLocal
+
+
+def _double(found: Any) -> Any:
+    """As the JVM does it: a whole number becomes the nearest double."""
+    if found.type == pa.float64():
+        return found
+    return found.cast(pa.float64()) if isinstance(found, pa.Scalar) else pc.cast(found, pa.float64(), safe=False)
+
+
+def _divided(left: Any, right: Any) -> Any:
+    left, right = _double(_number(left)), _double(_number(right))
+    by_zero = pc.equal(right, 0.0)
+    if (by_zero.as_py() if isinstance(by_zero, pa.Scalar) else pc.any(by_zero).as_py()) is True:
+        raise NotLocal
+    return pc.divide(left, right)
+
+
+def _cast(found: Any, kind: str) -> Any:
+    wanted = _CASTS.get(kind)
+    if wanted is None or found.type not in (*_WHOLE, pa.float64()):
+        raise NotLocal
+    if wanted == pa.float64():
+        return _double(found)
+    if found.type == pa.float64():
+        raise NotLocal
+    return found.cast(wanted)
+
+
+def _case(node: exp.Case, rows: Rows) -> Any:
+    conditions = [pc.fill_null(spread(_truth(branch.this, rows), rows.count), False) for branch in node.args["ifs"]]  # noqa: FBT003
+    branches = [branch.args["true"] for branch in node.args["ifs"]]
+    default = node.args.get("default")
+    # A branch is not looked at where its condition is false: what fails there would fail in vain, and then Spark decides.
+    values = _alike([evaluate_node(branch, rows) for branch in (*branches, *([default] if default is not None else []))])
+    spreads = [spread(value, rows.count) for value in values]
+    if default is None:
+        spreads.append(pa.nulls(rows.count, values[0].type))
+    if rows.count == 0:
+        return spreads[0]
+    plain = [part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part for part in conditions]
+    return pc.case_when(pa.StructArray.from_arrays(plain, names=[str(place) for place in range(len(plain))]), *spreads)
