@@ -115,9 +115,8 @@ definitions = st.one_of(
         retention_bytes=counts,
         on_overrun=st.sampled_from(["abort", "block"]),
         feed=st.none()
-        | st.builds(
-            Feed, kind=st.sampled_from(["FILES", "KAFKA"]), location=printable, options=st.just((Option(name="header", value=False),))
-        ),
+        | st.builds(Feed, kind=st.just("FILES"), location=printable, options=st.just((Option(name="header", value=False),)))
+        | st.builds(Feed, kind=st.just("KAFKA"), location=printable, options=st.just((Option(name="on_gap", value="skip"),))),
         comment=comments,
         or_replace=st.booleans(),
     ),
