@@ -12,12 +12,11 @@ import dagster as dg
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.statements import CreateStream, CreateView
 from platform_plugin.orchestration.checks import Checked, build_checks
-from platform_plugin.orchestration.drawing import draw_split
 from platform_plugin.orchestration.metadata import model_metadata, stored_metadata, traced_metadata
 from platform_plugin.orchestration.model import fingerprint, read_by
 from platform_plugin.orchestration.preview import as_virtual
 from platform_plugin.orchestration.step import build_asset, build_upkeep
-from platform_plugin.orchestration.tracing import Tracing
+from platform_plugin.orchestration.tracing import Memory, Tracing
 from platform_plugin.orchestration.translator import Relation, Translator
 
 if TYPE_CHECKING:
@@ -47,11 +46,13 @@ def build_definitions(models: Sequence[Model], inventory: Inventory, *, translat
     return dg.Definitions(assets=[*built.assets], asset_checks=[*built.checks])
 
 
-def build_assets(models: Sequence[Model], inventory: Inventory, translator: Translator, *, step: str | None = None) -> Built:
+def build_assets(
+    models: Sequence[Model], inventory: Inventory, translator: Translator, *, step: str | None = None, memory: Memory | None = None
+) -> Built:
     """The same, with what sensors need to know of the views; `step` tells the step of these views from that of others in their pool."""
     if inventory.absence is not None:
         _LOG.warning("only the SQL files are loaded: %s", _one_line(inventory.absence))
-    tracing = Tracing(models, inventory)
+    tracing = Tracing(models, inventory, memory)
     declared = {str(model.name).lower() for model in models}
     relations = [_relation(tracing, model.name, model, inventory.find(model.name)) for model in models]
     relations += [_relation(tracing, stored.name, None, stored) for key, stored in inventory.relations.items() if key not in declared]
@@ -131,7 +132,7 @@ class _Builder:
         translator, split = self.translator, self.tracing.of(relation.name).split
         metadata: dict[str, Any] = {"view": str(relation.name)}
         if split is not None:
-            metadata["split"] = dg.MetadataValue.md(draw_split(split))
+            metadata["split"] = dg.MetadataValue.md(split.drawn)
         return dg.AssetSpec(
             key=translator.base_key(relation.name),
             deps=[self._key(name) for name in self._base_reads(relation)],
@@ -153,16 +154,15 @@ class _Builder:
         split = self.tracing.of(relation.name).split
         if not relation.is_continuous or split is None:
             return _reads(relation)
-        kept = {table for static in split.statics for table in static.tables} - {*split.upper_tables, *split.stream_names}
-        return tuple(name for name in _reads(relation) if _full(name) not in {each.lower() for each in kept})
+        kept = {each.lower() for each in split.below} - {each.lower() for each in (*split.above, *split.streams)}
+        return tuple(name for name in _reads(relation) if _full(name) not in kept)
 
     def _base_reads(self, relation: Relation) -> tuple[Name, ...]:
         """What a base is made of; what is read only above the grouping is not among it."""
         split = self.tracing.of(relation.name).split
         if split is None:
             return _reads(relation)
-        below = {*split.stream_names, *(table for static in split.statics for table in static.tables)}
-        above = {each.lower() for each in split.upper_tables if each not in below}
+        above = {each.lower() for each in split.above if each not in split.below}
         return tuple(name for name in _reads(relation) if _full(name) not in above)
 
 

@@ -10,9 +10,10 @@ from pydantic import Field
 from platform_plugin.orchestration.assets import build_assets
 from platform_plugin.orchestration.inventory import Inventory, read_inventory
 from platform_plugin.orchestration.loops import build_loops
-from platform_plugin.orchestration.model import read_models
+from platform_plugin.orchestration.model import fingerprint, read_models
 from platform_plugin.orchestration.overview import build_overview
 from platform_plugin.orchestration.place import lake_url
+from platform_plugin.orchestration.remembered import FileMemory
 from platform_plugin.orchestration.scaffolding import FolderScaffolder
 from platform_plugin.orchestration.translator import Translator
 
@@ -46,14 +47,18 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Read the files and the catalogue."""
-        models = read_models((Path(context.path) / self.path).resolve())
+        folder = (Path(context.path) / self.path).resolve()
+        models = read_models(folder)
         url = self.url or lake_url(context.project_root)
         inventory = read_inventory(url)
         if not self.include_lake:
             declared = {str(model.name).lower() for model in models}
             kept = {name: stored for name, stored in inventory.relations.items() if name in declared}
             inventory = Inventory(snapshot=inventory.snapshot, relations=kept, absence=inventory.absence)
-        built = build_assets(models, inventory, self.translator)
+        # Every run loads its code location anew, so what takes time is found out once.
+        memory = FileMemory(context.project_root / ".platform" / "known" / f"{fingerprint(str(folder))}.json")
+        built = build_assets(models, inventory, self.translator, memory=memory)
+        memory.save()
         loops = build_loops(
             url,
             self.translator,

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.tables import Name
     from platform_plugin.quality.suite import Suite
 
+_READ: dict[str, tuple[Name, ...]] = {}
+_MOST_KNOWN = 10_000
 Definition = CreateTable | CreateStream | CreateView
 
 
@@ -117,7 +119,13 @@ def parse_model(text: str, *, file: str, path: Path | None = None, documentation
 
 def read_by(query: str | Span) -> tuple[Name, ...]:
     """The relations that a query reads, each once, in the order of their places."""
-    return tuple(dict.fromkeys(lake_name(reference.name) for reference in analyse_query(query).relations))
+    text = query if isinstance(query, str) else query.text
+    if text not in _READ:
+        # Not by `lru_cache`: an error is about the place in the file that the text stands in.
+        if len(_READ) >= _MOST_KNOWN:
+            _READ.clear()
+        _READ[text] = tuple(dict.fromkeys(lake_name(reference.name) for reference in analyse_query(query).relations))
+    return _READ[text]
 
 
 def normalised(text: str) -> str:

@@ -11,6 +11,7 @@ from platform_plugin.algebra.types import Field
 from platform_plugin.errors import PlatformError, RefusedView
 from platform_plugin.lake.tables import DEFAULT_SCHEMA
 from platform_plugin.language.statements import CreateStream, CreateTable, CreateView
+from platform_plugin.orchestration.drawing import draw_split
 from platform_plugin.orchestration.lineage import trace_columns
 from platform_plugin.orchestration.model import read_by
 from platform_plugin.views.split import plan_split, read_plan
@@ -27,6 +28,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """What is shown of how a view is split: the streams below its groupings, all that is read below and above them, and the plan drawn."""
+
+    streams: tuple[str, ...]
+    below: tuple[str, ...]
+    above: tuple[str, ...]
+    drawn: str
+
+    @classmethod
+    def of(cls, plan: SplitPlan) -> Split:
+        """That of a plan."""
+        kept = dict.fromkeys(table for static in plan.statics for table in static.tables)
+        return cls(
+            streams=plan.stream_names,
+            below=tuple({**dict.fromkeys(plan.stream_names), **kept}),
+            above=plan.upper_tables,
+            drawn=draw_split(plan),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Traced:
     """What is known of a relation before anything runs; a column's type may be None. `split` is there for a continuous view.
 
@@ -35,15 +57,32 @@ class Traced:
 
     columns: tuple[Output, ...] = ()
     lineage: Mapping[str, Origins] = field(default_factory=dict)
-    split: SplitPlan | None = None
+    split: Split | None = None
     is_continuous: bool = False
     trouble: PlatformError | None = None
+
+
+class Memory:
+    """What was found out before of a query and what it reads; this one forgets at once, `remembered` keeps it in a file."""
+
+    def key(self, *_: object) -> str:
+        """A text that is another one whenever something could come out otherwise."""
+        return ""
+
+    def recall(self, key: str) -> Traced | None:
+        """What was kept under a key."""
+        return None
+
+    def keep(self, key: str, traced: Traced) -> Traced:
+        """Keep something, and return it."""
+        return traced
 
 
 class Tracing:
     """The relations of some models and a lake, each followed when it is first asked for."""
 
-    def __init__(self, models: Iterable[Model], inventory: Inventory) -> None:
+    def __init__(self, models: Iterable[Model], inventory: Inventory, memory: Memory | None = None) -> None:
+        self._memory = memory or Memory()
         self._models = {_key(model.name): model for model in models}
         self._inventory = inventory
         self._found: dict[str, Traced] = {}
@@ -77,7 +116,11 @@ class Tracing:
         return Traced(columns=_outputs(stored.fields))
 
     def _view(self, query: str | Span, names: tuple[str, ...], *, is_wanted: bool) -> Traced:
-        traced = self._query(query, names)
+        key = self._memory.key("view", query, names, is_wanted, self._readable(query))
+        return self._memory.recall(key) or self._memory.keep(key, self._trace_view(query, names, is_wanted=is_wanted))
+
+    def _trace_view(self, query: str | Span, names: tuple[str, ...], *, is_wanted: bool) -> Traced:
+        traced = self._trace_query(query, names)
         try:
             relations = self._relations(query, opaque=False)
             split = plan_split(query, relations, names=names)
@@ -88,9 +131,20 @@ class Tracing:
         except PlatformError as error:
             return replace(traced, is_continuous=is_wanted, trouble=traced.trouble or error)
         # One that reads other views only is computed when it is read.
-        return replace(traced, split=split, is_continuous=True) if split.streams else traced
+        return replace(traced, split=Split.of(split), is_continuous=True) if split.streams else traced
 
     def _query(self, query: str | Span, names: tuple[str, ...]) -> Traced:
+        key = self._memory.key("query", query, names, self._readable(query))
+        return self._memory.recall(key) or self._memory.keep(key, self._trace_query(query, names))
+
+    def _readable(self, query: str | Span) -> list[Relation]:
+        """What a query reads, all of it: what follows from its text depends on nothing else."""
+        try:
+            return list(self._relations(query, opaque=False).values())
+        except PlatformError:
+            return []
+
+    def _trace_query(self, query: str | Span, names: tuple[str, ...]) -> Traced:
         try:
             plan = read_plan(query, self._relations(query, opaque=True))
         except PlatformError as error:

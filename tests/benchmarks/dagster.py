@@ -1,0 +1,135 @@
+"""Dagster with many views: how long a code location loads, a tick takes, and what a cycle costs for each view. No Spark.
+
+Sizes come from the environment: VIEWS (1 000), STREAMS (200).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import dagster as dg
+import pyarrow as pa
+import sqlalchemy as sa
+
+from platform_plugin.algebra.types import Field
+from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare
+from platform_plugin.lake.segments import RING_TABLES, SEGMENT
+from platform_plugin.language.datatypes import parse_type
+from platform_plugin.orchestration import PlatformResource, SqlFolder
+from platform_plugin.orchestration import step as steps
+from platform_plugin.orchestration.loops import REFRESH_JOB
+from platform_plugin.orchestration.refreshing import SENSOR_NAME
+from platform_plugin.orchestration.upkeep import Kept, Upkeep
+from platform_plugin.platform import Platform
+from platform_plugin.views.record import FROM, RESULT_PART, VIEW_TABLES, Attach, ViewRecord, note_view, shown_columns
+from tests.benchmarks.report import Report, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+VIEWS = int(os.environ.get("VIEWS", "1000"))
+STREAMS = int(os.environ.get("STREAMS", "200"))
+GOAL_MS = 5.0
+_STATE = tuple(Field(name=name, type=parse_type(kind)) for name, kind in (("uid", "INT"), ("sum_score", "BIGINT"), ("n", "BIGINT")))
+_RESULT = tuple(Field(name=name, type=parse_type(kind)) for name, kind in (("uid", "INT"), ("score", "DOUBLE")))
+
+
+def run() -> None:
+    """Measure a folder of that many files beside a lake that holds them."""
+    report = Report("dagster")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _write_files(folder / "sql")
+        url = str(folder / "lake")
+        _fill_lake(url)
+        context: Any = SimpleNamespace(path=folder, project_root=folder)
+
+        def load() -> dg.Definitions:
+            found = SqlFolder(path="sql", url=url).build_defs(context)
+            merged = dg.Definitions.merge(found, dg.Definitions(resources={"platform": PlatformResource(url=url)}))
+            merged.get_repository_def()
+            return merged
+
+        report.add(what=f"load {VIEWS} views, {STREAMS} streams", seconds=seconds(load, times=3, warm_ups=0))
+        definitions = load()
+        repository = definitions.get_repository_def()
+        with tempfile.TemporaryDirectory() as home, dg.DagsterInstance.local_temp(home) as instance:
+
+            def tick(name: str, cursor: str | None = None) -> Any:
+                asked = dg.build_sensor_context(instance=instance, repository_def=repository, cursor=cursor)
+                return repository.get_sensor_def(name).evaluate_tick(asked)
+
+            report.add(what="tick of split_refresh, all behind", seconds=seconds(lambda: tick(SENSOR_NAME)))
+            (request,) = tick(SENSOR_NAME).run_requests
+            assert len(request.asset_selection) == VIEWS
+            cursor = tick("stream_arrivals").cursor
+            report.add(what="tick of stream_arrivals, nothing new", seconds=seconds(lambda: tick("stream_arrivals", cursor)))
+            report.add(what="tick of bounded_ingestion", seconds=seconds(lambda: tick("bounded_ingestion")))
+            job = definitions.resolve_job_def(REFRESH_JOB)
+            for count in (VIEWS // 10, VIEWS):
+                chosen = request.asset_selection[:count]
+                with mock.patch.object(steps, "run_upkeep", _nothing_done):
+                    began = time.perf_counter()
+                    done = job.execute_in_process(instance=instance, asset_selection=chosen, raise_on_error=True)
+                    took = time.perf_counter() - began
+                assert len(done.get_asset_materialization_events()) == count
+                report.add(what=f"a run for {count} views, without their maintenance", seconds=took, ms_per_view=took / count * 1000)
+    report.finish()
+
+
+def _write_files(folder: Path) -> None:
+    folder.mkdir()
+    for number in range(STREAMS):
+        text = f"CREATE STREAM stream_{number} (uid INT, score INT) WITH (retention_rows = 1000000)"
+        (folder / f"stream_{number}.sql").write_text(text)
+    for number in range(VIEWS):
+        (folder / f"view_{number}.sql").write_text(f"CREATE VIEW view_{number} AS\n{_query(number)}")
+
+
+def _query(number: int) -> str:
+    return f"SELECT uid, avg(score) AS score FROM stream_{number % STREAMS} WHERE score > {number} GROUP BY uid"
+
+
+def _fill_lake(url: str) -> None:
+    """The relations as CREATE VIEW would note them, without asking Spark for their types; and rows that wait for all of them."""
+    with Platform.create(url) as platform:
+        lake = platform.lake
+        for number in range(STREAMS):
+            platform.execute(f"CREATE STREAM stream_{number} (uid INT, score INT) WITH (retention_rows = 1000000)")
+        lake.prepare_tables([RELATION, *RING_TABLES, *VIEW_TABLES])
+        streams = [lake.table(f"stream_{number}") for number in range(STREAMS)]
+        for first in range(0, VIEWS, 100):
+            with lake.commit("create views") as commit:
+                for number in range(first, min(first + 100, VIEWS)):
+                    stream = streams[number % STREAMS]
+                    uuid = commit.create_view(f"view_{number}", _query(number))
+                    parts = {
+                        part: commit.create_table(("main", f"view_{number}__{part}"), fields)
+                        for part, fields in (("state_1", _STATE), (RESULT_PART, _RESULT))
+                    }
+                    for table in parts.values():
+                        declare(commit, table, Declaration(kind=STATE, options={"view": str(uuid)}))
+                    commit.also(Attach(uuid, stream, 0))
+                    options = {RESULT_PART: shown_columns(_RESULT), FROM: {str(stream.uuid): 0}}
+                    tables = {part: table.uuid for part, table in parts.items()}
+                    note_view(commit, ViewRecord(uuid=uuid, query=_query(number), options=options, parts=tables))
+        rows = pa.table({"uid": pa.array(range(1000), pa.int32()), "score": pa.array(range(1000), pa.int32())})
+        with lake.commit("rows") as commit:
+            for stream in streams:
+                commit.append(stream, [lake.write(stream, rows)])
+        # They have waited for longer than anybody's target lag.
+        with lake.writing() as connection:
+            connection.execute(sa.update(SEGMENT).values(arrived_at=datetime.now(UTC) - timedelta(hours=1)))
+
+
+def _nothing_done(platform: Platform, names: Sequence[Any], models: Sequence[Any], *, progress: Any = None) -> Upkeep:
+    snapshot = platform.lake.snapshot()
+    kept = tuple(Kept(name=name, action="unchanged", taken_up=snapshot.id, rows_in=1000, columns=_RESULT) for name in names)
+    return Upkeep(snapshot=snapshot, kept=kept)
