@@ -86,6 +86,10 @@ def _held(work: Workspace) -> tuple[Snapshot, Callable[[], None]]:
 def run_explain(work: Workspace, statement: Explain, query: Select, arguments: Arguments) -> Result:
     """How Spark would run a query, and which files of the lake it would read."""
     with work.lake.lease(holder="explain") as lease:
+        if wants_sample(query.query):
+            from platform_plugin.samples.approximate import explain_approximation
+
+            return Result(pa.table({"plan": explain_approximation(work, query.query, lease.snapshot)}), snapshot=lease.snapshot)
         session = _explain_session(work, query.query, arguments, lease.snapshot)
         if session is not None:
             said, frame = session

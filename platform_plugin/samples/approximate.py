@@ -72,6 +72,20 @@ def run_approximation(
                 raise at(query).attach(_refusal(source, plan, answer, wanted, drawn.design))
 
 
+def explain_approximation(work: Workspace, query: Span, snapshot: Snapshot) -> list[str]:
+    """Where the sample of a query would come from, and what it would be asked."""
+    plan = plan_approximation(query)
+    source = find_source(work, analyse_query(plan.text).relations[0], snapshot)
+    said = f"estimates {', '.join(measure.name for measure in plan.measures)} within {plan.error:g} at a confidence of {plan.confidence:g}"
+    begun = [said, f'samples "{source.name}"']
+    if source.fixed is not None:
+        begun.append(f"has a sample of {source.fixed.design.size} of {source.fixed.design.population} rows at hand")
+    if source.pieces is not None:
+        count = source.pieces.row_count
+        begun.append(f"can draw up to {min(count, MOST_ROWS)} of {count} rows, {min(count, PILOT)} of them at first")
+    return [*begun, "asks of each sampled row:", plan.text]
+
+
 def _next_size(wanted: float, design: Design) -> int | None:
     """How many rows to draw next; None where no sample that may be drawn is large enough."""
     population, most = design.population, min(design.population, MOST_ROWS)

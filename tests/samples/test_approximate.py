@@ -105,6 +105,19 @@ def test_estimates_by_group_and_rows_that_a_join_multiplied():
     assert 0.08 < one.relative_error < 0.12  # as of 200 of 400 draws, not of 400 of 800
 
 
+def test_explained_without_being_asked(tmp_path):
+    with Platform.create(tmp_path / "lake") as platform:
+        platform.execute("CREATE TABLE sales (id INT, amount DOUBLE)")
+        platform.execute("INSERT INTO sales VALUES (1, 2.0), (2, 3.0)")
+        told = [line for (line,) in platform.execute("EXPLAIN SELECT sum(amount) AS s FROM sales WITH SAMPLE (error = 0.1)")]
+        assert told[:3] == [
+            "estimates s within 0.1 at a confidence of 0.95",
+            'samples "main.sales"',
+            "can draw up to 2 of 2 rows, 2 of them at first",
+        ]
+        assert told[-1].endswith("FROM sales")
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_answers_with_bounds(tmp_path, spark_server):
