@@ -1,6 +1,7 @@
 """Continuous views on the AIM telecom queries: maintenance by number of views, reads of changed and unchanged views, recomputation beside.
 
-Sizes come from the environment: CUSTOMERS (100 000), EVENTS a segment (1 000 000), VIEWS (1,2,6,16,64).
+Sizes come from the environment: CUSTOMERS (100 000), EVENTS a segment (1 000 000), VIEWS (1,2,6,16,64), PAIRS of runs (5), MIXED_SECONDS
+(10), TPCH_SCALE (0.05); `BENCH_CHDB` names a Python that can import chdb, and ONLY some of maintain, mixed, chdb, postgres, tpch.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +20,11 @@ from platform_plugin.platform import Platform
 from platform_plugin.views.maintain import run_maintenance
 from tests.benchmarks.report import Report, seconds
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 CUSTOMERS = int(os.environ.get("CUSTOMERS", "100000"))
 EVENTS = int(os.environ.get("EVENTS", "1000000"))
 VIEWS = [int(number) for number in os.environ.get("VIEWS", "1,2,6,16,64").split(",")]
-PAIRS = 5
+PAIRS = int(os.environ.get("PAIRS", "5"))
+ARMS = ("maintain", "mixed", "chdb", "postgres", "tpch")
 
 _COLUMNS = "entity_id BIGINT, week INT, duration BIGINT, cost BIGINT, long_distance BOOLEAN"
 # Parameters as in the thesis: alpha = beta = 2, gamma = 4, delta = 25, t = 2, cat = 1, v = 2. The week is part of the text, since a view's
@@ -166,12 +166,22 @@ def reads(report: Report, platform: Platform) -> None:
     report.add(what="empty Spark job through Platform", milliseconds=1000 * job)
     for number in (0, 3):
         append(platform, events(50 + number, rows=10_000))
-        changed = seconds(lambda: list(platform.execute(f"SELECT * FROM v{number}")))  # noqa: B023  it is called here
+        list(platform.execute(f"SELECT * FROM v{number}"))
+        taken = []
+        for place in range(7):
+            append(platform, events(60 + place, rows=1_000))
+            began = time.perf_counter()
+            list(platform.execute(f"SELECT * FROM v{number}"))
+            taken.append(time.perf_counter() - began)
+        changed = median(taken)
+        # The same with an expression, which is Spark's to answer.
+        through = seconds(lambda: list(platform.execute(f"SELECT * FROM (SELECT * FROM v{number})")))  # noqa: B023  it is called here
         recomputed = seconds(lambda: list(platform.execute(query(number).format(events="events"))), times=3)  # noqa: B023
         report.add(
             what=f"read of changed view q{number + 1}",
             milliseconds=1000 * changed,
             jobs_worth=changed / job,
+            through_spark_milliseconds=1000 * through,
             recomputed_milliseconds=1000 * recomputed,
             faster=recomputed / changed,
         )
@@ -205,10 +215,27 @@ def duckdb_arm(report: Report, platform: Platform) -> None:
 
 def run() -> None:
     """Everything, on one server."""
+    from tests.benchmarks import views_mixed, views_peers, views_tpch
+
     report = Report("views")
-    with tempfile.TemporaryDirectory() as folder:
-        platform = maintain(report, folder)
-        reads(report, platform)
-        duckdb_arm(report, platform)
-        platform.close()
+    arms = os.environ.get("ONLY", ",".join(ARMS)).split(",")
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        if "maintain" in arms:
+            with maintain(report, place) as platform:
+                reads(report, platform)
+                duckdb_arm(report, platform)
+        if "mixed" in arms:
+            for rate in (10_000, 50_000):
+                (folder / f"mixed{rate}").mkdir()
+                with prepare(folder / f"mixed{rate}", 6) as platform:
+                    views_mixed.mixed(report, platform, rate=rate, seconds=float(os.environ.get("MIXED_SECONDS", "10")))
+        if "chdb" in arms:
+            (folder / "chdb").mkdir()
+            views_peers.chdb_arm(report, folder / "chdb", VIEWS)
+        if "postgres" in arms:
+            views_peers.postgres_arm(report, rows=100_000)
+        if "tpch" in arms:
+            (folder / "tpch").mkdir()
+            views_tpch.strategies(report, folder / "tpch", scale=float(os.environ.get("TPCH_SCALE", "0.05")))
     report.finish()
