@@ -75,7 +75,7 @@ def test_server_that_fails_to_start_shows_its_log(tmp_path: Path) -> None:
     began = time.monotonic()
     with pytest.raises(ServerError, match="ended with code") as caught:
         start(replace(SETTINGS, options={"spark.driver.maxResultSize": "nonsense"}), runtime=runtime)
-    assert time.monotonic() - began < 40
+    assert time.monotonic() - began < 100
     assert "nonsense" in str(caught.value.detail)
     assert str(runtime.log) in str(caught.value.hint)
     assert not status(runtime=runtime).running
