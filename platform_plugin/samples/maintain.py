@@ -67,8 +67,8 @@ def find_samples_behind(
 ) -> tuple[list[Behind], dict[str, PlatformError]]:
     """The samples of streams that have rows to take up, and those that can't be maintained."""
     found, failed = [], {}
-    for sample in all_samples(work.lake, snapshot):
-        if sample.definition.source != "stream" or sample.definition.is_windowed or (only is not None and sample.table.name not in only):
+    for sample in all_samples(work.lake, snapshot, windowed=False):
+        if sample.definition.source != "stream" or (only is not None and sample.table.name not in only):
             continue
         try:
             behind = find_behind(work, sample, snapshot)
@@ -85,8 +85,8 @@ def find_windows_behind(
 ) -> tuple[list[Window], dict[str, PlatformError]]:
     """The windowed samples whose stream has rows that no reservoir stands for."""
     found, failed = [], {}
-    for sample in all_samples(work.lake, snapshot):
-        if not sample.definition.is_windowed or (only is not None and sample.table.name not in only):
+    for sample in all_samples(work.lake, snapshot, windowed=True):
+        if only is not None and sample.table.name not in only:
             continue
         try:
             window = find_window(work, sample, snapshot)

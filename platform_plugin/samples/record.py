@@ -8,17 +8,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import sqlalchemy as sa
 
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.relations import read_declarations
 from platform_plugin.lake.segments import CONSUMER, read_ring
+from platform_plugin.lake.tables import read_tables
 from platform_plugin.samples.definition import Definition, Key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from uuid import UUID
 
     from sqlalchemy.engine import Connection
 
@@ -86,12 +87,14 @@ def find_sample(lake: Lake, table: Table, snapshot: Snapshot) -> Sample | None:
     return None if definition is None else Sample(table=table, definition=definition)
 
 
-def all_samples(lake: Lake, snapshot: Snapshot) -> list[Sample]:
-    """All samples at a snapshot."""
+def all_samples(lake: Lake, snapshot: Snapshot, *, windowed: bool | None = None) -> list[Sample]:
+    """All samples at a snapshot, or only those with a window, or without one."""
     known = definitions(lake, snapshot)
-    if not known:
+    wanted = [UUID(uuid) for uuid, found in known.items() if windowed in (None, found.is_windowed)]
+    if not wanted:
         return []
-    return [Sample(table=table, definition=known[str(table.uuid)]) for table in lake.tables(snapshot) if str(table.uuid) in known]
+    with lake.reading() as connection:
+        return [Sample(table=table, definition=known[str(table.uuid)]) for table in read_tables(connection, snapshot.id, uuids=wanted)]
 
 
 def read_progress(connection: Connection, sample: UUID, snapshot_id: int) -> Progress:

@@ -1,5 +1,7 @@
 """Samples and the rest: other databases, other readers, views over samples, schemas that go."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from platform_plugin.platform import Platform
@@ -23,6 +25,28 @@ def test_on_either_database_and_for_an_independent_reader(lake_url, duck):
     with Platform.open(lake_url) as platform:
         assert platform.sample("s").cardinality == 91
         assert platform.sample("w").cardinality == 50
+
+
+def test_runs_at_once_take_up_each_row_once(tmp_path):
+    with Platform.create(tmp_path / "lake") as platform:
+        platform.execute(f"CREATE STREAM posts ({COLUMNS})")
+        platform.execute("CREATE SAMPLE s ON posts SIZE 9 WITH (seed = 1)")
+        platform.execute("CREATE SAMPLE w ON posts SIZE 9 WITH (window = '70 rows', seed = 1)")
+
+    def maintain(_):
+        with Platform.open(tmp_path / "lake") as own:
+            return run_sample_maintenance(own.work)
+
+    with Platform.open(tmp_path / "lake") as platform, ThreadPoolExecutor(3) as pool:
+        for start in range(0, 200, 40):
+            append(platform, "posts", start, start + 40)
+            before = ids(platform, "s")
+            done = list(pool.map(maintain, range(3)))
+            assert sum("main.s" in one.samples for one in done) == 1
+            assert not any(one.failed for one in done)
+            assert ids(platform, "s") == before
+        assert platform.sample("s").cardinality == 200
+        assert platform.sample("w").cardinality == 70
 
 
 def test_a_schema_goes_with_its_samples(tmp_path):
