@@ -164,7 +164,8 @@ class _Planner:
         groups: list[tuple[str, str]] = []
         order: list[tuple[Literal["group", "measure"], int]] = []
         for item in tree.expressions:
-            name, node = item.alias_or_name or _sql(item), item.unalias()
+            node = item.unalias()
+            name = item.alias or (item.name if isinstance(item, exp.Column) else _sql(item))
             if node.find(exp.AggFunc) is not None:
                 order.append(("measure", len(measures)))
                 measures.append(self._measure(name, node))

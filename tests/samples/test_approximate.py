@@ -47,6 +47,11 @@ def test_a_plan_asks_each_row_for_values():
     assert found.text.endswith("_unit, _stratum FROM t JOIN u ON t.id = u.id WHERE z < :limit")
 
 
+def test_columns_without_a_name_are_called_what_they_are():
+    found = plan("SELECT t.k, k + 1, count(*), avg(x) FROM t WITH SAMPLE () GROUP BY t.k, k + 1")
+    assert (found.groups, [one.name for one in found.measures]) == (("k", "k + 1"), ["count(*)", "avg(x)"])
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
