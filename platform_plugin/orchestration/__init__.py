@@ -7,7 +7,7 @@ from platform_plugin.orchestration.decorators import continuous_view, history_ta
 from platform_plugin.orchestration.firing import Ask, Decision, Moment, build_sensor
 from platform_plugin.orchestration.folder import SqlFolder
 from platform_plugin.orchestration.inputs import ContinuousViewInput, ViewReader
-from platform_plugin.orchestration.nouns import ContinuousView, HistoryTable, Stream, Upkeep
+from platform_plugin.orchestration.nouns import ContinuousView, HistoryTable, Sample, Stream, Upkeep
 from platform_plugin.orchestration.place import lake_url
 from platform_plugin.orchestration.resource import PlatformResource
 from platform_plugin.orchestration.translator import Relation, Translator
@@ -21,6 +21,7 @@ __all__ = [
     "Moment",
     "PlatformResource",
     "Relation",
+    "Sample",
     "SqlFolder",
     "Stream",
     "Translator",

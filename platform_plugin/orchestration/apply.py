@@ -12,11 +12,13 @@ from platform_plugin.language.datatypes import parse_type
 from platform_plugin.language.places import at
 from platform_plugin.language.render import identifier
 from platform_plugin.language.script import parse_statement
-from platform_plugin.language.statements import CreateSchema, CreateStream, CreateTable, CreateView
+from platform_plugin.language.statements import CreateSample, CreateSchema, CreateStream, CreateTable, CreateView
 from platform_plugin.orchestration.differences import plan_differences
 from platform_plugin.orchestration.inventory import Stored, read_changed, read_lake
 from platform_plugin.orchestration.model import normalised
 from platform_plugin.queries.shows import created
+from platform_plugin.samples.define import run_create_sample
+from platform_plugin.samples.record import find_sample
 from platform_plugin.streams.declaration import stored_option
 from platform_plugin.streams.ingest import run_ingest
 from platform_plugin.tables import define
@@ -113,6 +115,11 @@ def run_definition(platform: Platform, model: Model, *, progress: ProgressHandle
             action = "created" if old is None else "replaced"
         case CreateView() as statement if isinstance(old, View) and _set_lag(platform, old, statement):
             action = "altered"
+        case CreateSample() as statement if old is None:
+            run_create_sample(work, statement)
+            action = "created"
+        case CreateSample() as statement:
+            _check_sample(platform, model, statement)
         case CreateTable() | CreateStream():
             _check_same(platform, model)
     return action, metrics
@@ -139,7 +146,11 @@ def _options(statement: CreateView) -> dict[str, Any]:
 
 
 def _run_ingestion(platform: Platform, model: Model, progress: ProgressHandler | None) -> dict[str, Any]:
-    """One bounded batch of a stream's feed."""
+    """One bounded batch of a stream's feed, or what has arrived for a sample."""
+    if isinstance(model.statement, CreateSample):
+        platform.execute(f"REFRESH SAMPLE {_written(model)}", progress=progress).close()
+        sample = platform.sample((model.name.schema, model.name.relation))
+        return {"cardinality": sample.cardinality, "size": model.statement.size}
     if not isinstance(model.statement, CreateStream) or model.statement.feed is None:
         return {}
     report = run_ingest(platform.work, model.name, progress=progress)
@@ -177,6 +188,18 @@ def _same_view(platform: Platform, old: View, statement: CreateView) -> bool:
             return False
     same_names = old.columns == tuple(alias.name for alias in statement.aliases)
     return same_names and old.comment == statement.comment and normalised(old.sql) == normalised(statement.query.text)
+
+
+def _check_sample(platform: Platform, model: Model, statement: CreateSample) -> None:
+    """A sample that was drawn stands for what it was declared with, so a file that says otherwise is refused."""
+    lake = platform.lake
+    snapshot = lake.snapshot()
+    stored = find_sample(lake, lake.table(model.name, snapshot), snapshot)
+    said = (statement.size, statement.strata, statement.size_per_stratum)
+    if stored is None or said != (stored.definition.size, stored.definition.strata, stored.definition.size_per_stratum):
+        raise InvalidValue(
+            f'sample "{model.name}" is not what "{model.file}" declares', hint=f"DROP SAMPLE {model.name}, and materialize it again"
+        )
 
 
 def _check_same(platform: Platform, model: Model) -> None:

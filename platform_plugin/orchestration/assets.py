@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.language.statements import CreateStream, CreateView
+from platform_plugin.language.statements import CreateSample, CreateStream, CreateView
 from platform_plugin.orchestration.checks import Checked, build_checks
 from platform_plugin.orchestration.metadata import model_metadata, stored_metadata, traced_metadata
 from platform_plugin.orchestration.model import fingerprint, read_by
@@ -121,7 +121,7 @@ class _Builder:
             group_name=translator.group_name(relation),
             kinds=translator.kinds(relation),
             owners=translator.owners(relation),
-            tags={**translator.tags(relation), **({UPKEEP: "ingest"} if _is_pulled(relation) else {})},
+            tags={**translator.tags(relation), **_upkeep(relation)},
             code_version=_code_version(relation),
             automation_condition=translator.automation_condition(relation),
         )
@@ -170,13 +170,18 @@ def _full(name: Name) -> str:
     return f"{name.schema}.{name.relation}".lower()
 
 
-def _is_pulled(relation: Relation) -> bool:
-    statement = relation.model.statement if relation.model is not None else None
-    return isinstance(statement, CreateStream) and statement.feed is not None
+def _upkeep(relation: Relation) -> dict[str, str]:
+    match relation.model.statement if relation.model is not None else None:
+        case CreateStream(feed=feed) if feed is not None:
+            return {UPKEEP: "ingest"}
+        case CreateSample():
+            return {UPKEEP: "sample"}
+        case _:
+            return {}
 
 
 def _is_made_by_query(relation: Relation) -> bool:
-    return relation.kind == "view" or (relation.model is not None and bool(relation.model.reads))
+    return relation.kind in ("view", "sample") or (relation.model is not None and bool(relation.model.reads))
 
 
 def _code_version(relation: Relation) -> str | None:

@@ -33,6 +33,7 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
     include_lake: bool = Field(default=True, description="Whether relations of the lake that no file declares are assets too.")
     refresh: bool = Field(default=True, description="Whether a sensor keeps continuous views within their target lag.")
     ingest: bool = Field(default=True, description="Whether a sensor lets streams that pull read their sources.")
+    sample: bool = Field(default=True, description="Whether a sensor lets reservoirs of samples take up what has arrived.")
     report_arrivals: bool = Field(default=True, description="Whether a sensor reports new rows of streams, with their rates.")
 
     rebuild: bool = Field(default=True, description="Whether a sensor builds tables again that say so in their YAML file.")
@@ -65,6 +66,7 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
             pools=built.pools,
             refresh=self.refresh,
             ingest=self.ingest,
+            sample=self.sample,
             arrivals=self.report_arrivals,
             rebuild=self.rebuild,
             notices=self.notices,

@@ -11,6 +11,7 @@ from platform_plugin.orchestration.assets import UPKEEP
 from platform_plugin.orchestration.ingesting import build_ingestion_sensor
 from platform_plugin.orchestration.notices import build_notices, webhook
 from platform_plugin.orchestration.refreshing import build_refresh_sensor
+from platform_plugin.orchestration.sampling import build_sample_sensor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 REFRESH_JOB = "maintain_views"
 INGEST_JOB = "ingest_streams"
+SAMPLE_JOB = "merge_reservoirs"
 REBUILD_SENSOR = "rebuilding"
 
 
@@ -29,6 +31,7 @@ def build_loops(
     pools: Mapping[str, str] | None = None,
     refresh: bool = True,
     ingest: bool = True,
+    sample: bool = True,
     arrivals: bool = True,
     rebuild: bool = True,
     notices: str | None = None,
@@ -57,6 +60,15 @@ def build_loops(
         )
         jobs.append(job)
         sensors.append(build_ingestion_sensor(url, job, asset_key=translator.asset_key, running=running))
+    if sample:
+        job = dg.define_asset_job(
+            SAMPLE_JOB,
+            selection=dg.AssetSelection.tag(UPKEEP, "sample").without_checks() | dg.AssetSelection.all_asset_checks(),
+            description="Lets reservoirs of samples take up what has arrived; the sensor reservoir_merge says which.",
+            executor_def=dg.in_process_executor,
+        )
+        jobs.append(job)
+        sensors.append(build_sample_sensor(url, job, asset_key=translator.asset_key, running=running))
     if arrivals:
         sensors.append(build_arrivals_sensor(url, translator, running=running))
     if rebuild:

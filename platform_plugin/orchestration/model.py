@@ -11,7 +11,7 @@ from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError
 from platform_plugin.language.places import Span, at, did_you_mean, fault
 from platform_plugin.language.query import analyse_query
 from platform_plugin.language.script import parse_statement
-from platform_plugin.language.statements import CreateStream, CreateTable, CreateView
+from platform_plugin.language.statements import CreateSample, CreateStream, CreateTable, CreateView
 from platform_plugin.language.tokens import WORD, tokenize
 from platform_plugin.language.words import RESERVED
 from platform_plugin.orchestration.documentation import Documentation, read_documentation, read_suite
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from platform_plugin.lake.tables import Name
     from platform_plugin.quality.suite import Suite
 
+_KINDS: dict[type, Kind] = {CreateTable: "table", CreateStream: "stream", CreateView: "view", CreateSample: "sample"}
 _READ: dict[str, tuple[Name, ...]] = {}
 _MOST_KNOWN = 10_000
-Definition = CreateTable | CreateStream | CreateView
+Definition = CreateTable | CreateStream | CreateView | CreateSample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class Model:
     @property
     def columns(self) -> tuple[Field, ...]:
         """The declared columns; none where a query decides."""
-        return () if isinstance(self.statement, CreateView) else self.statement.columns
+        return () if isinstance(self.statement, CreateView | CreateSample) else self.statement.columns
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -56,7 +57,8 @@ class Model:
     @property
     def description(self) -> str | None:
         """What the YAML file says, or the statement's COMMENT, or the comment at the head of the file."""
-        return self.documentation.description or self.statement.comment or self.comment
+        said = None if isinstance(self.statement, CreateSample) else self.statement.comment
+        return self.documentation.description or said or self.comment
 
 
 def read_models(folder: Path) -> tuple[Model, ...]:
@@ -98,20 +100,23 @@ def parse_model(text: str, *, file: str, path: Path | None = None, documentation
     ('main.impact', 'view', ['main.posts'], 'How much a post moves.')
     """
     statement = parse_statement(text)
-    if not isinstance(statement, (CreateTable, CreateStream, CreateView)):
-        raise fault(statement.span, "not a definition", expected="CREATE TABLE, CREATE STREAM or CREATE VIEW", hint="one to a file")
+    if not isinstance(statement, Definition):
+        raise fault(
+            statement.span, "not a definition", expected="CREATE TABLE, CREATE STREAM, CREATE VIEW or CREATE SAMPLE", hint="one to a file"
+        )
     if statement.parameters:
         unbound = InvalidValue("a file has no parameters", hint="write the value itself, or join a table that holds it")
         raise at(statement.parameters[0].span).attach(unbound)
-    query = None if isinstance(statement, CreateStream) else statement.query
+    query = statement.query if isinstance(statement, CreateTable | CreateView) else None
+    sampled = (lake_name(statement.relation),) if isinstance(statement, CreateSample) else ()
     return Model(
         name=lake_name(statement.name),
-        kind="stream" if isinstance(statement, CreateStream) else "view" if isinstance(statement, CreateView) else "table",
+        kind=_KINDS[type(statement)],
         statement=statement,
         file=file,
         path=path or Path(file),
         comment=_leading_comment(text),
-        reads=read_by(query) if query is not None else (),
+        reads=read_by(query) if query is not None else sampled,
         code_version=fingerprint(statement.span.text),
         documentation=documentation or Documentation(),
     )

@@ -157,12 +157,32 @@ class HistoryTable(Noun):
         return f"CREATE TABLE {_name(self.name)}{_columns(self.columns.items(), keys)}"
 
 
+@dg.scaffold_with(NounScaffolder)
+class Sample(Noun):
+    """A uniform draw of a fixed number of rows from a stream, a table or a view, kept up while rows arrive."""
+
+    relation: str = Field(description="What it is drawn from.")
+    size: int = Field(description="How many rows it has at most.")
+    where: str | None = Field(default=None, description="The condition for rows that count, in SQL.")
+    strata: list[str] = Field(default_factory=list, description="Columns; rows of each of their values are drawn apart.")
+    window: str | None = Field(default=None, description="`1 hour`, `100000 rows` or `retention`: what the sample is of moves on.")
+
+    @property
+    def statement(self) -> str:
+        """The SQL that makes it."""
+        where = f"\nWHERE {self.where}" if self.where else ""
+        strata = f"\nSTRATIFIED BY ({', '.join(identifier(column) for column in self.strata)})" if self.strata else ""
+        options = _options({"window": self.window})
+        return f"CREATE SAMPLE {_name(self.name)} ON {_name(self.relation)} SIZE {self.size}{where}{strata}{options}"
+
+
 class Upkeep(dg.Component, dg.Model, dg.Resolvable):
     """The sensors that keep the relations of a lake current; an `SqlFolder` brings them by itself."""
 
     url: str | None = Field(default=None, description="The lake; by default the one in PLATFORM_URL, or .platform/lake in the project.")
     refresh: bool = Field(default=True, description="Whether a sensor keeps continuous views within their target lag.")
     ingest: bool = Field(default=True, description="Whether a sensor lets streams that pull read their sources.")
+    sample: bool = Field(default=True, description="Whether a sensor lets reservoirs of samples take up what has arrived.")
     report_arrivals: bool = Field(default=True, description="Whether a sensor reports new rows of streams, with their rates.")
     rebuild: bool = Field(default=True, description="Whether a sensor builds tables again that say so.")
     notices: str | None = Field(
@@ -183,6 +203,7 @@ class Upkeep(dg.Component, dg.Model, dg.Resolvable):
             self.translator,
             refresh=self.refresh,
             ingest=self.ingest,
+            sample=self.sample,
             arrivals=self.report_arrivals,
             rebuild=self.rebuild,
             notices=self.notices,

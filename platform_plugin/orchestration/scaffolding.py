@@ -40,6 +40,7 @@ def example_attributes(noun: str, name: str) -> Mapping[str, Any]:
     examples: dict[str, dict[str, Any]] = {
         "Stream": {"columns": {"uid": "INT", "score": "INT"}, "retention_rows": 1_000_000},
         "ContinuousView": {"query": _QUERY, "target_lag": "30 seconds"},
+        "Sample": {"relation": "posts", "size": 1_000},
         "HistoryTable": {"columns": {"id": "INT", "region": "STRING"}, "primary_key": ["id"]},
     }
     return {"name": name, "description": "What people should know of it.", **examples.get(noun, {})}

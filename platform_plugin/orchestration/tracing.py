@@ -10,15 +10,17 @@ from platform_plugin.algebra.relations import Relation
 from platform_plugin.algebra.types import Field
 from platform_plugin.errors import PlatformError, RefusedView
 from platform_plugin.lake.tables import DEFAULT_SCHEMA
-from platform_plugin.language.statements import CreateStream, CreateTable, CreateView
+from platform_plugin.language.statements import CreateSample, CreateStream, CreateTable, CreateView
 from platform_plugin.orchestration.drawing import draw_split
 from platform_plugin.orchestration.lineage import trace_columns
 from platform_plugin.orchestration.model import read_by
+from platform_plugin.queries.bind import lake_name
 from platform_plugin.views.split import plan_split, read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from platform_plugin.algebra.plan import RelationKind
     from platform_plugin.lake.tables import Name
     from platform_plugin.language.places import Span
     from platform_plugin.orchestration.inventory import Inventory, Stored
@@ -107,6 +109,8 @@ class Tracing:
                 return self._view(query, tuple(alias.name for alias in statement.aliases), is_wanted=wanted)
             case CreateTable(query=query) if query is not None:
                 return self._query(query, ())
+            case CreateSample(relation=relation):
+                return Traced(columns=self.of(lake_name(relation)).columns)
             case CreateTable(columns=columns) | CreateStream(columns=columns):
                 return Traced(columns=_outputs(columns))
         if stored is None:
@@ -182,8 +186,8 @@ class Tracing:
         # A type that nobody knows stays unknown; only names are needed then.
         fields = tuple(Field(name=column.name, type=cast("Any", column.type)) for column in traced.columns)
         full = (declared.name.schema, declared.name.relation)
-        if declared.kind in ("stream", "table"):
-            return Relation(name=full, kind="stream" if declared.kind == "stream" else "table", fields=fields)
+        if declared.kind in ("stream", "table", "sample"):
+            return Relation(name=full, kind=cast("RelationKind", declared.kind), fields=fields)
         if traced.is_continuous or opaque:
             return Relation(name=full, kind="continuous" if traced.is_continuous else "table", fields=fields)
         renamed = () if model is None else tuple(alias.name for alias in cast("CreateView", model.statement).aliases)

@@ -2,14 +2,18 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
 
+from platform_plugin import orchestration
 from platform_plugin.errors import PlatformError
-from platform_plugin.orchestration import SqlFolder
-from platform_plugin.orchestration.documentation import Documentation
+from platform_plugin.orchestration import SqlFolder, Translator
+from platform_plugin.orchestration.documentation import Check, Documentation
+from platform_plugin.orchestration.loops import build_loops
 from platform_plugin.orchestration.model import read_models
+from platform_plugin.quality.suite import parse_suite
 
 PAGE = Path(__file__).parents[2] / "docs" / "dagster.md"
 
@@ -18,16 +22,28 @@ def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
-def test_the_documentation_example_is_valid():
-    assert Documentation.model_validate(yaml.safe_load(blocks("yaml")[0])).owners == ["team:growth"]
+def test_every_yaml_example_is_valid():
+    examples = [yaml.safe_load(text) for text in blocks("yaml")]
+    suites = [parse_suite(each, file="x") for each in examples if "expectations" in each]
+    components = [each for each in examples if "type" in each]
+    documented = [Documentation.model_validate(each) for each in examples if "type" not in each and "expectations" not in each]
+    assert (len(suites), len(components), len(documented)) == (1, 2, 2)
+    assert any(each.owners == ["team:growth"] for each in documented)
+    for example in components:
+        made = getattr(orchestration, example["type"].removeprefix("platform_plugin.orchestration."))
+        made(**example["attributes"])
 
 
-def test_the_component_example_names_the_component_and_its_fields():
-    example = yaml.safe_load(blocks("yaml")[1])
-    assert example["type"] == f"platform_plugin.orchestration.{SqlFolder.__name__}"
-    assert set(example["attributes"]) <= set(SqlFolder.model_fields)
-    table = set(re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), re.MULTILINE))
-    assert table == set(SqlFolder.model_fields)
+def test_the_attributes_of_a_folder_are_all_there():
+    section = PAGE.read_text().partition("## In your own project")[2].partition("```python")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == set(SqlFolder.model_fields)
+
+
+def test_every_sensor_and_check_is_there():
+    page = PAGE.read_text()
+    loops = build_loops("nowhere", Translator(), notices="X")
+    assert all(f"| `{sensor.name}` |" in page for sensor in loops.sensors)
+    assert all(f"| `{name}` |" in page for name in get_args(Check))
 
 
 def test_the_python_examples_run(monkeypatch):
@@ -49,5 +65,5 @@ def test_the_error_is_the_one_that_is_shown(tmp_path):
 
 def test_the_pictures_are_there_and_small():
     pictures = re.findall(r"\]\((images/[\w.-]+)\)", PAGE.read_text())
-    assert len(pictures) == 2
+    assert len(pictures) == 6
     assert all(0 < (PAGE.parent / picture).stat().st_size < 300_000 for picture in pictures)

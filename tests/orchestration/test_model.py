@@ -30,7 +30,7 @@ def test_files_in_folders_are_found_and_named_by_their_path(project):
     [
         ("CREATE TABLE t (\n  id INTT\n)", ["bad.sql", "line 2, column 6", "INTT"]),
         ("CREATE VIEW v AS SELECT * FORM posts", ["bad.sql", "line 1"]),
-        ("SELECT 1", ["bad.sql", "not a definition", "CREATE TABLE, CREATE STREAM or CREATE VIEW"]),
+        ("SELECT 1", ["bad.sql", "not a definition", "CREATE TABLE, CREATE STREAM, CREATE VIEW or CREATE SAMPLE"]),
         ("-- nothing", ["bad.sql", "an empty statement"]),
         ("CREATE STREAM a (i INT); CREATE STREAM b (i INT)", ["bad.sql", "more than one statement", "column 26"]),
         ("CREATE TABLE t AS SELECT :since", ["bad.sql", "a file has no parameters", "column 26"]),

@@ -8,7 +8,7 @@ from dagster.components.core.component_tree import ComponentTreeException
 from dagster.components.testing import create_defs_folder_sandbox
 
 from platform_plugin.language.script import parse_statement
-from platform_plugin.orchestration import ContinuousView, HistoryTable, PlatformResource, SqlFolder, Stream, Upkeep
+from platform_plugin.orchestration import ContinuousView, HistoryTable, PlatformResource, Sample, SqlFolder, Stream, Upkeep
 
 
 def loaded(component, attributes=None, name="relation"):
@@ -38,6 +38,7 @@ def _no_lake(monkeypatch, tmp_path):
         (Stream, {"relation"}),
         (HistoryTable, {"relation"}),
         (ContinuousView, {"relation/base", "relation", "posts"}),
+        (Sample, {"relation", "posts"}),
         (SqlFolder, {"posts", "impact", "impact/base", "platform/overview"}),
         (Upkeep, {"platform/overview"}),
     ],
@@ -56,6 +57,8 @@ def test_the_statement_is_what_the_attributes_say():
     assert view.query.text.strip() == "SELECT count(*) AS n FROM posts"
     table = parse_statement(HistoryTable(name="u", columns={"id": "INT"}, primary_key=["id"]).statement)
     assert table.primary_key == ("id",)
+    sample = parse_statement(Sample(name="s", relation="posts", size=5, where="a > 1", strata=["r"], window="1 hour").statement)
+    assert (sample.size, sample.strata, sample.where.text.strip()) == (5, ("r",), "a > 1")
     built = parse_statement(HistoryTable(name="u", query="SELECT 1 AS one").statement)
     assert built.query.text.strip() == "SELECT 1 AS one"
 

@@ -1,0 +1,49 @@
+"""Samples as assets: drawn when they are materialized, kept up by a sensor, and never drawn anew to match a file."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from platform_plugin import Platform
+from platform_plugin.orchestration.refreshing import Due, plan_refresh
+from platform_plugin.orchestration.sampling import read_sample_waiting
+
+SAMPLE = "-- A look at posts.\nCREATE SAMPLE some_posts ON posts SIZE 5 WITH (seed = 7)"
+
+
+def waiting(shop):
+    with Platform.open(shop.lake) as platform:
+        return read_sample_waiting(platform.lake, platform.lake.snapshot())
+
+
+def test_a_file_declares_a_sample_with_the_columns_of_what_it_is_of(shop):
+    shop.write(some=SAMPLE)
+    spec = shop.specs()["some_posts"]
+    assert (spec.group_name, spec.kinds, spec.tags["platform/upkeep"]) == ("samples", {"sample", "spark"}, "sample")
+    assert [dep.asset_key.to_user_string() for dep in spec.deps] == ["posts"]
+    assert [column.name for column in spec.metadata["dagster/column_schema"].columns] == ["uid", "score"]
+    assert spec.description.startswith("A look at posts.")
+
+
+@pytest.mark.spark
+def test_a_sample_is_drawn_kept_up_and_left_alone(shop, spark_server):
+    shop.write(some=SAMPLE)
+    shop.materialize("posts")
+    with Platform.open(shop.lake) as platform:
+        platform.execute("INSERT INTO posts VALUES " + ", ".join(f"({n}, {n})" for n in range(20)))
+    first = shop.materialize("some_posts")["some_posts"].metadata
+    assert (first["action"].value, first["cardinality"].value, first["dagster/row_count"].value) == ("created", 20, 5)
+    assert [each.rows for each in waiting(shop)] == [0]
+    with Platform.open(shop.lake) as platform:
+        platform.execute("INSERT INTO posts VALUES (1, 1), (2, 2)")
+        (behind,) = read_sample_waiting(platform.lake, platform.lake.snapshot())
+        assert behind.rows == 2
+        due = plan_refresh([behind], behind.since.replace(year=behind.since.year + 1), pool="samples")
+        assert isinstance(due, Due)
+    again = shop.materialize("some_posts")["some_posts"].metadata
+    assert (again["action"].value, again["cardinality"].value) == ("unchanged", 22)
+    shop.write(some=SAMPLE.replace("SIZE 5", "SIZE 6"))
+    with pytest.raises(dg.Failure, match="is not what") as caught:
+        shop.materialize("some_posts")
+    assert "DROP SAMPLE" in caught.value.metadata["hint"].value
