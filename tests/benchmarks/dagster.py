@@ -9,6 +9,7 @@ import os
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -29,14 +30,13 @@ from platform_plugin.orchestration.refreshing import SENSOR_NAME
 from platform_plugin.orchestration.upkeep import Kept, Upkeep
 from platform_plugin.platform import Platform
 from platform_plugin.views.record import FROM, RESULT_PART, VIEW_TABLES, Attach, ViewRecord, note_view, shown_columns
-from tests.benchmarks.report import Report, seconds
+from tests.benchmarks.report import Report
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 VIEWS = int(os.environ.get("VIEWS", "1000"))
 STREAMS = int(os.environ.get("STREAMS", "200"))
-GOAL_MS = 5.0
 _STATE = tuple(Field(name=name, type=parse_type(kind)) for name, kind in (("uid", "INT"), ("sum_score", "BIGINT"), ("n", "BIGINT")))
 _RESULT = tuple(Field(name=name, type=parse_type(kind)) for name, kind in (("uid", "INT"), ("score", "DOUBLE")))
 
@@ -57,8 +57,10 @@ def run() -> None:
             merged.get_repository_def()
             return merged
 
-        report.add(what=f"load {VIEWS} views, {STREAMS} streams", seconds=seconds(load, times=3, warm_ups=0))
-        definitions = load()
+        definitions, first = _measured(load)
+        report.add(what=f"load {VIEWS} views, {STREAMS} streams for the first time", **first)
+        definitions, again = _measured(load)
+        report.add(what="load them again", **again)
         repository = definitions.get_repository_def()
         with tempfile.TemporaryDirectory() as home, dg.DagsterInstance.local_temp(home) as instance:
 
@@ -66,22 +68,31 @@ def run() -> None:
                 asked = dg.build_sensor_context(instance=instance, repository_def=repository, cursor=cursor)
                 return repository.get_sensor_def(name).evaluate_tick(asked)
 
-            report.add(what="tick of split_refresh, all behind", seconds=seconds(lambda: tick(SENSOR_NAME)))
-            (request,) = tick(SENSOR_NAME).run_requests
+            told, cost = _measured(lambda: tick(SENSOR_NAME))
+            report.add(what="tick of split_refresh, all behind", **cost)
+            (request,) = told.run_requests
             assert len(request.asset_selection) == VIEWS
-            cursor = tick("stream_arrivals").cursor
-            report.add(what="tick of stream_arrivals, nothing new", seconds=seconds(lambda: tick("stream_arrivals", cursor)))
-            report.add(what="tick of bounded_ingestion", seconds=seconds(lambda: tick("bounded_ingestion")))
+            told, cost = _measured(lambda: tick("stream_arrivals"))
+            report.add(what="tick of stream_arrivals, all new", **cost)
+            report.add(what="tick of stream_arrivals, nothing new", **_measured(lambda: tick("stream_arrivals", told.cursor))[1])
+            report.add(what="tick of bounded_ingestion", **_measured(lambda: tick("bounded_ingestion"))[1])
             job = definitions.resolve_job_def(REFRESH_JOB)
             for count in (VIEWS // 10, VIEWS):
                 chosen = request.asset_selection[:count]
                 with mock.patch.object(steps, "run_upkeep", _nothing_done):
-                    began = time.perf_counter()
-                    done = job.execute_in_process(instance=instance, asset_selection=chosen, raise_on_error=True)
-                    took = time.perf_counter() - began
+                    done, cost = _measured(partial(job.execute_in_process, instance=instance, asset_selection=chosen))
                 assert len(done.get_asset_materialization_events()) == count
-                report.add(what=f"a run for {count} views, without their maintenance", seconds=took, ms_per_view=took / count * 1000)
+                report.add(
+                    what=f"a run for {count} views, without their maintenance", **cost, cpu_ms_per_view=cost["cpu_seconds"] / count * 1000
+                )
     report.finish()
+
+
+def _measured(work: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
+    """What some work gives and takes: by the clock, which others share, and by the processor, which counts."""
+    began, worked = time.perf_counter(), time.process_time()
+    found = work()
+    return found, {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - worked}
 
 
 def _write_files(folder: Path) -> None:

@@ -62,10 +62,6 @@ async function main([origin, folder, run]) {
     await tab.locator("img[alt*='arrivals']").first().waitFor({ state: "visible" });
     await keep("platform-overview.png");
 
-    // Why the sensor asked, or did not.
-    await open("/automation");
-    await expect("split_refresh");
-    await keep("sensors.png");
 
     if (run) {
       await open(`/runs/${run}`);
