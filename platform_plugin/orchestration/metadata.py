@@ -114,6 +114,11 @@ def view_metadata(kept: Kept, said: Mapping[str, str]) -> dict[str, Any]:
     return {"dagster/table_name": str(kept.name), "dagster/column_schema": column_schema(kept.columns, (), said)}
 
 
+def task_metadata(tasks: list[dict[str, Any]]) -> dict[str, Any]:
+    """The tasks of the stage that worked longest, as a table: how even the work was."""
+    return {"task_list": dg.MetadataValue.table([dg.TableRecord(task) for task in tasks])} if tasks else {}
+
+
 def job_metadata(metrics: JobMetrics | None) -> dict[str, Any]:
     """What Spark did, under names that stay, so that the interface can plot them from run to run."""
     if metrics is None:

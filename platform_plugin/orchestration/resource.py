@@ -98,6 +98,12 @@ class PlatformResource(dg.ConfigurableResource[Any]):
         answer = self._platform.work.session.read_metrics(self._tag)
         return None if answer is None else parse_metrics(answer, seconds=0.0)
 
+    def read_tasks(self) -> list[dict[str, Any]]:
+        """The tasks of the stage that worked longest in this run so far."""
+        if self._platform is None or self._tag is None or not self._platform.work.is_attached:
+            return []
+        return self._platform.work.session.read_tasks(self._tag)
+
     def _open(self) -> Platform:
         try:
             return Platform.open(self.url)

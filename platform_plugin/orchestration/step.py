@@ -11,7 +11,7 @@ import dagster as dg
 from platform_plugin.lake.tables import Name
 from platform_plugin.orchestration.apply import run_days, run_model
 from platform_plugin.orchestration.failure import all_as_failure, note_failed, told_as_failure
-from platform_plugin.orchestration.metadata import job_metadata, kept_metadata, stored_metadata, view_metadata
+from platform_plugin.orchestration.metadata import job_metadata, kept_metadata, stored_metadata, task_metadata, view_metadata
 from platform_plugin.orchestration.model import Model
 from platform_plugin.orchestration.progress import told_in_log
 from platform_plugin.orchestration.upkeep import run_upkeep
@@ -84,7 +84,12 @@ def build_upkeep(
             done = run_upkeep(
                 resource.platform, wanted, [model for model in models if model.name in wanted], progress=told_in_log(context.log)
             )
-        told = {**job_metadata(resource.read_metrics()), "seconds": round(done.seconds, 3), "views": len(done.kept)}
+        told = {
+            **job_metadata(resource.read_metrics()),
+            **task_metadata(resource.read_tasks()),
+            "seconds": round(done.seconds, 3),
+            "views": len(done.kept),
+        }
         kept = {str(each.name).lower(): each for each in done.kept}
         for key in sorted(chosen, key=str):
             found = kept.get(str(by_key[key]).lower())

@@ -69,6 +69,34 @@ def read_metrics(gateway: Any, context: Any, tag: str) -> dict[str, Any]:
     }
 
 
+def read_tasks(context: Any, tag: str, *, most: int = 64) -> list[dict[str, Any]]:
+    """The tasks of the stage that worked longest under `tag`, the longest first: where a job waits for one of them, this says for which."""
+    context.listenerBus().waitUntilEmpty(2000)
+    store = context.statusStore()
+    stages = [store.lastStageAttempt(number) for number in _stage_ids(store, list(context.statusTracker().getJobIdsForTag(tag)))]
+    longest = max((stage for stage in stages if stage.numCompleteTasks()), key=lambda stage: int(stage.executorRunTime()), default=None)
+    if longest is None:
+        return []
+    listed = store.taskList(longest.stageId(), longest.attemptId(), most)
+    found = []
+    for place in range(listed.size()):
+        task = listed.apply(place)
+        metrics = task.taskMetrics()
+        if metrics.isDefined():
+            known = metrics.get()
+            found.append(
+                {
+                    "task": int(task.index()),
+                    "stage": int(longest.stageId()),
+                    "executor": str(task.executorId()),
+                    "seconds": int(known.executorRunTime()) / 1000,
+                    "rows_read": int(known.inputMetrics().recordsRead() + known.shuffleReadMetrics().recordsRead()),
+                    "bytes_read": int(known.inputMetrics().bytesRead()),
+                }
+            )
+    return sorted(found, key=lambda task: (-task["seconds"], task["task"]))
+
+
 def _stage_ids(store: Any, jobs: list[int]) -> list[int]:
     found: set[int] = set()
     for job in jobs:

@@ -27,7 +27,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 
 from platform_plugin.spark.control import Answer, ControlListener
-from platform_plugin.spark.metrics import read_metrics
+from platform_plugin.spark.metrics import read_metrics, read_tasks
 from platform_plugin.spark.runtime import RuntimeFolder, open_runtime
 from platform_plugin.spark.settings import LOG_CONFIGURATION, POOLS, ServerSettings, plan_java_options, plan_options
 from platform_plugin.spark.unforked import compile_unforked
@@ -141,6 +141,8 @@ class PlatformServer:
                 return {"watching": True}
             case "metrics":
                 return self._talkers.submit(self._metrics, request).result(timeout=10)
+            case "tasks":
+                return self._talkers.submit(self._tasks, request).result(timeout=10)
             case "interrupt":
                 return self._talkers.submit(self._interrupt, request).result(timeout=10)
             case "stop":
@@ -176,6 +178,10 @@ class PlatformServer:
     def _metrics(self, request: Answer) -> Answer:
         tag = self._object("ExecuteSessionTag").apply(request["user"], request["session"], request["tag"])
         return read_metrics(self._gateway, self._spark.sparkContext._jsc.sc(), tag)
+
+    def _tasks(self, request: Answer) -> Answer:
+        tag = self._object("ExecuteSessionTag").apply(request["user"], request["session"], request["tag"])
+        return {"tasks": read_tasks(self._spark.sparkContext._jsc.sc(), tag)}
 
     def _interrupt(self, request: Answer) -> Answer:
         """Interrupt every query under a tag, in one session or in all, and the jobs that an early interrupt has missed."""

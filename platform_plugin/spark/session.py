@@ -244,6 +244,13 @@ class Session:
         user, identity = self._connect.identity
         return self._ask("metrics", user=user, session=identity, tag=tag)
 
+    def read_tasks(self, tag: str) -> list[dict[str, Any]]:
+        """The tasks of the stage that worked longest under `tag`; none from an endpoint without a control socket."""
+        if self.control is None:
+            return []
+        user, identity = self._connect.identity
+        return list(self._ask("tasks", user=user, session=identity, tag=tag)["tasks"])
+
     def _ask(self, verb: str, **arguments: Any) -> dict[str, Any]:
         if self.control is None:
             raise ServerError(f'Spark endpoint "{self.endpoint}" has no control socket', hint="use the platform server of this machine")
