@@ -87,20 +87,20 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot, r
     for state in plan.states:
         fields = tables[state.name].fields
         made = [
-            _fitted(run_plan(part.query, {**known, part.stream: tails[part.stream]}), fields)
+            fitted(run_plan(part.query, {**known, part.stream: tails[part.stream]}), fields)
             for part in plan.streams
             if part.state == state.name and part.stream in tails
         ]
         rows = _MERGED.get(work, state, scans[state.name])
         # A state without keys is one row even if nothing has come.
         known[state.name] = (
-            _fitted(run_plan(state.merge, {"rows": pa.concat_tables([rows, *made])}), fields) if made or not state.keys else rows
+            fitted(run_plan(state.merge, {"rows": pa.concat_tables([rows, *made])}), fields) if made or not state.keys else rows
         )
     table = tables[RESULT_PART]
-    return Local(table=table, rows=_fitted(run_plan(plan.upper, known), table.fields))
+    return Local(table=table, rows=fitted(run_plan(plan.upper, known), table.fields))
 
 
-def _fitted(rows: pa.Table, fields: tuple[Field, ...]) -> pa.Table:
+def fitted(rows: pa.Table, fields: tuple[Field, ...]) -> pa.Table:
     """The rows, if they have the columns and the types that Spark gives them: anything else means that something was misread."""
     schema = arrow_schema(fields)
     if rows.column_names != schema.names or rows.schema.types != schema.types:
@@ -157,7 +157,7 @@ class _Merged:
         rows = read_rows(work.lake, scan)
         merged = rows
         if before or len(scan.files) > 1:
-            merged = _fitted(run_plan(state.merge, {"rows": pa.concat_tables([*before, rows])}), scan.table.fields).combine_chunks()
+            merged = fitted(run_plan(state.merge, {"rows": pa.concat_tables([*before, rows])}), scan.table.fields).combine_chunks()
         with self._lock:
             self._known[key] = (files, merged)
             self._known.move_to_end(key)

@@ -16,6 +16,7 @@ from platform_plugin.views.plans import plan_view
 from platform_plugin.views.read import part_tables, static_frames, tail_ranges
 from platform_plugin.views.record import Advance, read_records
 from platform_plugin.views.strategy import DEFERRED, rows_parts, rows_wanted, strategy_of
+from platform_plugin.views.take import take_locally
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from platform_plugin.samples.joining import Guest
     from platform_plugin.samples.maintain import Change
     from platform_plugin.spark.job import ProgressHandler
+    from platform_plugin.spark.metrics import JobMetrics
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.ranges import Range
@@ -182,10 +184,10 @@ def _maintain(
     timeout: timedelta | None,
     progress: ProgressHandler | None,
 ) -> Maintained:
-    by_range: defaultdict[Key, list[Taking]] = defaultdict(list)
+    by_range: defaultdict[Key, list[Behind]] = defaultdict(list)
     for view in behind:
         for stream, tail in view.ranges.items():
-            by_range[stream, tail.first_row_id, tail.next_row_id].append(view.taking(work, snapshot))
+            by_range[stream, tail.first_row_id, tail.next_row_id].append(view)
     answers: list[Answer] = []
     cached: list[DataFrame] = []
     written: list[tuple[Target, list[DataFile]]] = []
@@ -193,9 +195,17 @@ def _maintain(
     try:
         for key, views in by_range.items():
             looking = [guest for guest in guests if guest.key == key and guest.looks_at_rows]
-            answers += answers_of_range(work, snapshot, key[0], views, cached, guests=looking)
+            # Who has to look at the rows with Spark anyway lets the views look too.
+            rest, made = (views, []) if looking else take_locally(work, snapshot, key[0], views)
+            written += made
+            if rest:
+                takings = [view.taking(work, snapshot) for view in rest]
+                answers += answers_of_range(work, snapshot, key[0], takings, cached, guests=looking)
         answers += [answer for view in behind for answer in _compactions(work, snapshot, view)]
-        written, metrics = run_answers(work, answers, timeout=timeout, progress=progress)
+        metrics: JobMetrics | None = None
+        if answers:
+            found, metrics = run_answers(work, answers, timeout=timeout, progress=progress)
+            written += found
         joined += (guest.change(work) for guest in guests)
         with work.lake.commit(f"maintain {', '.join(view.name for view in behind)}"[:200], base=snapshot) as commit:
             put_answers(commit, written)
@@ -215,8 +225,8 @@ def _maintain(
         rows=sum(next_row_id - first_row_id for _, first_row_id, next_row_id in by_range),
         groups=sum(file.record_count for target, files in written if not target.replaces for file in files),
         compacted=sum(bool(target.replaces) for target, _ in written),
-        jobs=metrics.jobs or 0,
-        tasks=metrics.tasks,
+        jobs=0 if metrics is None else metrics.jobs or 0,
+        tasks=0 if metrics is None else metrics.tasks,
         snapshot=commit.made,
         samples=tuple(change.behind.sample.name for change in joined),
     )

@@ -187,7 +187,8 @@ def _insert_postgres(db: Any, segment: Any) -> None:
         for row in zip(*(column.to_pylist() for column in segment.columns), strict=True):
             copy.write_row(row)
     db.execute("""INSERT INTO eager AS e SELECT entity_id, sum(duration), sum(cost), max(cost), count(*),
-            count(*) FILTER (WHERE NOT long_distance), coalesce(sum(duration) FILTER (WHERE NOT long_distance), 0) FROM batch WHERE week = 0 GROUP BY entity_id
+            count(*) FILTER (WHERE NOT long_distance), coalesce(sum(duration) FILTER (WHERE NOT long_distance), 0)
+        FROM batch WHERE week = 0 GROUP BY entity_id
         ON CONFLICT (entity_id) DO UPDATE SET total = e.total + excluded.total, cost = e.cost + excluded.cost,
             highest = greatest(e.highest, excluded.highest), calls = e.calls + excluded.calls,
             local_calls = e.local_calls + excluded.local_calls, local_total = e.local_total + excluded.local_total""")

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.platform import Platform
+from platform_plugin.views import take
 from platform_plugin.views.maintain import run_maintenance
 
 pytestmark = pytest.mark.spark
@@ -25,6 +26,7 @@ VIEWS = {
 }
 ROW = st.tuples(st.none() | st.integers(0, 3), st.none() | st.integers(-5, 5), st.sampled_from([None, "a", "b"]))
 WAYS = ["", "WITH (maintenance = 'deferred')", "WITH (maintenance = 'eager')", "WITH (maintenance = 'batch', batch_rows = 4)"]
+ALL_WAYS = st.lists(st.sampled_from(WAYS), min_size=len(VIEWS), max_size=len(VIEWS))
 STEP = st.lists(ROW, min_size=1, max_size=6) | st.sampled_from(["maintain", "one", "merge", "read"])
 NUMBERS = itertools.count()
 
@@ -43,17 +45,21 @@ def platform(tmp_path_factory, spark_server):
 
 @pytest.mark.timeout(400)
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(STEP, min_size=4, max_size=9), ways=st.lists(st.sampled_from(WAYS), min_size=len(VIEWS), max_size=len(VIEWS)))
-def test_views_are_what_their_queries_give_over_all_rows(platform, steps, ways):
-    try_steps(platform, steps, ways)
+@given(steps=st.lists(STEP, min_size=4, max_size=9), ways=ALL_WAYS, largest=st.sampled_from([0, 3, take.LARGEST_ROWS]))
+def test_views_are_what_their_queries_give_over_all_rows(platform, steps, ways, largest):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(take, "LARGEST_ROWS", largest)
+        try_steps(platform, steps, ways)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(STEP, min_size=4, max_size=20), ways=st.lists(st.sampled_from(WAYS), min_size=len(VIEWS), max_size=len(VIEWS)))
-def test_the_same_for_longer(platform, steps, ways):
-    try_steps(platform, steps, ways)
+@given(steps=st.lists(STEP, min_size=4, max_size=20), ways=ALL_WAYS, largest=st.sampled_from([0, 3, take.LARGEST_ROWS]))
+def test_the_same_for_longer(platform, steps, ways, largest):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(take, "LARGEST_ROWS", largest)
+        try_steps(platform, steps, ways)
 
 
 def try_steps(platform, steps, ways):

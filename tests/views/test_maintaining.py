@@ -7,6 +7,7 @@ import pytest
 
 from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, RefusedView
 from platform_plugin.platform import Platform
+from platform_plugin.views import take
 from platform_plugin.views.maintain import run_maintenance
 
 pytestmark = pytest.mark.spark
@@ -43,7 +44,7 @@ def test_a_view_is_current_before_and_after_maintenance(platform):
     append(platform, (1, 20))
     assert rows(platform, "SELECT * FROM impact") == [(1, 2, 15.0), (2, 1, 5.0)]
     done = run_maintenance(platform.work)
-    assert (done.views, done.rows, done.groups, done.jobs) == (("main.impact",), 3, 2, 1)
+    assert (done.views, done.rows, done.groups, done.jobs) == (("main.impact",), 3, 2, 0), "small ranges need no engine"
     assert rows(platform, "SELECT * FROM impact") == [(1, 2, 15.0), (2, 1, 5.0)]
     append(platform, (2, 7))
     assert rows(platform, "SELECT uid, score FROM impact WHERE uid = 2") == [(2, 6.0)]
@@ -84,7 +85,8 @@ def test_only_what_comes_after_its_creation_counts_unless_asked_for(platform):
     assert rows(platform, "SELECT l.n, e.n FROM late l, early e") == [(1, 2)]
 
 
-def test_many_views_are_maintained_by_one_job(platform):
+def test_many_views_are_maintained_by_one_job(platform, monkeypatch):
+    monkeypatch.setattr(take, "LARGEST_ROWS", 0)  # as if the ranges were large
     define(platform)
     platform.execute("CREATE VIEW total AS SELECT count(*) AS n, sum(score) AS s FROM posts")
     platform.execute("CREATE VIEW best AS SELECT uid, max(score) AS best FROM posts WHERE score > 3 GROUP BY uid HAVING max(score) > 5")
