@@ -43,7 +43,7 @@ def build_asset(model: Model, spec: dg.AssetSpec) -> dg.AssetsDefinition:
                     window = context.partition_time_window
                     applied = run_days(platform, model, window.start.date(), window.end.date(), progress=progress)
         except dg.Failure:
-            note_failed(context.instance, context.run_id, [str(model.name)])
+            note_failed(context.instance, context.run.run_id, [str(model.name)])
             raise
         context.log.info("%s %s %s at snapshot %d", model.kind, model.name, applied.action, applied.snapshot)
         return dg.MaterializeResult(
@@ -78,11 +78,12 @@ def build_upkeep(
     )
     def maintain(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
         chosen = set(context.selected_asset_keys)
-        wanted = list(dict.fromkeys(name for name in names if any(by_key[key] == name for key in chosen)))
+        asked = {by_key[key] for key in chosen}
+        wanted = [name for name in names if name in asked]
         resource = getattr(context.resources, RESOURCE_KEY)
         with told_as_failure():
             done = run_upkeep(
-                resource.platform, wanted, [model for model in models if model.name in wanted], progress=told_in_log(context.log)
+                resource.platform, wanted, [model for model in models if model.name in asked], progress=told_in_log(context.log)
             )
         told = {
             **job_metadata(resource.read_metrics()),
@@ -101,7 +102,7 @@ def build_upkeep(
         rows = sum(each.rows_in for each in done.kept)
         context.log.info("%d views took up %d rows at snapshot %d", len(done.kept), rows, done.snapshot.id)
         if done.failed:
-            note_failed(context.instance, context.run_id, done.failed)
+            note_failed(context.instance, context.run.run_id, done.failed)
             raise all_as_failure(done.failed)
 
     return maintain

@@ -63,11 +63,11 @@ class Upkeep:
 def run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model], *, progress: ProgressHandler | None = None) -> Upkeep:
     """Maintain the views of these names, those with a file made first as it says; a view that fails holds up no other."""
     lake = platform.lake
-    actions: dict[Name, Action] = {}
+    actions: dict[str, Action] = {}
     failed: dict[str, PlatformError] = {}
     for model in models:
         try:
-            actions[model.name], _ = run_definition(platform, model, progress=progress)
+            actions[str(model.name).lower()], _ = run_definition(platform, model, progress=progress)
         except PlatformError as error:
             failed[str(model.name)] = error
     base = lake.snapshot()
@@ -77,9 +77,10 @@ def run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model
     chosen = [present[str(name).lower()] for name in names if str(name).lower() in present and str(name) not in failed]
     before = {waiting.view: waiting for waiting in read_waiting(lake, base)}
     began = datetime.now(UTC)
-    done = run_maintenance(platform.work, chosen, progress=progress)
+    done = run_maintenance(platform.work, frozenset(chosen), progress=progress)
     failed |= done.failed
-    if wanted := find_wanted(platform.work, [name for name in chosen if str(name) not in failed], maintained=done.views):
+    well = frozenset(name for name in chosen if str(name) not in failed)
+    if wanted := find_wanted(platform.work, well, maintained=frozenset(done.views)):
         run_storing(platform.work, wanted, progress=progress)
     newest = lake.snapshot()
     after = {waiting.view: waiting for waiting in read_waiting(lake, newest)}
@@ -89,7 +90,7 @@ def run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model
         kept=tuple(
             _kept(
                 name,
-                _action(actions, name),
+                actions.get(str(name).lower(), "unchanged"),
                 states[name],
                 before=before.get(name, Waiting(view=name)),
                 after=after.get(name, Waiting(view=name)),
@@ -143,10 +144,6 @@ def _read_states(platform: Platform, views: Sequence[View], snapshot: Snapshot, 
         # What was only written together is no group that a new row belongs to; it is the largest of the new files.
         found[tables[table_id]].new_rows += sorted(rows_in_files)[:-1] if table_id in rewritten else rows_in_files
     return found
-
-
-def _action(actions: dict[Name, Action], name: Name) -> Action:
-    return next((action for known, action in actions.items() if str(known).lower() == str(name).lower()), "unchanged")
 
 
 def _kept(name: Name, action: Action, state: _State, *, before: Waiting, after: Waiting, began: datetime) -> Kept:
