@@ -15,6 +15,7 @@ import time
 import urllib.error
 import urllib.request
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,12 +69,16 @@ def _start(command: list[str], environment: dict[str, str]) -> subprocess.Popen[
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.send_signal(signal.SIGINT)
-    try:
+    """End a process and what it started, which is in its session and would go on without it."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGINT)
+    with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=20)
-    except subprocess.TimeoutExpired:
-        process.kill()
+    with suppress(ProcessLookupError):
+        for _ in range(50):
+            os.killpg(process.pid, 0)
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _wait_for(url: str, over: threading.Event, process: subprocess.Popen[bytes]) -> bool:
