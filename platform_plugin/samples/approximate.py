@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 from platform_plugin.algebra.types import Field, Primitive
 from platform_plugin.errors import InvalidValue
 from platform_plugin.language.approximate import STRATUM, UNIT, plan_approximation
-from platform_plugin.language.places import at
+from platform_plugin.language.places import Span, at
 from platform_plugin.language.query import analyse_query
 from platform_plugin.queries.bind import check_arguments, lake_name, new_name, pointing_at, read_named, used_arguments
 from platform_plugin.queries.result import Result
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.language.approximate import Approximation, Measure
-    from platform_plugin.language.places import Span
     from platform_plugin.language.query import Query
+    from platform_plugin.language.relations import Reference
     from platform_plugin.queries.bind import Arguments
     from platform_plugin.samples.population import Drawn, Source
     from platform_plugin.spark.job import ProgressHandler
@@ -57,12 +58,12 @@ def run_approximation(
     with work.lake.lease(holder="estimate") as lease:
         asked = analyse_query(plan.text)
         check_arguments(asked.parameters, arguments)
-        source = find_source(work, asked.relations[0], lease.snapshot)
+        source = find_source(work, _as_written(query, asked.relations[0]), lease.snapshot)
         size: int | None = PILOT
         attempt = 0
         while True:
             drawn = source.draw(work, size or PILOT, attempt)
-            found = _ask(work, asked, drawn, lease.snapshot, arguments, timeout=timeout, progress=progress)
+            found = _ask(work, asked, drawn, lease.snapshot, arguments, query=query, timeout=timeout, progress=progress)
             answer = estimate(plan, found, drawn.design)
             wanted = max((needed_size(one, plan.error, drawn.design) for one in answer.bounds), default=0.0)
             if wanted <= drawn.design.size or drawn.design.is_census:
@@ -75,7 +76,7 @@ def run_approximation(
 def explain_approximation(work: Workspace, query: Span, snapshot: Snapshot) -> list[str]:
     """Where the sample of a query would come from, and what it would be asked."""
     plan = plan_approximation(query)
-    source = find_source(work, analyse_query(plan.text).relations[0], snapshot)
+    source = find_source(work, _as_written(query, analyse_query(plan.text).relations[0]), snapshot)
     said = f"estimates {', '.join(measure.name for measure in plan.measures)} within {plan.error:g} at a confidence of {plan.confidence:g}"
     begun = [said, f'samples "{source.name}"']
     if source.fixed is not None:
@@ -111,6 +112,13 @@ def _refusal(source: Source, plan: Approximation, answer: Answer, wanted: float,
     )
 
 
+def _as_written(query: Span, reference: Reference) -> Reference:
+    """A relation of the query that is asked, at its place in what the user wrote."""
+    found = re.search(rf"(?i)\b(?:FROM|JOIN)\s+({re.escape(reference.span.text)})", query.text)
+    start, end = found.span(1) if found else (0, len(query.text))
+    return replace(reference, span=Span(query.source, query.start + start, query.start + end))
+
+
 def _ask(
     work: Workspace,
     asked: Query,
@@ -118,6 +126,7 @@ def _ask(
     snapshot: Snapshot,
     arguments: Arguments,
     *,
+    query: Span,
     timeout: timedelta | None,
     progress: ProgressHandler | None,
 ) -> pa.Table:
@@ -128,7 +137,7 @@ def _ask(
     names = {reference: new_name() for reference in asked.relations}
     frames = {}
     for reference, name in list(names.items())[1:]:
-        with pointing_at(reference.span):
+        with pointing_at(_as_written(query, reference).span):
             with work.lake.reading() as connection:
                 found = work.lake.find_relation(connection, lake_name(reference.name), snapshot)
             frames[name] = read_named(work, (found.name.schema, found.name.relation), snapshot)

@@ -173,3 +173,14 @@ def test_answers_with_bounds(tmp_path, spark_server):
         (row,) = platform.estimate("SELECT count(*) AS n FROM sales WHERE amount < 0", error=0.5).arrow().to_pylist()
         assert (row["n"], row["n_low"], row["n_high"]) == (0, 0, 0), "when no row matches all are looked at"
         assert not math.isnan(row["n"])
+
+
+def test_an_unknown_relation_is_shown_where_the_user_wrote_it(tmp_path):
+    with Platform.create(tmp_path / "lake") as platform:
+        platform.execute("CREATE TABLE posts (pots INT)")
+        query = "SELECT avg(pots) FROM pots WITH SAMPLE (error = 0.1)"
+        for text in (query, f"EXPLAIN {query}"):
+            with pytest.raises(PlatformError, match="did you mean") as caught:
+                platform.execute(text)
+            assert text in str(caught.value)
+            assert caught.value.column == text.index("FROM pots") + 6
