@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import signal
 import sys
 import time
 from contextlib import suppress
@@ -66,5 +67,7 @@ def posts(seconds: float) -> pa.Table:
 
 
 if __name__ == "__main__":
+    # A shell that starts things in the background lets them ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         feed(sys.argv[1])

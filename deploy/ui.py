@@ -58,8 +58,7 @@ def main(arguments: Sequence[str]) -> int:
         pass
     finally:
         over.set()
-        for process in started:
-            _end(process)
+        _end(started)
     return 0
 
 
@@ -68,17 +67,19 @@ def _start(command: list[str], environment: dict[str, str]) -> subprocess.Popen[
     return subprocess.Popen(command, cwd=PROJECT, env=environment, start_new_session=True)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and what it started, which is in its session and would go on without it."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGINT)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=20)
-    with suppress(ProcessLookupError):
-        for _ in range(50):
-            os.killpg(process.pid, 0)
-            time.sleep(0.1)
-        os.killpg(process.pid, signal.SIGKILL)
+def _end(started: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End processes and what they started, which is in their sessions and would go on without them."""
+    for process in started:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+    for process in started:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=20)
+        with suppress(ProcessLookupError):
+            for _ in range(50):
+                os.killpg(process.pid, 0)
+                time.sleep(0.1)
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _wait_for(url: str, over: threading.Event, process: subprocess.Popen[bytes]) -> bool:
