@@ -203,7 +203,7 @@ def _connect() -> duckdb.DuckDBPyConnection:
         folder = files(f"duckdb_extension_{name}") / "extensions" / f"v{version('duckdb')}"
         connection.execute(f"LOAD {_literal(folder / f'{name}.duckdb_extension')}")
     connection.execute("SET TimeZone = 'UTC'")
-    # With several threads DuckDB 1.5.5 now and then gives a deleted row of its change feed a wrong row id: 6 times in 8 000, never with one.
+    # With several threads DuckDB 1.5.5 sometimes gives a deleted row of its change feed a wrong row id: 6 of 8 000, never with one.
     connection.execute("SET threads = 1")
     connection.execute("SET arrow_lossless_conversion = false")
     return connection

@@ -131,7 +131,7 @@ def _common(parser: argparse.ArgumentParser, *, top: bool = False, lake: bool = 
 def _add_sql(sub: argparse.ArgumentParser) -> None:
     source = sub.add_mutually_exclusive_group()
     source.add_argument(
-        "-c", dest="command_text", action="append", metavar="SQL", help="the SQL itself; several statements end with ;, or each has its own -c"
+        "-c", dest="command_text", action="append", metavar="SQL", help="the SQL; several statements end with ;, or each has its own -c"
     )
     source.add_argument("-f", dest="file", metavar="FILE", help="a file of SQL; - is standard input, as is giving neither")
     sub.add_argument(

@@ -10,6 +10,7 @@ from platform_plugin.orchestration.arrivals import build_arrivals_sensor
 from platform_plugin.orchestration.assets import UPKEEP
 from platform_plugin.orchestration.ingesting import build_ingestion_sensor
 from platform_plugin.orchestration.notices import build_notices, webhook
+from platform_plugin.orchestration.preview import every_asset
 from platform_plugin.orchestration.refreshing import build_refresh_sensor
 from platform_plugin.orchestration.sampling import build_sample_sensor
 
@@ -73,7 +74,7 @@ def build_loops(
         sensors.append(build_arrivals_sensor(url, translator, running=running))
     if rebuild:
         status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
-        everything = dg.AssetSelection.all(include_sources=True)
+        everything = every_asset()
         sensors.append(
             dg.AutomationConditionSensorDefinition(REBUILD_SENSOR, target=everything, default_status=status, minimum_interval_seconds=10)
         )

@@ -26,3 +26,10 @@ def source_link(path: Path) -> dg.CodeReferencesMetadataValue:
         warnings.simplefilter("ignore", dg.BetaWarning)
         file = dg.LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name)
         return dg.CodeReferencesMetadataValue(code_references=[file])
+
+
+def every_asset() -> dg.AssetSelection:
+    """All assets, those included that somebody else materializes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        return dg.AssetSelection.all(include_sources=True)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from platform_plugin.orchestration.preview import as_virtual, source_link
+from platform_plugin.orchestration.preview import as_virtual, every_asset, source_link
 
 
 def test_a_virtual_asset_is_made_without_a_warning():
@@ -20,3 +20,12 @@ def test_a_link_to_a_file_is_made_without_a_warning():
         link = source_link(Path("/srv/models/users.sql"))
     (file,) = link.code_references
     assert (file.file_path, file.label) == ("/srv/models/users.sql", "users.sql")
+
+
+def test_every_asset_is_chosen_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        chosen = every_asset()
+    external, own = dg.AssetSpec("external"), dg.asset(name="own")(lambda: None)
+    graph = dg.Definitions(assets=[external, own]).resolve_asset_graph()
+    assert {key.to_user_string() for key in chosen.resolve(graph)} == {"external", "own"}
