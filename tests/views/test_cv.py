@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.platform import Platform
-from platform_plugin.views import maintain
+from platform_plugin.views import maintain, take
 from platform_plugin.views.maintain import run_maintenance
 from tests.benchmarks import views as aim
 from tests.benchmarks import views_tpch
@@ -127,7 +127,9 @@ def test_cv_04_having_is_asked_after_the_merge_and_cv_05_cv_06_of_partials(platf
 
 
 @pytest.mark.spark
-def test_cv_09_cv_11_what_is_inserted_while_a_run_works_waits_for_nobody_and_is_read_next(platform, monkeypatch):
+@pytest.mark.parametrize(("step", "largest"), [("take_locally", take.LARGEST_ROWS), ("run_answers", 0)])
+def test_cv_09_cv_11_what_is_inserted_while_a_run_works_waits_for_nobody_and_is_read_next(platform, monkeypatch, step, largest):
+    monkeypatch.setattr(take, "LARGEST_ROWS", largest)
     platform.execute("CREATE VIEW waiting AS SELECT count(*) AS n FROM s")
     platform.execute("INSERT INTO s VALUES (1, 1, 1)")
     inserted = []
@@ -138,8 +140,8 @@ def test_cv_09_cv_11_what_is_inserted_while_a_run_works_waits_for_nobody_and_is_
         inserted.append(rows(platform, "SELECT * FROM waiting"))
         return found(*given, **more)
 
-    found = maintain.run_answers
-    monkeypatch.setattr(maintain, "run_answers", during)
+    found = getattr(maintain, step)
+    monkeypatch.setattr(maintain, step, during)
     maintained(platform)
     assert inserted[-1] == [(1 + len(inserted),)]
     assert rows(platform, "SELECT * FROM waiting") == [(1 + len(inserted),)]
