@@ -130,21 +130,21 @@ def test_cv_04_having_is_asked_after_the_merge_and_cv_05_cv_06_of_partials(platf
 @pytest.mark.parametrize(("step", "largest"), [("take_locally", take.LARGEST_ROWS), ("run_answers", 0)])
 def test_cv_09_cv_11_what_is_inserted_while_a_run_works_waits_for_nobody_and_is_read_next(platform, monkeypatch, step, largest):
     monkeypatch.setattr(take, "LARGEST_ROWS", largest)
-    platform.execute("CREATE VIEW waiting AS SELECT count(*) AS n FROM s")
+    platform.execute(f"CREATE VIEW waiting_{largest} AS SELECT count(*) AS n FROM s")
     platform.execute("INSERT INTO s VALUES (1, 1, 1)")
     inserted = []
 
     def during(*given, **more):
         # The run has read what it takes up, and has not committed.
         platform.execute("INSERT INTO s VALUES (2, 2, 2)")
-        inserted.append(rows(platform, "SELECT * FROM waiting"))
+        inserted.append(rows(platform, f"SELECT * FROM waiting_{largest}"))
         return found(*given, **more)
 
     found = getattr(maintain, step)
     monkeypatch.setattr(maintain, step, during)
     maintained(platform)
     assert inserted[-1] == [(1 + len(inserted),)]
-    assert rows(platform, "SELECT * FROM waiting") == [(1 + len(inserted),)]
+    assert rows(platform, f"SELECT * FROM waiting_{largest}") == [(1 + len(inserted),)]
 
 
 @pytest.mark.spark
