@@ -17,6 +17,8 @@ from platform_plugin.orchestration.sampling import build_sample_sensor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
     from platform_plugin.orchestration.translator import Translator
 
 REFRESH_JOB = "maintain_views"
@@ -42,32 +44,17 @@ def build_loops(
     sensors: list[dg.SensorDefinition] = []
     jobs = []
     if refresh:
-        job = dg.define_asset_job(
-            REFRESH_JOB,
-            selection=dg.AssetSelection.tag(UPKEEP, "maintain").without_checks() | dg.AssetSelection.all_asset_checks(),
-            description="Lets continuous views take up what has arrived; the sensor split_refresh says which.",
-            executor_def=dg.in_process_executor,
-        )
+        job = _upkeep_job(REFRESH_JOB, "maintain", "Lets continuous views take up what has arrived; the sensor split_refresh says which.")
         jobs.append(job)
         sensors.append(
             build_refresh_sensor(url, job, base_key=translator.base_key, view_key=translator.asset_key, pools=pools or {}, running=running)
         )
     if ingest:
-        job = dg.define_asset_job(
-            INGEST_JOB,
-            selection=dg.AssetSelection.tag(UPKEEP, "ingest").without_checks() | dg.AssetSelection.all_asset_checks(),
-            description="Lets streams read a batch of their sources; the sensor bounded_ingestion says which.",
-            executor_def=dg.in_process_executor,
-        )
+        job = _upkeep_job(INGEST_JOB, "ingest", "Lets streams read a batch of their sources; the sensor bounded_ingestion says which.")
         jobs.append(job)
         sensors.append(build_ingestion_sensor(url, job, asset_key=translator.asset_key, running=running))
     if sample:
-        job = dg.define_asset_job(
-            SAMPLE_JOB,
-            selection=dg.AssetSelection.tag(UPKEEP, "sample").without_checks() | dg.AssetSelection.all_asset_checks(),
-            description="Lets reservoirs of samples take up what has arrived; the sensor reservoir_merge says which.",
-            executor_def=dg.in_process_executor,
-        )
+        job = _upkeep_job(SAMPLE_JOB, "sample", "Lets samples take up what has arrived; the sensor reservoir_merge says which.")
         jobs.append(job)
         sensors.append(build_sample_sensor(url, job, asset_key=translator.asset_key, running=running))
     if arrivals:
@@ -81,3 +68,9 @@ def build_loops(
     if notices is not None:
         sensors.append(build_notices(webhook(notices), running=running))
     return dg.Definitions(sensors=sensors, jobs=jobs)
+
+
+def _upkeep_job(name: str, upkeep: str, description: str) -> UnresolvedAssetJobDefinition:
+    """A job for all assets that are kept current in one way, and for what is asserted of them."""
+    chosen = dg.AssetSelection.tag(UPKEEP, upkeep).without_checks() | dg.AssetSelection.all_asset_checks()
+    return dg.define_asset_job(name, selection=chosen, description=description, executor_def=dg.in_process_executor)

@@ -46,7 +46,7 @@ class Noun(dg.Component, dg.Model, dg.Resolvable):
     @property
     def statement(self) -> str:
         """The SQL that makes it."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say which statement makes it")
 
     @property
     def said_of_columns(self) -> Mapping[str, str]:

@@ -74,6 +74,13 @@ class _Reading:
     rows_planned: int = 0
     is_plain: bool = True
 
+    def count(self, table: Table, scan: Scan) -> None:
+        """Note what one more scan will read."""
+        self.tables.append(table)
+        self.bytes_planned += scan.size_bytes
+        self.files_planned += len(scan.files)
+        self.rows_planned += sum(part.record_count for part in scan.files) + sum(part.row_count for part in scan.inlined)
+
     @property
     def is_small(self) -> bool:
         return self.is_plain and len(self.tables) <= 1 and self.rows_planned <= SMALL_ROWS and self.bytes_planned <= SMALL_BYTES
@@ -236,10 +243,7 @@ def _read(
             frame = _read_sample(reading, sample, moment, None if reference.columns is None else sorted(reference.columns))
             return frame, Input(columns=names, size_bytes=reading.bytes_planned - before, fields=relation.fields)
         scan = lake.scan(relation, moment, where=reference.filter(arguments))
-    reading.tables.append(relation)
-    reading.bytes_planned += scan.size_bytes
-    reading.files_planned += len(scan.files)
-    reading.rows_planned += sum(part.record_count for part in scan.files) + sum(part.row_count for part in scan.inlined)
+    reading.count(relation, scan)
     columns = None if reference.columns is None else sorted(reference.columns)
     known = Input(
         columns=frozenset(field.name.lower() for field in relation.fields),
@@ -257,14 +261,12 @@ def _read_sample(reading: _Reading, sample: Sample, snapshot: Snapshot, columns:
     from platform_plugin.spark.relation import frame_of, read_relation
 
     work = reading.work
-    reading.tables.append(sample.table)
     scan = find_scan(work, sample, snapshot)
     if scan is not None:
-        reading.rows_planned += scan.record_count
-        reading.bytes_planned += scan.size_bytes
-        reading.files_planned += len(scan.files)
+        reading.count(sample.table, scan)
         return read_relation(work.session, work.lake, scan, columns=columns)
     rows = read_sample(work, sample, snapshot).rows
+    reading.tables.append(sample.table)
     reading.rows_planned += rows.num_rows
     reading.bytes_planned += rows.nbytes
     return frame_of(work.session, sample.table.fields, rows)
@@ -324,10 +326,7 @@ def _read_named(reading: _Reading, name: tuple[str, str], snapshot: Snapshot, wi
     if sample is not None:
         return _read_sample(reading, sample, snapshot)
     scan = lake.scan(relation, snapshot)
-    reading.tables.append(relation)
-    reading.bytes_planned += scan.size_bytes
-    reading.files_planned += len(scan.files)
-    reading.rows_planned += sum(part.record_count for part in scan.files) + sum(part.row_count for part in scan.inlined)
+    reading.count(relation, scan)
     return read_relation(reading.work.session, lake, scan)
 
 
