@@ -6,6 +6,7 @@ whatever would be an error in Spark (overflow, division by zero), so that it is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
@@ -18,7 +19,7 @@ from sqlglot import exp
 from platform_plugin.algebra.plan import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from platform_plugin.algebra.plan import Scalar
 
@@ -50,10 +51,31 @@ class Rows:
     count: int
 
     def picked(self, places: Any) -> Rows:
-        """These rows of it, by a mask or by their places."""
-        if pa.types.is_boolean(places.type):
-            return Rows(columns={name: column.filter(places) for name, column in self.columns.items()}, count=pc.sum(places).as_py() or 0)
-        return Rows(columns={name: column.take(places) for name, column in self.columns.items()}, count=len(places))
+        """These rows of it, by a mask or by their places; a column is not touched before somebody asks for it."""
+        if not pa.types.is_boolean(places.type):
+            return Rows(columns=_Picked(self.columns, places), count=len(places))
+        count = pc.sum(places).as_py() or 0
+        return self if count == self.count else Rows(columns=_Picked(self.columns, places), count=count)
+
+
+class _Picked(Mapping[Column, Any]):
+    """Some rows of columns, each made when it is first asked for."""
+
+    def __init__(self, columns: Mapping[Column, Any], places: Any) -> None:
+        self._columns, self._places = columns, places
+        self._made: dict[Column, Any] = {}
+
+    def __getitem__(self, name: Column) -> Any:
+        if name not in self._made:
+            column = self._columns[name]
+            self._made[name] = column.filter(self._places) if pa.types.is_boolean(self._places.type) else column.take(self._places)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
 
 
 def evaluate(value: Scalar, rows: Rows) -> Any:

@@ -149,7 +149,7 @@ def _times(number: int, one: str, many: str | None = None) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class Prepared:
     """A stream part ready to be compared: aliases numbered, static results by their given names, filters apart."""
 
     view: str
@@ -174,15 +174,15 @@ def plan_sharing(
     `rows` is about how many rows a range has and `distinct` how many different values its columns have: with both, the finest grouping is
     chosen where it pays; without them it is not.
     """
-    classes: list[list[_Part]] = []
+    classes: list[list[Prepared]] = []
     for view in views:
         for part in view.plan.streams:
             if part.stream == stream:
-                _place(_prepared(view, part), classes)
+                _place(prepare(view, part), classes)
     return SharedPass(stream=stream, queries=tuple(_shared(parts, rows, distinct or {}) for parts in classes))
 
 
-def _place(found: _Part, classes: list[list[_Part]]) -> None:
+def _place(found: Prepared, classes: list[list[Prepared]]) -> None:
     for parts in classes:
         first = parts[0]
         same = first.base == found.base
@@ -192,7 +192,8 @@ def _place(found: _Part, classes: list[list[_Part]]) -> None:
     classes.append([found])
 
 
-def _prepared(view: ViewParts, part: StreamPart) -> _Part:
+def prepare(view: ViewParts, part: StreamPart) -> Prepared:
+    """A stream part as it is compared with those of other views."""
     query = canonical(_by_given_names(part.query, view.statics, view.view))
     assert isinstance(query, Aggregate)  # noqa: S101  every stream part is one
     source: Any = query.source
@@ -200,7 +201,7 @@ def _prepared(view: ViewParts, part: StreamPart) -> _Part:
     while isinstance(source, Filter):
         conditions.insert(0, source.condition)
         source = source.source
-    return _Part(
+    return Prepared(
         view=view.view,
         part=part,
         state=view.plan.state(part.state),
@@ -231,7 +232,7 @@ def _is_safe(value: Scalar) -> bool:
     )
 
 
-def _shared(parts: list[_Part], rows: int | None, distinct: Mapping[str, int]) -> SharedQuery:
+def _shared(parts: list[Prepared], rows: int | None, distinct: Mapping[str, int]) -> SharedQuery:
     filters = list(dict.fromkeys(_condition(part) for part in parts))
     own_filters = len(filters) > 1
     keys: list[Item] = []
@@ -257,7 +258,7 @@ def _shared(parts: list[_Part], rows: int | None, distinct: Mapping[str, int]) -
     return SharedQuery(query=query, parts=tuple(made), lattice=lattice, row_id=row_id)
 
 
-def _condition(part: _Part) -> exp.Expr | None:
+def _condition(part: Prepared) -> exp.Expr | None:
     if not part.conditions:
         return None
     return reduce(
@@ -273,7 +274,7 @@ def _number(keys: list[Item], item: Item) -> int:
     return len(keys) - 1
 
 
-def _add_calls(part: _Part, condition: exp.Expr | None, calls: list[Item], merges: list[Item]) -> list[tuple[str, str]]:
+def _add_calls(part: Prepared, condition: exp.Expr | None, calls: list[Item], merges: list[Item]) -> list[tuple[str, str]]:
     """The stored columns of a part among those of all, each different one once, and how each merges."""
     values = [item.value.node if condition is None else _filtered(item.value.node, condition) for item in part.calls]
     merge = part.state.merge

@@ -2,63 +2,75 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.read import read_rows
 from platform_plugin.views.answers import Target
-from platform_plugin.views.arrow_plans import run_plan
+from platform_plugin.views.arrow_plans import Known
 from platform_plugin.views.arrow_values import NotLocal
+from platform_plugin.views.groupings import Groupings
 from platform_plugin.views.local import fitted
+from platform_plugin.views.sharing import ViewParts
 from platform_plugin.views.strategy import DEFERRED, strategy_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Future
 
     import pyarrow as pa
 
     from platform_plugin.lake.files import DataFile
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.maintain import Behind
     from platform_plugin.views.ranges import Range
 
     Written = list[tuple[Target, list[DataFile]]]
 
-# Beyond, Spark's cores are worth its jobs, and so is one query for what several views group alike.
-LARGEST_ROWS = 1_000_000
-_LARGEST_BYTES = 64 * 1024 * 1024
+# Beyond, Spark's cores are worth its jobs.
+LARGEST_ROWS = 4_000_000
+_LARGEST_BYTES = 128 * 1024 * 1024
+# Files that are written while further groups are made.
+_WRITERS = 2
 
 # Parts that are Spark's whatever the rows are.
 _REFUSED: set[tuple[Any, ...]] = set()
+_GROUPINGS: dict[tuple[Any, ...], Groupings] = {}
+_CACHED_GROUPINGS = 100
 
 
 def take_locally(work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Behind]) -> tuple[list[Behind], Written]:
     """What a range adds to those views that need no engine, written; and the views that are left to Spark."""
     tail = views[0].ranges[stream]
-    if not tail.is_whole or tail.row_count * len(views) > LARGEST_ROWS or tail.scan.size_bytes > _LARGEST_BYTES:
+    if not tail.is_whole or tail.row_count > LARGEST_ROWS or tail.scan.size_bytes > _LARGEST_BYTES:
         return list(views), []
-    rest: list[Behind] = []
-    written: Written = []
-    rows: pa.Table | None = None
-    try:
-        for view in views:
-            if not _may_be_local(work, snapshot, stream, view):
-                rest.append(view)
-                continue
-            rows = _read(work, tail) if rows is None else rows
-            try:
-                made = _make(work, snapshot, stream, view, rows)
-            except NotLocal as refused:
-                if not refused.args:
-                    _REFUSED.add(_key(work, snapshot, stream, view))
-                rest.append(view)
-                continue
-            written += [(target, [work.lake.write(target.table, found)] if found.num_rows else []) for target, found in made]
-    except BaseException:
-        work.lake.discard(file for _, files in written for file in files)
-        raise
-    return rest, written
+    mine = [view for view in views if _may_be_local(work, snapshot, stream, view)]
+    rest = [view for view in views if view not in mine]
+    if not mine:
+        return rest, []
+    taking = _Taking(work, snapshot, stream, mine)
+    writing: list[tuple[Target, Future[DataFile] | None]] = []
+    with ThreadPoolExecutor(max_workers=_WRITERS) as pool:
+        try:
+            for view in mine:
+                try:
+                    made = taking.make(view)
+                except NotLocal as refused:
+                    if not refused.args:
+                        _REFUSED.add(_key(work, snapshot, stream, view))
+                    rest.append(view)
+                    continue
+                for target, rows in made:
+                    writing.append((target, pool.submit(work.lake.write, target.table, rows) if rows.num_rows else None))
+            return rest, [(target, [] if file is None else [file.result()]) for target, file in writing]
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            work.lake.discard(
+                file.result() for _, file in writing if file is not None and not file.cancelled() and file.exception() is None
+            )
+            raise
 
 
 def _key(work: Workspace, snapshot: Snapshot, stream: str, view: Behind) -> tuple[Any, ...]:
@@ -75,27 +87,62 @@ def _may_be_local(work: Workspace, snapshot: Snapshot, stream: str, view: Behind
     )
 
 
-def _read(work: Workspace, tail: Range) -> pa.Table:
-    return read_rows(work.lake, tail.scan)
+class _Taking:
+    """A range of a stream that some views take up: its rows, what they look up, and what has been made of both."""
+
+    def __init__(self, work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Behind]) -> None:
+        self._work, self._snapshot, self._stream = work, snapshot, stream
+        self._groupings = _groupings(work, snapshot, stream, views)
+        self._known = Known(tables={stream: self._read(views[0].ranges[stream])})
+        self._made: dict[Any, pa.Table | None] = {}
+
+    def _read(self, tail: Range) -> pa.Table:
+        names = [field.name for field in tail.stream.fields]
+        # Without any column nobody would know how many rows there are.
+        return read_rows(self._work.lake, tail.scan, columns=[name for name in names if name in self._groupings.columns] or names[:1])
+
+    def make(self, view: Behind) -> list[tuple[Target, pa.Table]]:
+        """What the range adds to a view's states; `NotLocal` where that is Spark's to say."""
+        parts = [part for part in view.plan.streams if part.stream == self._stream]
+        for part in parts:
+            for static in part.statics:
+                self._look_up(view.tables[static])
+        made = []
+        for part in parts:
+            table = view.tables[part.state]
+            rows = self._groupings.rows_of(view.name, part.name, self._known, self._made)
+            made.append((Target(table=table), fitted(rows, table.fields)))
+        return made
+
+    def _look_up(self, table: Table) -> None:
+        from platform_plugin.queries.lookup import read_small
+
+        name = _result(table)
+        if name in self._known.tables:
+            return
+        try:
+            found = read_small(self._work, table, self._snapshot)
+        except PlatformError:
+            found = None  # told by Spark, if it stays so
+        if found is None:
+            raise NotLocal("for now")
+        self._known.tables[name] = found
 
 
-def _make(work: Workspace, snapshot: Snapshot, stream: str, view: Behind, rows: pa.Table) -> list[tuple[Target, pa.Table]]:
-    from platform_plugin.queries.lookup import read_small
+def _result(table: Table) -> str:
+    """A name for the result of a static part, the same for all views that look it up."""
+    return f"static_{table.uuid.hex}"
 
-    known = {stream: rows}
-    made = []
-    for part in view.plan.streams:
-        if part.stream != stream:
-            continue
-        for static in part.statics:
-            if static not in known:
-                try:
-                    found = read_small(work, view.tables[static], snapshot)
-                except PlatformError:
-                    found = None  # told by Spark, if it stays so
-                if found is None:
-                    raise NotLocal("for now")
-                known[static] = found
-        table = view.tables[part.state]
-        made.append((Target(table=table), fitted(run_plan(part.query, known), table.fields)))
-    return made
+
+def _groupings(work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Behind]) -> Groupings:
+    once = (work.lake.uuid, snapshot.schema_version, stream, tuple(sorted(str(view.record.uuid) for view in views)))
+    known = _GROUPINGS.get(once)
+    if known is None:
+        if len(_GROUPINGS) >= _CACHED_GROUPINGS:
+            _GROUPINGS.clear()
+        parts = []
+        for view in views:
+            statics = {part.name: _result(view.tables[part.name]) for part in view.plan.statics if part.feeds is None}
+            parts.append(ViewParts(view=view.name, plan=view.plan, statics=statics))
+        known = _GROUPINGS[once] = Groupings(parts, stream)
+    return known
