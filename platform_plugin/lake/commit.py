@@ -21,6 +21,7 @@ from platform_plugin.lake import data_operations as data
 from platform_plugin.lake import schema_operations as ddl
 from platform_plugin.lake.admissible import check_field, check_name, check_text, partition_keys
 from platform_plugin.lake.database import LostRace, writing
+from platform_plugin.lake.dependents import DEPENDENT, check_needs
 from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.relations import RELATION
 from platform_plugin.lake.ring import KeepRings, RingFull
@@ -282,7 +283,7 @@ class Commit:
         operations = self._planned()
         rings = [RELATION, *RING_TABLES] if any(isinstance(operation, KeepRings) for operation in operations) else []
         noted = [operation.table for operation in operations if isinstance(operation, data.PutRow | data.ForgetRow)]
-        self._lake.prepare_tables([*rings, *noted])
+        self._lake.prepare_tables([DEPENDENT, *rings, *noted])
         since = time.monotonic()
         while True:
             try:
@@ -355,6 +356,7 @@ class Commit:
             raise LostRace(f"snapshot {w.id} was taken") from error
         for operation in operations:
             operation.apply(w)
+        check_needs(w)
         w.finish(author=self._author, message=self.message, notes=json.dumps({"commit": self._identity, **self._notes}))
         self._released = w.released
         return Snapshot(id=w.id, time=now, schema_version=w.schema_version, next_catalog_id=w.next_catalog_id, next_file_id=w.next_file_id)

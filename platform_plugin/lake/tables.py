@@ -122,6 +122,7 @@ class View:
     sql: str
     columns: tuple[str, ...]
     comment: str | None = None
+    begin_snapshot: int | None = None
 
 
 def read_snapshot(connection: Connection, *, id: int | None = None, at: datetime | None = None) -> Snapshot | None:  # noqa: A002
@@ -283,7 +284,7 @@ def read_views(connection: Connection, snapshot_id: int, *, name: Name | None = 
     """The stored queries at a snapshot, all of them or the one of that name."""
     v, s = c.VIEW, c.SCHEMA
     query = (
-        sa.select(v.c.view_id, v.c.view_uuid, v.c.view_name, v.c.dialect, v.c.sql, v.c.column_aliases, s.c.schema_name)
+        sa.select(v.c.view_id, v.c.view_uuid, v.c.view_name, v.c.dialect, v.c.sql, v.c.column_aliases, v.c.begin_snapshot, s.c.schema_name)
         .join(s, sa.and_(s.c.schema_id == v.c.schema_id, c.live(s, snapshot_id)))
         .where(c.live(v, snapshot_id))
         .order_by(s.c.schema_name, v.c.view_name)
@@ -301,6 +302,7 @@ def read_views(connection: Connection, snapshot_id: int, *, name: Name | None = 
             sql=row.sql,
             columns=split_aliases(row.column_aliases or ""),
             comment=comments.get(row.view_id),
+            begin_snapshot=row.begin_snapshot,
         )
         for row in rows
     ]

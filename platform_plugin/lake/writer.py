@@ -75,6 +75,11 @@ class Writer:
             if row not in self._inserts[c.SCHEMA_VERSIONS]:
                 self._inserts[c.SCHEMA_VERSIONS].append(row)
 
+    @property
+    def reshaped(self) -> frozenset[int]:
+        """The tables that look different, or have another name, from this snapshot on."""
+        return frozenset(self._reshaped)
+
     def insert(self, table: sa.Table, **row: Any) -> None:
         """Queue one row; rows of a table go out together."""
         self._inserts[table].append(row)

@@ -14,8 +14,7 @@ from platform_plugin.lake.relations import Declaration, read_declarations
 from platform_plugin.lake.tables import Name, Table, View
 from platform_plugin.queries.shows import relation_rows
 from platform_plugin.streams.feeds import feed_declared
-from platform_plugin.views.plans import result_fields
-from platform_plugin.views.record import read_records
+from platform_plugin.views.record import read_records, result_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,8 +15,7 @@ from platform_plugin.lake.tables import View, read_tables
 from platform_plugin.orchestration.apply import Action, run_definition
 from platform_plugin.orchestration.waiting import Waiting, read_waiting
 from platform_plugin.views.maintain import run_maintenance
-from platform_plugin.views.plans import result_fields
-from platform_plugin.views.record import RESULT_PART, read_records
+from platform_plugin.views.record import RESULT_PART, read_records, result_fields
 from platform_plugin.views.service import find_wanted
 from platform_plugin.views.stored import run_storing
 

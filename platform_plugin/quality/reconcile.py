@@ -17,11 +17,10 @@ from platform_plugin.lake.history import read_history
 from platform_plugin.lake.tables import Name, View
 from platform_plugin.language.render import identifier, type_text
 from platform_plugin.queries.bind import new_name, read_named
-from platform_plugin.views.plans import describe_relations, plan_view
+from platform_plugin.views.plans import plan_view, read_whole
 from platform_plugin.views.ranges import oldest_row_id, read_covered, rows_of
 from platform_plugin.views.read import read_view, split_name
 from platform_plugin.views.record import CREATED, FROM, read_records
-from platform_plugin.views.split import read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,7 +108,7 @@ def _batch(work: Workspace, view: View, record: ViewRecord, plan: SplitPlan, sna
     for other in {*below, *plan.upper_tables}:
         names[split_name(other)] = new_name()
         frames[names[split_name(other)]] = read_named(work, split_name(other), created if other in below else snapshot)
-    query = read_plan(record.query, describe_relations(work, record.query, snapshot))
+    query = read_whole(work, record, snapshot)
     if len(outputs(query)) != len(plan.columns):
         raise InvalidValue("its columns can't be told apart", hint="name each column")
     return query_relations(work.session, render(query, names), frames)

@@ -155,7 +155,7 @@ def run_describe(work: Workspace, statement: s.Describe) -> Result:
     """A relation's columns; when extended, also what it is and how it was declared."""
     from platform_plugin.samples.figures import sample_facts
     from platform_plugin.views.figures import view_facts
-    from platform_plugin.views.plans import result_fields
+    from platform_plugin.views.record import result_fields
 
     lake = work.lake
     snapshot = lake.snapshot()

@@ -16,11 +16,10 @@ from platform_plugin.language.places import at, did_you_mean
 from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
 from platform_plugin.samples.definition import LARGEST, Definition, parse_window
 from platform_plugin.samples.record import KIND, SAMPLE, Attach, Progress, Store
-from platform_plugin.samples.sliding import MARKS
+from platform_plugin.samples.picks import PICK
 from platform_plugin.tables.target import find_existing, outcome
-from platform_plugin.views.plans import result_fields
 from platform_plugin.views.ranges import first_uncovered
-from platform_plugin.views.record import read_records
+from platform_plugin.views.record import read_records, result_fields
 
 if TYPE_CHECKING:
     from platform_plugin.lake.tables import Snapshot
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from platform_plugin.samples.definition import Source
     from platform_plugin.spark.workspace import Workspace
 
-_MARKS = tuple(Field(name=name, type=Primitive("int64")) for name in MARKS)
 # The types whose values are the same text wherever they are read.
 _STRATA = {"boolean", "varchar", "date", "int8", "int16", "int32", "int64"}
 # Whose value is another at every look: a sample of them would not be of anything.
@@ -57,14 +55,10 @@ def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
         if statement.where is not None:
             _check_condition(work, statement, relation, base)
         definition = _definition(statement, relation, source)
-        lake.prepare_tables([RELATION, *RING_TABLES, SAMPLE])
+        lake.prepare_tables([RELATION, *RING_TABLES, SAMPLE, PICK])
         with pointing_at(statement.name.span), lake.commit(f"create sample {name}", base=base) as commit:
             shown = [replace(field, nullable=True, default=None) for field in fields]
             table = commit.create_table(name, shown)
-            if definition.is_windowed:
-                kept = commit.create_table((name.schema, f"{name.relation}__reservoirs_{str(table.uuid)[-8:]}"), [*_MARKS, *shown])
-                declare(commit, kept, Declaration(kind=STATE, options={"sample": str(table.uuid)}))
-                definition = replace(definition, reservoirs=str(kept.uuid))
             declare(commit, table, Declaration(kind=KIND, options=definition.options()))
             if isinstance(relation, Table) and source == "stream":
                 start = first_uncovered(lake, relation, base, earliest=True)

@@ -21,8 +21,9 @@ from platform_plugin.samples.seeds import generator
 from platform_plugin.samples.sources import find_table, find_view, in_shape, wanted_fields
 from platform_plugin.samples.strata import group, sortable, take_up
 from platform_plugin.samples.task import CARDINALITY, TASK, sampler
+from platform_plugin.views.changes import last_change
 from platform_plugin.views.record import read_records
-from platform_plugin.views.stored import find_inputs, last_change
+from platform_plugin.views.stored import find_inputs
 
 if TYPE_CHECKING:
     from datetime import timedelta

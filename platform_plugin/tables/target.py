@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue, OutcomeUnknown, PlatformError, UnknownObject
+from platform_plugin.lake.dependents import find_protector, protected
 from platform_plugin.lake.relations import STATE, read_declaration
 from platform_plugin.language.places import did_you_mean
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.queries.result import Result
 from platform_plugin.streams.batches import BatchTaken, TakeBatches, check_batch_id, read_batches
 from platform_plugin.views.propagate import propagate
-from platform_plugin.views.record import find_protector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,14 +69,11 @@ def _refuse_sample(declaration: Declaration, table: Table, name: Name) -> None:
 
 def refuse_protected(lake: Lake, table: Table) -> None:
     """Refuse to change a table that a view was promised will stay as it is."""
+    snapshot = lake.snapshot()
     with lake.reading() as connection:
-        protector = find_protector(connection, table)
+        protector = find_protector(connection, table, snapshot.id)
     if protector is not None:
-        view = next((view.name for view in lake.views() if view.uuid == protector), None)
-        raise InvalidValue(
-            f'table "{table.name}" can\'t be changed: view "{view}" looks it up below its grouping',
-            hint="drop the view first, or make it WITH (on_table_change = 'pin')",
-        )
+        raise protected(table.name, protector)
 
 
 def refuse_partitioned(table: Table, name: Name) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from platform_plugin.language import statements as s
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
+    from platform_plugin.views.relations import Meaning
 
 
 def run_create_view(work: Workspace, statement: s.CreateView) -> Result:
@@ -54,26 +55,26 @@ def run_create_view(work: Workspace, statement: s.CreateView) -> Result:
             )
         wanted = statement.continuous or bool(statement.options)
         try:
-            plan = plan_query(work, statement.query, lease.snapshot, columns=aliases)
+            plan, meaning = plan_query(work, statement.query, lease.snapshot, columns=aliases)
         except RefusedView as refused:
             # Without a grouping there is nothing to maintain: the view is the query itself, unless maintenance was asked for.
             if wanted or refused.rule != "R9":
                 raise
-            plan = None
-        if plan is None or not plan.streams:
+            plan, meaning = None, None
+        if plan is None or meaning is None or not plan.streams:
             if wanted:
                 raise at(statement.name.span).attach(
                     InvalidValue(f'view "{name}" reads no stream', hint="leave out CONTINUOUS and WITH: it is computed when it is read")
                 )
             return _create_plain(work, statement, name, aliases, lease.snapshot)
-        return _create_continuous(work, statement, plan, lease.snapshot, old)
+        return _create_continuous(work, statement, (plan, meaning), lease.snapshot, old)
 
 
 def run_explain_view(work: Workspace, statement: s.CreateView) -> Result:
     """How a view would be split and what it would share with others on its streams, or the rule that it breaks; nothing is made."""
     snapshot = work.lake.snapshot()
     name = lake_name(statement.name)
-    plan = plan_query(work, statement.query, snapshot, columns=tuple(alias.name for alias in statement.aliases))
+    plan, _ = plan_query(work, statement.query, snapshot, columns=tuple(alias.name for alias in statement.aliases))
     if not plan.streams:
         text = f"view {name} reads no stream: it is computed when it is read"
     else:
@@ -92,8 +93,11 @@ def _create_plain(work: Workspace, statement: s.CreateView, name: Name, aliases:
     return outcome(commit.made, f"view {name} created; it is computed when it is read")
 
 
-def _create_continuous(work: Workspace, statement: s.CreateView, plan: SplitPlan, snapshot: Snapshot, old: View | None) -> Result:
+def _create_continuous(
+    work: Workspace, statement: s.CreateView, planned: tuple[SplitPlan, Meaning], snapshot: Snapshot, old: View | None
+) -> Result:
     name = lake_name(statement.name)
+    plan, meaning = planned
     options = {option.name: option for option in statement.options}
     if "batch_rows" in options and ("maintenance" not in options or options["maintenance"].value != BATCH):
         raise at(options["batch_rows"].span).attach(
@@ -106,6 +110,7 @@ def _create_continuous(work: Workspace, statement: s.CreateView, plan: SplitPlan
         comment=statement.comment,
         options=dict(stored_option(option) for option in statement.options),
         plan=plan,
+        meaning=meaning,
     )
     with pointing_at(statement.name.span):
         made = run_making(work, new, snapshot, old=old)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from platform_plugin.errors import PlatformError
 from platform_plugin.lake.tables import Name, View
+from platform_plugin.views.changes import has_changed
 from platform_plugin.views.plans import plan_view
 from platform_plugin.views.read import part_tables, split_name
 from platform_plugin.views.record import CREATED, read_records
-from platform_plugin.views.stored import has_changed
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan, StaticPart
+    from platform_plugin.views.record import ViewRecord
 
 
 def find_kept(work: Workspace, plan: SplitPlan, snapshot: Snapshot, *, but: View | None) -> dict[str, Table]:
@@ -29,11 +31,18 @@ def find_kept(work: Workspace, plan: SplitPlan, snapshot: Snapshot, *, but: View
         created = None if record is None else record.options.get(CREATED)
         if record is None or created is None or view == but:
             continue
-        for other in plan_view(work, record, snapshot).statics:
+        for other in _statics(work, record, snapshot):
             part = wanted.get(other.sql()) if other.feeds is None else None
             if part is not None and part.name not in found and not _changed_since(work, part, created, snapshot):
                 found[part.name] = part_tables(work, record, snapshot)[other.name]
     return found
+
+
+def _statics(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> tuple[StaticPart, ...]:
+    try:
+        return plan_view(work, record, snapshot).statics
+    except PlatformError:  # what is wrong with another view must not keep this one from being made
+        return ()
 
 
 def _changed_since(work: Workspace, part: StaticPart, created: int, snapshot: Snapshot) -> bool:

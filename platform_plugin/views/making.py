@@ -7,32 +7,36 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.types import Field
 from platform_plugin.errors import PlatformError
+from platform_plugin.lake.dependents import Depart, Depend
 from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare
 from platform_plugin.lake.segments import RING_TABLES
 from platform_plugin.lake.tables import Name, View
 from platform_plugin.queries.bind import new_name, read_named
 from platform_plugin.views.answers import put_answers
 from platform_plugin.views.kept import find_kept, tables_in_use
+from platform_plugin.views.progress import Attach
 from platform_plugin.views.ranges import empty_range, first_uncovered, rows_of
 from platform_plugin.views.read import part_tables, run_part, split_name
 from platform_plugin.views.record import (
     CREATED,
     FROM,
+    ON_TABLE_CHANGE,
     PROPAGATED,
+    REFUSE,
     RESULT_PART,
     VIEW_TABLES,
-    Attach,
     Detach,
-    Protect,
     ViewRecord,
     note_view,
     read_records,
     shown_columns,
 )
+from platform_plugin.views.relations import find_needs, note_meaning
+from platform_plugin.views.split import read_plan
 from platform_plugin.views.strategy import BATCH, BATCH_ROWS, DEFERRED, EAGER, SPLIT, rows_parts, wants_row_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.answers import Target
     from platform_plugin.views.parts import SplitPlan
+    from platform_plugin.views.relations import Meaning
 
     Filling = Callable[["Begun"], tuple[list[tuple[Target, list[DataFile]]], Mapping[str, int]]]
 
@@ -56,6 +61,7 @@ class NewView:
     comment: str | None
     options: Mapping[str, Any]
     plan: SplitPlan
+    meaning: Meaning
     begins: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -95,10 +101,11 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
                 drop_view(work, commit, old, snapshot)
             uuid = commit.create_view(name, new.query, columns=new.columns, comment=new.comment)
             commit.expect_unchanged(*kept.values())
-            if new.options.get("on_table_change") == "refuse":
-                looked_up = tuple(_static_tables(work, plan, snapshot))
-                commit.expect_unchanged(*looked_up)
-                commit.also(Protect(uuid, looked_up))
+            refuses = new.options.get(ON_TABLE_CHANGE) == REFUSE
+            whole = read_plan(new.query, new.meaning.relations)
+            needs = find_needs(work, plan, whole, new.meaning, snapshot, refuses=refuses, keeps_rows=is_deferred)
+            commit.expect_unchanged(*(need.relation for need in needs if need.rows and not isinstance(need.relation, View)))
+            commit.also(Depend(uuid, needs))
             parts: dict[str, Table] = dict(kept)
             shared = [static.name for static in plan.statics if static.feeds is not None or static.name in kept]
             for part in (part for part in frames if part not in shared):
@@ -136,19 +143,11 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
                 parts={part: table.uuid for part, table in parts.items()},
             )
             note_view(commit, record)
+            note_meaning(commit, uuid, new.meaning)
     except PlatformError:
         lake.discard(files)
         raise
     return commit.made
-
-
-def _static_tables(work: Workspace, plan: SplitPlan, snapshot: Snapshot) -> Iterator[Table]:
-    """The tables below a grouping, of which the view keeps what they are now."""
-    for name in plan.static_tables:
-        with work.lake.reading() as connection:
-            relation = work.lake.find_relation(connection, Name.of(split_name(name)), snapshot)
-        if not isinstance(relation, View):
-            yield relation
 
 
 def _analyse(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], snapshot: Snapshot) -> dict[str, DataFrame]:
@@ -211,4 +210,5 @@ def drop_view(work: Workspace, commit: Commit, view: View, snapshot: Snapshot) -
         for table in part_tables(work, record, snapshot).values():
             if table.uuid not in needed:
                 commit.drop_table(table)
+        commit.also(Depart(view))
         commit.also(Detach(view.uuid))

@@ -12,7 +12,7 @@ from platform_plugin.tables.target import outcome
 from platform_plugin.views.answers import run_answers
 from platform_plugin.views.making import NewView, run_making
 from platform_plugin.views.passes import Taking, answers_of_range
-from platform_plugin.views.plans import plan_view
+from platform_plugin.views.plans import plan_query
 from platform_plugin.views.ranges import oldest_row_id, read_covered
 from platform_plugin.views.read import split_name
 from platform_plugin.views.record import CREATED, FROM, RESULT_PART, read_records
@@ -47,7 +47,8 @@ def run_rebuild(
         with work.lake.lease(holder="rebuild") as lease, pointing_at(statement.name.span):
             view, record = _find(work, statement, lease.snapshot)
             filling = _Filling(work, str(view.name), lease.snapshot, timeout=timeout, progress=progress)
-            plan = plan_view(work, record, lease.snapshot)
+            # The text means what its names stand for now.
+            plan, meaning = plan_query(work, record.query, lease.snapshot, columns=record.columns)
             options = {name: value for name, value in record.options.items() if name not in (RESULT_PART, CREATED, FROM)}
             begins = {stream: _begin(work, view, record, stream, lease.snapshot) for stream in plan.stream_names}
             new = NewView(
@@ -57,6 +58,7 @@ def run_rebuild(
                 comment=view.comment,
                 options=options,
                 plan=plan,
+                meaning=meaning,
                 begins=begins,
             )
             try:

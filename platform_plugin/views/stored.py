@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from platform_plugin.errors import PlatformError
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.data_operations import has_table, inlined_data_tables
+from platform_plugin.errors import InvalidValue, PlatformError
+from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.tables import Name, View, read_snapshot, read_tables
 from platform_plugin.samples.record import find_sample
 from platform_plugin.samples.sources import find_table, find_view
 from platform_plugin.views.answers import Answer, Target, put_answers, run_answers
+from platform_plugin.views.changes import has_changed
 from platform_plugin.views.plans import plan_view
 from platform_plugin.views.read import part_tables, read_view, split_name
 from platform_plugin.views.record import RESULT, RESULT_PART, note_columns, note_result, read_records
+from platform_plugin.views.settled import check_settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,12 +104,16 @@ def _find(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
     inputs = find_inputs(work, record, snapshot)
     if inputs is None or any(has_changed(work, table, of, snapshot, appends_only=appends_only) for table, appends_only in inputs):
         return None
+    try:
+        check_settled(work, str(view.name), record, plan_view(work, record, snapshot), snapshot)
+    except InvalidValue:
+        return None  # told by who asks for the answer
     with work.lake.reading() as connection:
         found = read_tables(connection, snapshot.id, uuids=[record.parts[RESULT_PART]])
     return found[0] if found else None
 
 
-def _inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Iterator[tuple[Table, bool]]:
+def _inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Iterator[tuple[Table | View, bool]]:
     """All that a view's answer depends on: streams, of which only appends count, and tables, of which every change does."""
     plan = plan_view(work, record, snapshot)
     for stream in plan.stream_names:
@@ -118,6 +123,7 @@ def _inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Iterator
             relation = work.lake.find_relation(connection, Name.of(split_name(name)), snapshot)
             records = read_records(connection, only=relation.uuid)
         if isinstance(relation, View):
+            yield relation, False
             yield from _inputs(work, records[relation.uuid], snapshot)
         else:
             yield relation, False
@@ -130,7 +136,7 @@ class _Unknowable(Exception):
     """What an answer depends on can't be told."""
 
 
-def _sampled(work: Workspace, sample: Sample, snapshot: Snapshot) -> Iterator[tuple[Table, bool]]:
+def _sampled(work: Workspace, sample: Sample, snapshot: Snapshot) -> Iterator[tuple[Table | View, bool]]:
     """What a sample changes with, beside its own table. A window of time moves with every snapshot."""
     definition = sample.definition
     if definition.window_seconds is not None:
@@ -146,52 +152,17 @@ def _sampled(work: Workspace, sample: Sample, snapshot: Snapshot) -> Iterator[tu
     yield from _inputs(work, records[view.uuid], snapshot)
 
 
-def find_inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list[tuple[Table, bool]] | None:
-    """What a view's answer depends on, each with whether only appends count; None where it also depends on the clock or on chance."""
+def find_inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list[tuple[Table | View, bool]] | None:
+    """What a view's answer depends on, each with whether only appends count; None where it also depends on the clock or on chance.
+
+    Of other views that it reads, what they depend on counts, and whether they are still the same.
+    """
     if plan_view(work, record, snapshot).volatile:
         return None
     try:
         return list(_inputs(work, record, snapshot))
     except _Unknowable:
         return None
-
-
-def last_change(work: Workspace, table: Table, snapshot: Snapshot, *, appends_only: bool = False) -> int:
-    """The newest snapshot up to this one that gave a table other rows, or a stream more of them."""
-    with work.lake.reading() as connection:
-        moments = [
-            connection.execute(sa.select(sa.func.max(column)).where(own, column <= snapshot.id)).scalar()
-            for column, own in _changes(connection, table, appends_only)
-        ]
-    return max([table.begin_snapshot or 0, *(moment for moment in moments if moment is not None)])
-
-
-def has_changed(work: Workspace, table: Table, of: int, snapshot: Snapshot, *, appends_only: bool = False) -> bool:
-    """Whether a table has other rows at a snapshot than it had at an earlier one, or for a stream more of them."""
-    if (table.begin_snapshot or 0) > of:
-        return True
-    with work.lake.reading() as connection:
-        return any(_any_between(connection, rows, where, of, snapshot.id) for rows, where in _changes(connection, table, appends_only))
-
-
-def _changes(connection: Connection, table: Table, appends_only: bool) -> Iterator[tuple[sa.ColumnElement[int], sa.ColumnElement[bool]]]:  # noqa: FBT001
-    """The columns that hold the snapshots of a table's changes, each with the condition for the table's own rows."""
-    f, d = c.DATA_FILE.c, c.DELETE_FILE.c
-    yield f.begin_snapshot, f.table_id == table.id
-    for name in inlined_data_tables(connection, table.id or -1):
-        inlined = sa.table(name, sa.column("begin_snapshot"), sa.column("end_snapshot"))
-        yield inlined.c.begin_snapshot, sa.true()
-        if not appends_only:
-            yield inlined.c.end_snapshot, sa.true()
-    if not appends_only:
-        yield f.end_snapshot, f.table_id == table.id
-        yield d.begin_snapshot, d.table_id == table.id
-        if has_table(connection, f"ducklake_inlined_delete_{table.id}"):
-            yield c.inlined_deletes(table.id or -1).c.begin_snapshot, sa.true()
-
-
-def _any_between(connection: Connection, column: sa.ColumnElement[int], own: sa.ColumnElement[bool], after: int, until: int) -> bool:
-    return connection.execute(sa.select(sa.literal(1)).where(own, column > after, column <= until).limit(1)).first() is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

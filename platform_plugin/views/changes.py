@@ -1,0 +1,64 @@
+"""Changes: which snapshots gave a relation that views read other rows, columns or another definition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.data_operations import has_table, inlined_data_tables
+from platform_plugin.lake.tables import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.spark.workspace import Workspace
+
+
+def last_change(work: Workspace, table: Table | View, snapshot: Snapshot, *, appends_only: bool = False) -> int:
+    """The newest snapshot up to this one that gave a table other rows or columns, or a stream more of them."""
+    with work.lake.reading() as connection:
+        moments = [
+            connection.execute(sa.select(sa.func.max(column)).where(own, column <= snapshot.id)).scalar()
+            for column, own in _changes(connection, table, appends_only)
+        ]
+    return max([table.begin_snapshot or 0, *(moment for moment in moments if moment is not None)])
+
+
+def has_changed(work: Workspace, table: Table | View, of: int, snapshot: Snapshot, *, appends_only: bool = False) -> bool:
+    """Whether a table has other rows or columns at a snapshot than it had at an earlier one, or for a stream more of them."""
+    if (table.begin_snapshot or 0) > of:
+        return True
+    with work.lake.reading() as connection:
+        return any(_any_between(connection, rows, where, of, snapshot.id) for rows, where in _changes(connection, table, appends_only))
+
+
+def _changes(
+    connection: Connection,
+    table: Table | View,
+    appends_only: bool,  # noqa: FBT001
+) -> Iterator[tuple[sa.ColumnElement[int], sa.ColumnElement[bool]]]:
+    """The columns that hold the snapshots of a table's changes, each with the condition for the table's own rows."""
+    if isinstance(table, View):
+        return  # another definition is another view
+    f, d = c.DATA_FILE.c, c.DELETE_FILE.c
+    yield c.SCHEMA_VERSIONS.c.begin_snapshot, c.SCHEMA_VERSIONS.c.table_id == table.id
+    yield f.begin_snapshot, f.table_id == table.id
+    for name in inlined_data_tables(connection, table.id or -1):
+        inlined = sa.table(name, sa.column("begin_snapshot"), sa.column("end_snapshot"))
+        yield inlined.c.begin_snapshot, sa.true()
+        if not appends_only:
+            yield inlined.c.end_snapshot, sa.true()
+    if not appends_only:
+        yield f.end_snapshot, f.table_id == table.id
+        yield d.begin_snapshot, d.table_id == table.id
+        if has_table(connection, f"ducklake_inlined_delete_{table.id}"):
+            yield c.inlined_deletes(table.id or -1).c.begin_snapshot, sa.true()
+
+
+def _any_between(connection: Connection, column: sa.ColumnElement[int], own: sa.ColumnElement[bool], after: int, until: int) -> bool:
+    return connection.execute(sa.select(sa.literal(1)).where(own, column > after, column <= until).limit(1)).first() is not None
