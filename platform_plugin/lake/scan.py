@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.bulk import among, chunks
 from platform_plugin.lake.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.pruning import plan_exclusions
 from platform_plugin.lake.segments import refuse_overrun
@@ -18,6 +19,7 @@ from platform_plugin.lake.tables import Snapshot, Table, read_fields, read_snaps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from uuid import UUID
 
     from sqlalchemy.engine import Connection
 
@@ -144,6 +146,18 @@ def plan_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where
         for id_, path, relative, _, records, size, footer, row_id_start, begin, partial_max, mapping_id, _, partition_id in rows
     )
     return Scan(table=table, snapshot=snapshot, files=files, inlined=_read_inlined_tables(connection, table, table_id, snapshot.id))
+
+
+def read_file_sizes(connection: Connection, tables: Sequence[Table], snapshot: Snapshot) -> dict[UUID, list[int]]:
+    """The sizes of the files that tables have at a snapshot, for all of them at once; a table without files is left out."""
+    f = c.DATA_FILE.c
+    found: defaultdict[UUID, list[int]] = defaultdict(list)
+    by_id = {_id(table): table.uuid for table in tables}
+    for part in chunks(list(by_id)):
+        query = sa.select(f.table_id, f.file_size_bytes).where(among(connection, f.table_id, part), c.live(c.DATA_FILE, snapshot.id))
+        for table_id, size in connection.execute(query):
+            found[by_id[table_id]].append(size)
+    return found
 
 
 def _id(table: Table) -> int:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.segments import CONSUMER, SEGMENT
-from platform_plugin.views.record import PROGRESS
+from platform_plugin.views.progress import PROGRESS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

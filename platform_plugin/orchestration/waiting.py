@@ -13,7 +13,8 @@ from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.relations import read_declarations
 from platform_plugin.lake.segments import CONSUMER, SEGMENT, STREAM
 from platform_plugin.orchestration.apply import LAG
-from platform_plugin.views.record import PROGRESS, VIEW, ViewRecord
+from platform_plugin.views.progress import PROGRESS
+from platform_plugin.views.record import VIEW, ViewRecord
 from platform_plugin.views.strategy import rows_wanted
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.views.plans import plan_view
-from platform_plugin.views.read import part_tables, tail_ranges
+from platform_plugin.views.read import part_tables, view_ranges
 
 if TYPE_CHECKING:
     from platform_plugin.lake.tables import Snapshot
@@ -19,7 +19,7 @@ def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapsho
     facts: dict[str, Any] = {"maintenance": record.options.get("maintenance", "split")}
     try:
         plan = plan_view(work, record, snapshot)
-        for stream, tail in tail_ranges(work, name, record, plan, snapshot).items():
+        for stream, tail in view_ranges(work, name, record, plan, snapshot).items():
             facts[f"taken up of {stream}"] = f"up to row {tail.first_row_id - 1}, {tail.row_count} rows wait and are merged when it is read"
     except PlatformError as error:
         return facts | {"trouble": str(error)}

@@ -16,7 +16,7 @@ from platform_plugin.lake.types import arrow_schema
 from platform_plugin.views.arrow_plans import run_plan
 from platform_plugin.views.arrow_values import NotLocal
 from platform_plugin.views.plans import plan_view
-from platform_plugin.views.read import part_tables, split_name, tail_ranges
+from platform_plugin.views.read import part_tables, split_name, view_ranges
 from platform_plugin.views.record import RESULT_PART, read_records
 from platform_plugin.views.strategy import DEFERRED, strategy_of
 
@@ -65,7 +65,7 @@ def read_local(work: Workspace, view: View, snapshot: Snapshot, read_whole: Read
 def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot, read_whole: ReadWhole) -> Local:
     plan = plan_view(work, record, snapshot)
     tables = part_tables(work, record, snapshot)
-    ranges = tail_ranges(work, str(view.name), record, plan, snapshot)
+    ranges = view_ranges(work, str(view.name), record, plan, snapshot)
     scans = {state.name: work.lake.scan(tables[state.name], snapshot) for state in plan.states}
     if (
         plan.volatile

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import CommitConflict, PlatformError, QueryFailed
+from platform_plugin.lake.scan import read_file_sizes
 from platform_plugin.queries.bind import new_name
 from platform_plugin.samples.joining import find_guests
 from platform_plugin.views.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.views.passes import Taking, answers_of_range
 from platform_plugin.views.plans import plan_view
+from platform_plugin.views.progress import Advance, Advances, read_all_progress
 from platform_plugin.views.read import part_tables, static_frames, tail_ranges
-from platform_plugin.views.record import Advance, read_records
+from platform_plugin.views.record import read_records
 from platform_plugin.views.strategy import DEFERRED, rows_parts, rows_wanted, strategy_of
 from platform_plugin.views.take import take_locally
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.metrics import JobMetrics
     from platform_plugin.spark.workspace import Workspace
-    from platform_plugin.views.parts import SplitPlan
+    from platform_plugin.views.parts import SplitPlan, State
     from platform_plugin.views.ranges import Range
     from platform_plugin.views.record import ViewRecord
 
@@ -99,14 +101,17 @@ def find_behind(
     lake = work.lake
     with lake.reading() as connection:
         records = read_records(connection)
+        progress = read_all_progress(connection, snapshot.id)
     found, failed = [], {}
+    known: dict[tuple[str, int], Range] = {}
     for view in lake.views(snapshot):
         if view.uuid not in records or (only is not None and view.name not in only):
             continue
         record, name = records[view.uuid], str(view.name)
         try:
             plan = plan_view(work, record, snapshot)
-            ranges = {stream: tail for stream, tail in tail_ranges(work, name, record, plan, snapshot).items() if not tail.is_empty}
+            tails = tail_ranges(work, name, plan, snapshot, progress.get(str(record.uuid), {}), known=known)
+            ranges = {stream: tail for stream, tail in tails.items() if not tail.is_empty}
             waiting = max((tail.row_count for tail in ranges.values()), default=0)
             if ranges and (flush or waiting >= rows_wanted(record)):
                 tables = part_tables(work, record, snapshot)
@@ -201,7 +206,7 @@ def _maintain(
             if rest:
                 takings = [view.taking(work, snapshot) for view in rest]
                 answers += answers_of_range(work, snapshot, key[0], takings, cached, guests=looking)
-        answers += [answer for view in behind for answer in _compactions(work, snapshot, view)]
+        answers += _compactions(work, snapshot, behind)
         metrics: JobMetrics | None = None
         if answers:
             found, metrics = run_answers(work, answers, timeout=timeout, progress=progress)
@@ -209,9 +214,7 @@ def _maintain(
         joined += (guest.change(work) for guest in guests)
         with work.lake.commit(f"maintain {', '.join(view.name for view in behind)}"[:200], base=snapshot) as commit:
             put_answers(commit, written)
-            for view in behind:
-                for tail in view.ranges.values():
-                    commit.also(Advance(view.record.uuid, tail.stream, tail.first_row_id, tail.next_row_id))
+            commit.also(Advances(tuple(Advance.over(view.record.uuid, tail) for view in behind for tail in view.ranges.values())))
             for change in joined:
                 change.put(commit)
     except PlatformError:
@@ -232,30 +235,42 @@ def _maintain(
     )
 
 
-def _compactions(work: Workspace, snapshot: Snapshot, view: Behind) -> list[Answer]:
+def _compactions(work: Workspace, snapshot: Snapshot, behind: Sequence[Behind]) -> list[Answer]:
     """Queries that make one of a state's many additions, where that is due; what is added in this run is left for the next."""
-    from platform_plugin.spark.relation import query_relations, read_relation
-
+    kept = [(view, part) for view in behind if strategy_of(view.record) == DEFERRED for part in rows_parts(view.plan).values()]
+    states = [(view, state) for view in behind if strategy_of(view.record) != DEFERRED for state in view.plan.states]
+    tables = [*(view.tables[part] for view, part in kept), *(view.tables[state.name] for view, state in states)]
+    with work.lake.reading() as connection:
+        sizes = read_file_sizes(connection, tables, snapshot)
     answers = []
-    if strategy_of(view.record) == DEFERRED:
-        for part in rows_parts(view.plan).values():
-            scan = work.lake.scan(view.tables[part], snapshot)
-            few = tuple(file for file in scan.files if file.size_bytes < _SMALL_FILE)
-            if len(few) >= _TOO_MANY:
-                frame = read_relation(work.session, work.lake, replace(scan, files=few))
-                answers.append(Answer(frame=frame, targets=(Target(table=view.tables[part], replaces=tuple(file.id for file in few)),)))
-        return answers
-    for state in view.plan.states:
+    for view, part in kept:
+        table = view.tables[part]
+        if sum(size < _SMALL_FILE for size in sizes.get(table.uuid, ())) >= _TOO_MANY:
+            answers.append(_put_together(work, work.lake.scan(table, snapshot)))
+    for view, state in states:
         table = view.tables[state.name]
-        scan = work.lake.scan(table, snapshot)
-        if is_due_for_compaction(scan):
-            name = new_name()
-            frame = query_relations(work.session, state.merge_sql(name), {name: read_relation(work.session, work.lake, scan)})
-            answers.append(Answer(frame=frame, targets=(Target(table=table, replaces=tuple(file.id for file in scan.files)),)))
+        if is_due_for_compaction(sizes.get(table.uuid, ())):
+            answers.append(_merged(work, state, work.lake.scan(table, snapshot)))
     return answers
 
 
-def is_due_for_compaction(scan: Scan) -> bool:
-    """Whether a state's additions should become one: they bound what a read costs, and each rewrite costs the whole state."""
-    sizes = sorted(file.size_bytes for file in scan.files)
+def _put_together(work: Workspace, scan: Scan) -> Answer:
+    from platform_plugin.spark.relation import read_relation
+
+    few = tuple(file for file in scan.files if file.size_bytes < _SMALL_FILE)
+    frame = read_relation(work.session, work.lake, replace(scan, files=few))
+    return Answer(frame=frame, targets=(Target(table=scan.table, replaces=tuple(file.id for file in few)),))
+
+
+def _merged(work: Workspace, state: State, scan: Scan) -> Answer:
+    from platform_plugin.spark.relation import query_relations, read_relation
+
+    name = new_name()
+    frame = query_relations(work.session, state.merge_sql(name), {name: read_relation(work.session, work.lake, scan)})
+    return Answer(frame=frame, targets=(Target(table=scan.table, replaces=tuple(file.id for file in scan.files)),))
+
+
+def is_due_for_compaction(found: Collection[int]) -> bool:
+    """Whether additions of these sizes should become one: they bound what a read of a state costs, and each rewrite costs all of it."""
+    sizes = sorted(found)
     return len(sizes) >= _TOO_MANY or (len(sizes) >= _ADDITIONS and sum(sizes[:-1]) >= _WEIGHT * sizes[-1])

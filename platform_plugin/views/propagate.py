@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.segments import read_ring
-from platform_plugin.views.record import PROPAGATED, read_progress
+from platform_plugin.views.progress import read_progress
+from platform_plugin.views.record import PROPAGATED
 
 if TYPE_CHECKING:
     from uuid import UUID

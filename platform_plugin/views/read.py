@@ -8,8 +8,8 @@ from platform_plugin.errors import CatalogueError
 from platform_plugin.lake.tables import read_tables
 from platform_plugin.queries.bind import new_name
 from platform_plugin.views.plans import plan_view
+from platform_plugin.views.progress import read_progress
 from platform_plugin.views.ranges import read_range, rows_of
-from platform_plugin.views.record import read_progress
 from platform_plugin.views.strategy import DEFERRED, rows_parts, strategy_of, wants_row_ids
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     ReadTable = Callable[[tuple[str, str]], DataFrame]
 
+_TABLES: dict[tuple[object, ...], dict[str, Table]] = {}
+_CACHED_TABLES = 10_000
+
 
 def read_view(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot, read_table: ReadTable) -> DataFrame:
     """A view's rows at a snapshot; `read_table` gives the relations that the upper query reads itself, by full name."""
@@ -33,7 +36,7 @@ def read_view(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot
 
     plan = plan_view(work, record, snapshot)
     tables = part_tables(work, record, snapshot)
-    ranges = tail_ranges(work, name, record, plan, snapshot)
+    ranges = view_ranges(work, name, record, plan, snapshot)
     statics = static_frames(work, plan, tables, snapshot)
     frames: dict[str, DataFrame] = {}
     names: dict[str, str] = {}
@@ -56,20 +59,34 @@ def read_view(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot
 
 
 def part_tables(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> dict[str, Table]:
-    """The tables of a view's states and static parts at a snapshot, by part."""
+    """The tables of a view's states and static parts at a snapshot, by part; tables never change within a schema version."""
+    key = (work.lake.uuid, record.uuid, snapshot.schema_version, tuple(record.parts.values()))
+    known = _TABLES.get(key)
+    if known is not None:
+        return known
     with work.lake.reading() as connection:
         found = {table.uuid: table for table in read_tables(connection, snapshot.id, uuids=list(record.parts.values()))}
     missing = next((part for part, uuid in record.parts.items() if uuid not in found), None)
     if missing is not None:
         raise CatalogueError(f'part "{missing}" of a continuous view is missing', hint="make the view anew")
-    return {part: found[uuid] for part, uuid in record.parts.items()}
+    if len(_TABLES) >= _CACHED_TABLES:
+        _TABLES.clear()
+    tables = _TABLES[key] = {part: found[uuid] for part, uuid in record.parts.items()}
+    return tables
 
 
-def tail_ranges(work: Workspace, name: str, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> dict[str, Range]:
-    """What no run had taken up of each stream at a snapshot, by the stream's full name."""
-    lake = work.lake
-    with lake.reading() as connection:
+def view_ranges(work: Workspace, name: str, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> dict[str, Range]:
+    """What no run had taken up of each stream for a view at a snapshot, by the stream's full name."""
+    with work.lake.reading() as connection:
         progress = read_progress(connection, record.uuid, snapshot.id)
+    return tail_ranges(work, name, plan, snapshot, progress, known={})
+
+
+def tail_ranges(
+    work: Workspace, name: str, plan: SplitPlan, snapshot: Snapshot, progress: Mapping[str, int], *, known: dict[tuple[str, int], Range]
+) -> dict[str, Range]:
+    """The same where it is known how far the view is; ranges that other views have too are planned once."""
+    lake = work.lake
     found = {}
     for stream in plan.stream_names:
         table = lake.table(split_name(stream), snapshot)
@@ -77,7 +94,10 @@ def tail_ranges(work: Workspace, name: str, record: ViewRecord, plan: SplitPlan,
             raise CatalogueError(
                 f'stream "{table.name}" is not the one that view "{name}" was made over', hint="it was made anew; make the view anew too"
             )
-        found[stream] = read_range(lake, table, snapshot, progress[str(table.uuid)], view=name)
+        key = (str(table.uuid), progress[str(table.uuid)])
+        if key not in known:
+            known[key] = read_range(lake, table, snapshot, key[1], view=name)
+        found[stream] = known[key]
     return found
 
 

@@ -29,7 +29,8 @@ from platform_plugin.orchestration.loops import REFRESH_JOB
 from platform_plugin.orchestration.refreshing import SENSOR_NAME
 from platform_plugin.orchestration.upkeep import Kept, Upkeep
 from platform_plugin.platform import Platform
-from platform_plugin.views.record import FROM, RESULT_PART, VIEW_TABLES, Attach, ViewRecord, note_view, shown_columns
+from platform_plugin.views.progress import Attach
+from platform_plugin.views.record import FROM, RESULT_PART, VIEW_TABLES, ViewRecord, note_view, shown_columns
 from tests.benchmarks.report import Report
 
 if TYPE_CHECKING:
