@@ -80,7 +80,7 @@ def run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model
     failed |= done.failed
     well = frozenset(name for name in chosen if str(name) not in failed)
     if wanted := find_wanted(platform.work, well, maintained=frozenset(done.views)):
-        run_storing(platform.work, wanted, progress=progress)
+        failed |= run_storing(platform.work, wanted, progress=progress).failed
     newest = lake.snapshot()
     after = {waiting.view: waiting for waiting in read_waiting(lake, newest)}
     states = _read_states(platform, [made[name] for name in chosen], newest, after=base.id)

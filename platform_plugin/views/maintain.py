@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.errors import CommitConflict, PlatformError, QueryFailed
+from platform_plugin.errors import CommitConflict, PlatformError, QueryFailed, ServerError
 from platform_plugin.lake.scan import read_file_sizes
 from platform_plugin.queries.bind import new_name
 from platform_plugin.samples.joining import find_guests
@@ -17,6 +17,7 @@ from platform_plugin.views.plans import plan_view
 from platform_plugin.views.progress import Advance, Advances, read_all_progress
 from platform_plugin.views.read import part_tables, static_frames, tail_ranges
 from platform_plugin.views.record import read_records
+from platform_plugin.views.settled import check_settled
 from platform_plugin.views.strategy import DEFERRED, rows_parts, rows_wanted, strategy_of
 from platform_plugin.views.take import take_locally
 
@@ -110,12 +111,15 @@ def find_behind(
         record, name = records[view.uuid], str(view.name)
         try:
             plan = plan_view(work, record, snapshot)
+            check_settled(work, name, record, plan, snapshot)
             tails = tail_ranges(work, name, plan, snapshot, progress.get(str(record.uuid), {}), known=known)
             ranges = {stream: tail for stream, tail in tails.items() if not tail.is_empty}
             waiting = max((tail.row_count for tail in ranges.values()), default=0)
             if ranges and (flush or waiting >= rows_wanted(record)):
                 tables = part_tables(work, record, snapshot)
                 found.append(Behind(name=name, record=record, plan=plan, tables=tables, ranges=ranges))
+        except ServerError:
+            raise  # not the view's fault, and another server will do
         except PlatformError as error:
             failed[name] = error
     return found, failed

@@ -31,7 +31,7 @@ from platform_plugin.views.record import (
     read_records,
     shown_columns,
 )
-from platform_plugin.views.relations import find_needs, note_meaning
+from platform_plugin.views.relations import find_needs, note_meaning, used_columns
 from platform_plugin.views.split import read_plan
 from platform_plugin.views.strategy import BATCH, BATCH_ROWS, DEFERRED, EAGER, SPLIT, rows_parts, wants_row_ids
 
@@ -102,8 +102,8 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
             uuid = commit.create_view(name, new.query, columns=new.columns, comment=new.comment)
             commit.expect_unchanged(*kept.values())
             refuses = new.options.get(ON_TABLE_CHANGE) == REFUSE
-            whole = read_plan(new.query, new.meaning.relations)
-            needs = find_needs(work, plan, whole, new.meaning, snapshot, refuses=refuses, keeps_rows=is_deferred)
+            used = used_columns(read_plan(new.query, new.meaning.relations))
+            needs = find_needs(work, plan, used, snapshot, refuses=refuses, keeps_rows=is_deferred)
             commit.expect_unchanged(*(need.relation for need in needs if need.rows and not isinstance(need.relation, View)))
             commit.also(Depend(uuid, needs))
             parts: dict[str, Table] = dict(kept)
@@ -143,7 +143,7 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
                 parts={part: table.uuid for part, table in parts.items()},
             )
             note_view(commit, record)
-            note_meaning(commit, uuid, new.meaning)
+            note_meaning(commit, uuid, new.meaning, used)
     except PlatformError:
         lake.discard(files)
         raise

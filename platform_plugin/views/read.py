@@ -10,6 +10,7 @@ from platform_plugin.queries.bind import new_name
 from platform_plugin.views.plans import plan_view
 from platform_plugin.views.progress import read_progress
 from platform_plugin.views.ranges import read_range, rows_of
+from platform_plugin.views.settled import check_settled
 from platform_plugin.views.strategy import DEFERRED, rows_parts, strategy_of, wants_row_ids
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def part_tables(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> dict
 
 def view_ranges(work: Workspace, name: str, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> dict[str, Range]:
     """What no run had taken up of each stream for a view at a snapshot, by the stream's full name."""
+    check_settled(work, name, record, plan, snapshot)
     with work.lake.reading() as connection:
         progress = read_progress(connection, record.uuid, snapshot.id)
     return tail_ranges(work, name, plan, snapshot, progress, known={})

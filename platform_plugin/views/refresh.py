@@ -35,5 +35,7 @@ def run_refresh(
     done = run_maintenance(work, [view.name], flush=True, timeout=timeout, progress=progress)
     if done.failed:
         raise next(iter(done.failed.values()))
-    run_storing(work, [Wanted(view=view, record=record)], timeout=timeout, progress=progress)
+    stored = run_storing(work, [Wanted(view=view, record=record)], timeout=timeout, progress=progress)
+    if stored.failed:
+        raise next(iter(stored.failed.values()))
     return outcome(done.snapshot, f"view {view.name} took up {done.rows} rows in {done.groups} groups", rows=done.rows)

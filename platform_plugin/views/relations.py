@@ -78,10 +78,12 @@ class Meaning:
 
     relations: Mapping[str, Relation]
     types: dict[str, tuple[DataType, ...]] = field(default_factory=dict)
+    used: Mapping[tuple[str, ...], set[str]] = field(default_factory=dict)
+    """The columns of each relation that the query mentions, once that is known."""
 
 
-def note_meaning(commit: Commit, view: UUID, meaning: Meaning) -> None:
-    """Keep the meaning of a view that this commit makes."""
+def note_meaning(commit: Commit, view: UUID, meaning: Meaning, used: Mapping[tuple[str, ...], set[str]]) -> None:
+    """Keep the meaning of a view that this commit makes, and which columns it uses."""
     shown = {
         key: {
             "name": found.name,
@@ -93,7 +95,9 @@ def note_meaning(commit: Commit, view: UUID, meaning: Meaning) -> None:
         for key, found in meaning.relations.items()
     }
     types = {text: [type_text(kind) for kind in kinds] for text, kinds in meaning.types.items()}
-    commit.put(MEANING, expected=None, view_uuid=str(view), meaning=json.dumps({"relations": shown, "types": types}))
+    columns = [[name, sorted(names)] for name, names in used.items()]
+    known = {"relations": shown, "types": types, "used": columns}
+    commit.put(MEANING, expected=None, view_uuid=str(view), meaning=json.dumps(known))
 
 
 def read_meaning(work: Workspace, view: UUID) -> Meaning | None:
@@ -115,7 +119,11 @@ def read_meaning(work: Workspace, view: UUID) -> Meaning | None:
         )
         for key, found in known["relations"].items()
     }
-    return Meaning(relations=relations, types={text: tuple(map(parse_type, kinds)) for text, kinds in known["types"].items()})
+    return Meaning(
+        relations=relations,
+        types={text: tuple(map(parse_type, kinds)) for text, kinds in known["types"].items()},
+        used={tuple(name): set(names) for name, names in known["used"]},
+    )
 
 
 def grown_relations(work: Workspace, meaning: Meaning, snapshot: Snapshot) -> dict[str, Relation]:
@@ -136,41 +144,47 @@ def grown_relations(work: Workspace, meaning: Meaning, snapshot: Snapshot) -> di
                     record = read_records(connection, only=current.uuid).get(current.uuid)
                     now = () if record is None else result_fields(record)
             known = {column.name: column for column in now}
-            fields = []
-            for column in relation.fields:
-                if relation.kind == "stream" and column.name in known and known[column.name].id != column.id:
-                    raise InvalidValue(
-                        f'column "{column.name}" of stream "{relation}" is not the one that the view was made over',
-                        hint="give the stream's columns their names back, or make the view anew with CREATE OR REPLACE VIEW",
-                    )
-                fields.append(replace(column, type=known[column.name].type) if column.name in known else column)
-            found[key] = replace(relation, fields=tuple(fields))
+            if relation.kind == "stream" and now:
+                _refuse_others(relation, known, meaning.used.get(relation.name, set()))
+            grown = (replace(column, type=known[column.name].type) if column.name in known else column for column in relation.fields)
+            found[key] = replace(relation, fields=tuple(grown))
     return found
 
 
+def _refuse_others(stream: Relation, now: Mapping[str, Field], used: set[str]) -> None:
+    """A column that a view uses has to be the one that it was made over: others have values that are not in its states."""
+    for column in stream.fields:
+        if column.name in used and (column.name not in now or now[column.name].id != column.id):
+            called = next((other.name for other in now.values() if other.id == column.id), None)
+            raise InvalidValue(
+                f'column "{column.name}" of stream "{stream}" is not the one that the view was made over',
+                detail="it is gone" if called is None else f"that one is called {called} now",
+                hint="give the column its name back, or make the view anew with CREATE OR REPLACE VIEW",
+            )
+
+
 def find_needs(
-    work: Workspace, plan: SplitPlan, whole: Query, meaning: Meaning, snapshot: Snapshot, *, refuses: bool, keeps_rows: bool
+    work: Workspace, plan: SplitPlan, used: Mapping[tuple[str, ...], set[str]], snapshot: Snapshot, *, refuses: bool, keeps_rows: bool
 ) -> tuple[Need, ...]:
     """What a view needs of the relations that it reads: of streams themselves, of what it reads again by its name.
 
     A table that is only read when the view is made is no longer needed then; with `refuses` it may not change at all. A view that
     `keeps_rows` needs all columns of its streams.
     """
-    columns = used_columns(whole)
     below = set(plan.static_tables) if refuses else set()
     needs = []
     with work.lake.reading() as connection:
-        for name in dict.fromkeys(found.name for found in meaning.relations.values()):
+        for name in used:
             relation = work.lake.find_relation(connection, Name.of((name[0], name[1])), snapshot)
             written = ".".join(name)
-            used = tuple(sorted(columns.get(name, ())))
+            columns = tuple(sorted(used[name]))
             if written in plan.stream_names and isinstance(relation, Table):
-                used = tuple(column.name for column in relation.fields) if keeps_rows else used
-                needs.append(Need(relation=relation, columns=used, itself=True))
+                columns = tuple(column.name for column in relation.fields) if keeps_rows else columns
+                needs.append(Need(relation=relation, columns=columns, itself=True))
             elif written in below:
                 needs.append(Need(relation=relation, rows=True, itself=True))
             elif written in plan.upper_tables:
-                needs.append(Need(relation=relation, columns=used))
+                needs.append(Need(relation=relation, columns=columns))
     return tuple(needs)
 
 

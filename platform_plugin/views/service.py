@@ -63,9 +63,9 @@ class Maintainer:
                 # What no view looked at in the same scan.
                 sampled = run_sample_maintenance(self._work, self._only, progress=self._progress)
                 samples = (*done.samples, *sampled.samples)
-                done = replace(done, samples=samples, failed=done.failed | sampled.failed)
                 wanted = find_wanted(self._work, self._only, maintained=done.views)
-                run_storing(self._work, wanted, progress=self._progress)
+                stored = run_storing(self._work, wanted, progress=self._progress)
+                done = replace(done, samples=samples, failed=stored.failed | done.failed | sampled.failed)
             except PlatformError as error:
                 if isinstance(error, ServerLost):
                     self._work.forget_session()

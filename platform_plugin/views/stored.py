@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from platform_plugin.errors import InvalidValue, PlatformError
+from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, ServerError
 from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.tables import Name, View, read_snapshot, read_tables
 from platform_plugin.samples.record import find_sample
@@ -173,35 +173,73 @@ class Wanted:
     record: ViewRecord
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storing:
+    """What a run stored. `failed` says of which views there is no result to store, and why."""
+
+    metrics: JobMetrics | None = None
+    failed: dict[str, PlatformError] = field(default_factory=dict)
+
+
 def run_storing(
     work: Workspace, wanted: Sequence[Wanted], *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
-) -> JobMetrics | None:
+) -> Storing:
     """Store the present results of views, all by one job; those whose stored result still holds are left alone."""
+    with work.lake.lease(holder="storing") as lease:
+        snapshot = lease.snapshot
+        answers: list[tuple[Wanted, Answer]] = []
+        failed: dict[str, PlatformError] = {}
+        for each in wanted:
+            try:
+                answer = _answer(work, each, snapshot)
+            except ServerError:
+                raise
+            except PlatformError as error:
+                failed[str(each.view.name)] = error
+                continue
+            if answer is not None:
+                answers.append((each, answer))
+        try:
+            metrics = _store(work, answers, snapshot, timeout=timeout, progress=progress) if answers else None
+        except QueryFailed as error:
+            if len(answers) == 1:
+                return Storing(failed=failed | {str(answers[0][0].view.name): error})
+        else:
+            return Storing(metrics=metrics, failed=failed)
+    # A result that can't be computed must not keep the others from being stored.
+    parts = [run_storing(work, [each], timeout=timeout, progress=progress) for each, _ in answers]
+    return Storing(failed=failed | {name: error for part in parts for name, error in part.failed.items()})
+
+
+def _answer(work: Workspace, each: Wanted, snapshot: Snapshot) -> Answer | None:
     from platform_plugin.queries.bind import read_named
 
-    lake = work.lake
-    with lake.lease(holder="storing") as lease:
-        snapshot = lease.snapshot
-        answers, targets = [], []
-        for each in wanted:
-            if plan_view(work, each.record, snapshot).volatile or find_stored(work, each.view, snapshot) is not None:
-                continue
-            table = part_tables(work, each.record, snapshot)[RESULT_PART]
-            old = tuple(file.id for file in lake.scan(table, snapshot).files)
-            frame = read_view(work, str(each.view.name), each.record, snapshot, lambda name: read_named(work, name, snapshot))
-            answers.append(Answer(frame=frame, targets=(Target(table=table, replaces=old),)))
-            targets.append(each)
-        if not answers:
-            return None
-        written, metrics = run_answers(work, answers, timeout=timeout, progress=progress)
-        try:
-            with lake.commit(f"store {', '.join(str(each.view.name) for each in targets)}"[:200], base=snapshot) as commit:
-                put_answers(commit, written)
-                for each, (target, _) in zip(targets, written, strict=True):
-                    note_result(commit, each.record.uuid, snapshot)
-                    if target.was is not None:
-                        note_columns(commit, each.record, target.table.fields)
-        except PlatformError:
-            lake.discard(file for _, files in written for file in files)
-            raise
+    if plan_view(work, each.record, snapshot).volatile or find_stored(work, each.view, snapshot) is not None:
+        return None
+    table = part_tables(work, each.record, snapshot)[RESULT_PART]
+    old = tuple(file.id for file in work.lake.scan(table, snapshot).files)
+    frame = read_view(work, str(each.view.name), each.record, snapshot, lambda name: read_named(work, name, snapshot))
+    return Answer(frame=frame, targets=(Target(table=table, replaces=old),))
+
+
+def _store(
+    work: Workspace,
+    answers: Sequence[tuple[Wanted, Answer]],
+    snapshot: Snapshot,
+    *,
+    timeout: timedelta | None,
+    progress: ProgressHandler | None,
+) -> JobMetrics:
+    names = ", ".join(str(each.view.name) for each, _ in answers)
+    written, metrics = run_answers(work, [answer for _, answer in answers], timeout=timeout, progress=progress)
+    try:
+        with work.lake.commit(f"store {names}"[:200], base=snapshot) as commit:
+            put_answers(commit, written)
+            for (each, _), (target, _) in zip(answers, written, strict=True):
+                note_result(commit, each.record.uuid, snapshot)
+                if target.was is not None:
+                    note_columns(commit, each.record, target.table.fields)
+    except PlatformError:
+        work.lake.discard(file for _, files in written for file in files)
+        raise
     return metrics
