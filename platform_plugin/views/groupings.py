@@ -18,6 +18,7 @@ from platform_plugin.views.sharing import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Executor, Future
 
     from platform_plugin.views.arrow_plans import Known
     from platform_plugin.views.parts import StreamPart
@@ -30,8 +31,8 @@ class Groupings:
     """The parts over one stream of some views, by what they group. It depends on nothing but plans, so it is made once for many runs."""
 
     def __init__(self, views: Sequence[ViewParts], stream: str) -> None:
-        self._alike: dict[Alike, list[Prepared]] = {}
-        self._prepared: dict[tuple[str, str], tuple[Alike, Prepared]] = {}
+        self.alike: dict[Alike, list[Prepared]] = {}
+        self.prepared: dict[tuple[str, str], tuple[Alike, Prepared]] = {}
         self.columns: frozenset[str] = frozenset()
         """The names of all columns that are looked at."""
         for view in views:
@@ -42,19 +43,28 @@ class Groupings:
     def _add(self, view: ViewParts, part: StreamPart) -> None:
         found = prepare(view, part)
         alike = (_filtered(found), tuple(key.value for key in found.keys))
-        self._alike.setdefault(alike, []).append(found)
-        self._prepared[view.view, part.name] = alike, found
+        self.alike.setdefault(alike, []).append(found)
+        self.prepared[view.view, part.name] = alike, found
         self.columns |= {column.name for column in columns_in(part.query)}
 
-    def rows_of(self, view: str, part: str, known: Known, made: dict[Any, pa.Table | None]) -> pa.Table:
-        """What rows add to a part's state; `made` keeps the groupings of these rows, for the parts that are alike."""
-        alike, found = self._prepared[view, part]
-        if alike not in made:
-            made[alike] = _grouped(alike[0], self._alike[alike], known)
-        rows = made[alike]
+    def begin(self, known: Known, pool: Executor) -> Grouped:
+        """Make every grouping of these rows, several at a time."""
+        return Grouped(self, known, {alike: pool.submit(_grouped, alike[0], parts, known) for alike, parts in self.alike.items()})
+
+
+class Grouped:
+    """What some rows give in each grouping."""
+
+    def __init__(self, groupings: Groupings, known: Known, made: dict[Alike, Future[pa.Table | None]]) -> None:
+        self._groupings, self._known, self._made = groupings, known, made
+
+    def rows_of(self, view: str, part: str) -> pa.Table:
+        """What the rows add to a part's state, once its grouping is made; `NotLocal` where that is Spark's to say."""
+        alike, found = self._groupings.prepared[view, part]
+        rows = self._made[alike].result()
         if rows is None:
-            return run_grouping(alike[0], found.keys, found.calls, known)
-        places = {value: number for number, value in enumerate((*alike[1], *_calls(self._alike[alike])))}
+            return run_grouping(alike[0], found.keys, found.calls, self._known)
+        places = {value: number for number, value in enumerate((*alike[1], *_calls(self._groupings.alike[alike])))}
         items = (*found.keys, *found.calls)
         return pa.table([rows.column(places[item.value]) for item in items], names=[item.name for item in items])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from platform_plugin.views.strategy import DEFERRED, strategy_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from concurrent.futures import Future
+    from concurrent.futures import Executor, Future
 
     import pyarrow as pa
 
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.maintain import Behind
-    from platform_plugin.views.ranges import Range
+    from platform_plugin.views.parts import StreamPart
 
     Written = list[tuple[Target, list[DataFile]]]
 
 # Beyond, Spark's cores are worth its jobs.
 LARGEST_ROWS = 4_000_000
 _LARGEST_BYTES = 128 * 1024 * 1024
-# Files that are written while further groups are made.
-_WRITERS = 2
+# Groups are made, and files of them written, by so many at a time.
+_THREADS = min(4, os.cpu_count() or 1)
 
 # Parts that are Spark's whatever the rows are.
 _REFUSED: set[tuple[Any, ...]] = set()
@@ -50,10 +51,10 @@ def take_locally(work: Workspace, snapshot: Snapshot, stream: str, views: Sequen
     rest = [view for view in views if view not in mine]
     if not mine:
         return rest, []
-    taking = _Taking(work, snapshot, stream, mine)
     writing: list[tuple[Target, Future[DataFile] | None]] = []
-    with ThreadPoolExecutor(max_workers=_WRITERS) as pool:
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         try:
+            taking = _Taking(work, snapshot, stream, mine, pool)
             for view in mine:
                 try:
                     made = taking.make(view)
@@ -88,45 +89,50 @@ def _may_be_local(work: Workspace, snapshot: Snapshot, stream: str, view: Behind
 
 
 class _Taking:
-    """A range of a stream that some views take up: its rows, what they look up, and what has been made of both."""
+    """A range of a stream that some views take up: what they group of its rows, and of those that they look up."""
 
-    def __init__(self, work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Behind]) -> None:
-        self._work, self._snapshot, self._stream = work, snapshot, stream
-        self._groupings = _groupings(work, snapshot, stream, views)
-        self._known = Known(tables={stream: self._read(views[0].ranges[stream])})
-        self._made: dict[Any, pa.Table | None] = {}
-
-    def _read(self, tail: Range) -> pa.Table:
+    def __init__(self, work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Behind], pool: Executor) -> None:
+        self._stream = stream
+        groupings = _groupings(work, snapshot, stream, views)
+        tail = views[0].ranges[stream]
         names = [field.name for field in tail.stream.fields]
         # Without any column nobody would know how many rows there are.
-        return read_rows(self._work.lake, tail.scan, columns=[name for name in names if name in self._groupings.columns] or names[:1])
+        wanted = [name for name in names if name in groupings.columns] or names[:1]
+        known = Known(tables={stream: read_rows(work.lake, tail.scan, columns=wanted)})
+        self._missing: set[str] = set()
+        for view in views:
+            for part in self._parts(view):
+                for static in part.statics:
+                    self._look_up(work, snapshot, view.tables[static], known)
+        self._grouped = groupings.begin(known, pool)
 
-    def make(self, view: Behind) -> list[tuple[Target, pa.Table]]:
-        """What the range adds to a view's states; `NotLocal` where that is Spark's to say."""
-        parts = [part for part in view.plan.streams if part.stream == self._stream]
-        for part in parts:
-            for static in part.statics:
-                self._look_up(view.tables[static])
-        made = []
-        for part in parts:
-            table = view.tables[part.state]
-            rows = self._groupings.rows_of(view.name, part.name, self._known, self._made)
-            made.append((Target(table=table), fitted(rows, table.fields)))
-        return made
+    def _parts(self, view: Behind) -> list[StreamPart]:
+        return [part for part in view.plan.streams if part.stream == self._stream]
 
-    def _look_up(self, table: Table) -> None:
+    def _look_up(self, work: Workspace, snapshot: Snapshot, table: Table, known: Known) -> None:
         from platform_plugin.queries.lookup import read_small
 
         name = _result(table)
-        if name in self._known.tables:
+        if name in known.tables or name in self._missing:
             return
         try:
-            found = read_small(self._work, table, self._snapshot)
+            found = read_small(work, table, snapshot)
         except PlatformError:
             found = None  # told by Spark, if it stays so
         if found is None:
-            raise NotLocal("for now")
-        self._known.tables[name] = found
+            self._missing.add(name)
+        else:
+            known.tables[name] = found
+
+    def make(self, view: Behind) -> list[tuple[Target, pa.Table]]:
+        """What the range adds to a view's states; `NotLocal` where that is Spark's to say."""
+        made = []
+        for part in self._parts(view):
+            if any(_result(view.tables[static]) in self._missing for static in part.statics):
+                raise NotLocal("for now")
+            table = view.tables[part.state]
+            made.append((Target(table=table), fitted(self._grouped.rows_of(view.name, part.name), table.fields)))
+        return made
 
 
 def _result(table: Table) -> str:

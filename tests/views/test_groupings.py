@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +20,7 @@ from tests.views.test_arrow_plans import table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
     import pytest
 
     from tests.views.composed import Rows
@@ -37,7 +38,8 @@ def together_and_alone(texts: Sequence[str], found: Rows) -> int:
                     known.tables[f"{view.view}_{static.name}"] = run_plan(static.query, {"main.users": table("users", found["users"])})
         # Rows are not numbered for several parts at once: those that want it are made alone.
         plain = [view for view in views if not any(part.row_id for part in view.plan.streams)]
-        shared, kept = Groupings(plain, f"main.{stream}"), dict[Any, pa.Table | None]()
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            shared = Groupings(plain, f"main.{stream}").begin(known, pool)
         for view in plain:
             for part in view.plan.streams:
                 if part.stream != f"main.{stream}":
@@ -47,7 +49,7 @@ def together_and_alone(texts: Sequence[str], found: Rows) -> int:
                     alone = run_plan(part.query, {f"main.{stream}": known.tables[f"main.{stream}"], **named})
                 except NotLocal:
                     continue
-                rows = shared.rows_of(view.view, part.name, known, kept)
+                rows = shared.rows_of(view.view, part.name)
                 assert rows.schema == alone.schema, part.sql()
                 assert bag([tuple(row.values()) for row in rows.to_pylist()]) == bag([tuple(row.values()) for row in alone.to_pylist()])
                 made += 1
