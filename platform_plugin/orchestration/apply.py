@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from datetime import date
 
     from platform_plugin.algebra.types import Field
+    from platform_plugin.lake.relations import Kind
+    from platform_plugin.lake.tables import Name
     from platform_plugin.orchestration.model import Model
     from platform_plugin.platform import Platform
     from platform_plugin.spark.job import ProgressHandler
@@ -60,8 +62,15 @@ class Applied:
 def run_model(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> Applied:
     """Create what is missing, rebuild a table that is the result of a query, and never touch rows that people put in."""
     action, metrics = run_definition(platform, model, progress=progress)
-    done = _run_ingestion(platform, model, progress)
-    return replace(_applied(platform, model, action, metrics), work=done)
+    is_pulled = isinstance(model.statement, CreateStream) and model.statement.feed is not None
+    done = _run_intake(platform, model.name, model.kind, progress) if is_pulled or model.kind == "sample" else {}
+    return replace(_applied(platform, model.name, model.kind, action, metrics), work=done)
+
+
+def run_stored(platform: Platform, name: Name, kind: Kind, *, progress: ProgressHandler | None = None) -> Applied:
+    """Let a stream that pulls or a sample take up what there is for it; it needs no file."""
+    done = _run_intake(platform, name, kind, progress)
+    return replace(_applied(platform, name, kind, "unchanged", None), work=done)
 
 
 def run_days(platform: Platform, model: Model, first: date, last: date, *, progress: ProgressHandler | None = None) -> Applied:
@@ -72,16 +81,16 @@ def run_days(platform: Platform, model: Model, first: date, last: date, *, progr
     work = platform.work
     action: Action = "rebuilt"
     if find_existing(work.lake, model.name, work.lake.snapshot()) is None:
-        empty = f"CREATE TABLE {_written(model)} AS\nSELECT * FROM (\n{statement.query.text}\n) WHERE false"
+        empty = f"CREATE TABLE {_written(model.name)} AS\nSELECT * FROM (\n{statement.query.text}\n) WHERE false"
         run_definition(platform, replace(model, statement=cast("CreateTable", parse_statement(empty))), progress=progress)
         action = "created"
     done = run_exchange(work, model.name, statement.query.text, column=days.column, first=first, last=last, progress=progress)
     told = {"rows_in": done.row_count, "days": (last - first).days}
-    return replace(_applied(platform, model, action, done.metrics), work=told)
+    return replace(_applied(platform, model.name, model.kind, action, done.metrics), work=told)
 
 
-def _written(model: Model) -> str:
-    return f"{identifier(model.name.schema)}.{identifier(model.name.relation)}"
+def _written(name: Name) -> str:
+    return f"{identifier(name.schema)}.{identifier(name.relation)}"
 
 
 def run_definition(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> tuple[Action, JobMetrics | None]:
@@ -145,37 +154,35 @@ def _options(statement: CreateView) -> dict[str, Any]:
     return dict(stored_option(option) for option in statement.options)
 
 
-def _run_ingestion(platform: Platform, model: Model, progress: ProgressHandler | None) -> dict[str, Any]:
+def _run_intake(platform: Platform, name: Name, kind: Kind, progress: ProgressHandler | None) -> dict[str, Any]:
     """One bounded batch of a stream's feed, or what has arrived for a sample."""
-    if isinstance(model.statement, CreateSample):
-        platform.execute(f"REFRESH SAMPLE {_written(model)}", progress=progress).close()
-        sample = platform.sample((model.name.schema, model.name.relation))
-        return {"cardinality": sample.cardinality, "size": model.statement.size}
-    if not isinstance(model.statement, CreateStream) or model.statement.feed is None:
-        return {}
-    report = run_ingest(platform.work, model.name, progress=progress)
+    if kind == "sample":
+        platform.execute(f"REFRESH SAMPLE {_written(name)}", progress=progress).close()
+        snapshot = platform.lake.snapshot()
+        stored = find_sample(platform.lake, platform.lake.table(name, snapshot), snapshot)
+        size = stored.definition.size if stored is not None else None
+        return {"cardinality": platform.sample((name.schema, name.relation)).cardinality, "size": size}
+    report = run_ingest(platform.work, name, progress=progress)
     told = {"rows_in": report.rows, "files_in": report.files, "quarantined": report.quarantined, "waiting": report.waiting}
     return told | {"jobs": report.jobs, "refused": "\n".join(report.refused) or None, "changed": "\n".join(report.changed) or None}
 
 
-def _applied(platform: Platform, model: Model, action: Action, metrics: JobMetrics | None) -> Applied:
+def _applied(platform: Platform, name: Name, kind: Kind, action: Action, metrics: JobMetrics | None) -> Applied:
     inventory = read_lake(platform.lake)
-    stored = inventory.find(model.name)
+    stored = inventory.find(name)
     if stored is None or inventory.snapshot is None:
-        raise InvalidValue(f'{model.kind} "{model.name}" was dropped while it was made', hint="materialize it again")
-    if model.kind == "view":
-        return Applied(
-            action=action, snapshot=inventory.snapshot, stored=replace(stored, fields=_view_fields(platform, model)), changed=None
-        )
-    table = platform.lake.table(model.name)
+        raise InvalidValue(f'{kind} "{name}" was dropped while it was made', hint="materialize it again")
+    if kind == "view":
+        fields = _view_fields(platform, name)
+        return Applied(action=action, snapshot=inventory.snapshot, stored=replace(stored, fields=fields), changed=None)
+    table = platform.lake.table(name)
     return Applied(action=action, snapshot=inventory.snapshot, stored=stored, changed=read_changed(platform.lake, table), metrics=metrics)
 
 
-def _view_fields(platform: Platform, model: Model) -> tuple[Field, ...]:
+def _view_fields(platform: Platform, name: Name) -> tuple[Field, ...]:
     from platform_plugin.algebra.types import Field
 
-    name = f"{identifier(model.name.schema)}.{identifier(model.name.relation)}"
-    return tuple(Field(name=row[0], type=parse_type(row[1])) for row in platform.execute(f"DESCRIBE {name}"))
+    return tuple(Field(name=row[0], type=parse_type(row[1])) for row in platform.execute(f"DESCRIBE {_written(name)}"))
 
 
 def _same_view(platform: Platform, old: View, statement: CreateView) -> bool:

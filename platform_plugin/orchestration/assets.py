@@ -12,9 +12,12 @@ import dagster as dg
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.statements import CreateSample, CreateStream, CreateView
 from platform_plugin.orchestration.checks import Checked, build_checks
+from platform_plugin.orchestration.ingesting import POOL as INGESTION_POOL
+from platform_plugin.orchestration.jobs import Target
 from platform_plugin.orchestration.metadata import model_metadata, stored_metadata, traced_metadata
 from platform_plugin.orchestration.model import fingerprint, read_by
 from platform_plugin.orchestration.preview import as_virtual
+from platform_plugin.orchestration.sampling import POOL as SAMPLE_POOL
 from platform_plugin.orchestration.step import build_asset, build_upkeep
 from platform_plugin.orchestration.tracing import Memory, Tracing
 from platform_plugin.orchestration.translator import Relation, Translator
@@ -28,16 +31,18 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 UPKEEP = "platform/upkeep"
-"""The tag of assets that a sensor keeps current: `maintain` for the bases of views, `ingest` for streams that pull."""
+"""The tag of assets that a sensor keeps current: `maintain` for bases of views, `ingest` for streams that pull, `sample` for samples."""
+INTAKE_POOLS = {"ingest": INGESTION_POOL, "sample": SAMPLE_POOL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """The assets of some models and a lake, and the pool of each continuous view by its name in lower case."""
+    """The assets of some models and a lake, with what sensors ask runs for and what is asserted afterwards."""
 
     assets: tuple[dg.AssetsDefinition | dg.AssetSpec, ...]
     checks: tuple[dg.AssetChecksDefinition, ...]
-    pools: Mapping[str, str]
+    targets: tuple[Target, ...]
+    checked: tuple[Checked, ...]
 
 
 def build_definitions(models: Sequence[Model], inventory: Inventory, *, translator: Translator | None = None) -> dg.Definitions:
@@ -58,18 +63,21 @@ def build_assets(
     relations += [_relation(tracing, stored.name, None, stored) for key, stored in inventory.relations.items() if key not in declared]
     builder = _Builder(inventory, translator, tracing, {str(relation.name).lower(): relation.name for relation in relations})
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = []
-    by_pool: defaultdict[str, list[Relation]] = defaultdict(list)
+    targets: list[Target] = []
+    by_pool: defaultdict[str, list[tuple[Target, dg.AssetSpec, dg.AssetSpec]]] = defaultdict(list)
     for relation in relations:
+        spec = builder.spec(relation)
         if relation.is_continuous:
-            by_pool[translator.pool(relation)].append(relation)
-        elif relation.model is not None:
-            assets.append(build_asset(relation.model, builder.spec(relation)))
-        else:
-            assets.append(builder.spec(relation))
+            base, pool = builder.base_spec(relation), translator.pool(relation)
+            targets.append(_target(relation, base, pool))
+            by_pool[pool].append((targets[-1], base, spec))
+            continue
+        if UPKEEP in spec.tags:
+            targets.append(_target(relation, spec, INTAKE_POOLS[spec.tags[UPKEEP]]))
+        assets.append(build_asset(relation.model, spec) if relation.model is not None else spec)
     for pool, views in by_pool.items():
-        specs = [(view.name, spec) for view in views for spec in (builder.base_spec(view), builder.spec(view))]
-        own = [view.model for view in views if view.model is not None]
-        assets.append(build_upkeep(pool, step or pool, [view.name for view in views], own, specs))
+        specs = [(view.name, each) for view, base, spec in views for each in (base, spec)]
+        assets.append(build_upkeep(pool, step or pool, [view for view, _, _ in views], specs))
     checked = [
         Checked(
             model=relation.model,
@@ -83,7 +91,21 @@ def build_assets(
     return Built(
         assets=tuple(assets),
         checks=(checks,) if checks is not None else (),
-        pools={str(view.name).lower(): pool for pool, views in by_pool.items() for view in views},
+        targets=tuple(targets),
+        checked=tuple(checked),
+    )
+
+
+def _target(relation: Relation, spec: dg.AssetSpec, pool: str) -> Target:
+    parents = tuple(dep.asset_key for dep in spec.deps)
+    return Target(
+        name=relation.name,
+        kind=relation.kind,
+        key=spec.key,
+        pool=pool,
+        model=relation.model,
+        code_version=spec.code_version,
+        parents=parents,
     )
 
 
@@ -171,11 +193,15 @@ def _full(name: Name) -> str:
 
 
 def _upkeep(relation: Relation) -> dict[str, str]:
+    """How a sensor keeps a relation current that is no view, whether a file declares it or not."""
+    stored = relation.stored
     match relation.model.statement if relation.model is not None else None:
-        case CreateStream(feed=feed) if feed is not None:
-            return {UPKEEP: "ingest"}
+        case CreateStream(feed=feed):
+            return {UPKEEP: "ingest"} if feed is not None else {}
         case CreateSample():
             return {UPKEEP: "sample"}
+        case None if stored is not None and (stored.is_pulled or stored.kind == "sample"):
+            return {UPKEEP: "ingest" if stored.is_pulled else "sample"}
         case _:
             return {}
 

@@ -15,6 +15,7 @@ from platform_plugin.errors import PlatformError
 from platform_plugin.lake.tables import Name
 from platform_plugin.language.render import identifier, type_text
 from platform_plugin.language.statements import CreateStream, CreateView
+from platform_plugin.orchestration.failure import error_metadata
 from platform_plugin.orchestration.inventory import read_lake
 from platform_plugin.orchestration.model import Model
 from platform_plugin.orchestration.refreshing import Policy
@@ -60,37 +61,46 @@ def names_of(model: Model) -> list[str]:
 
 def build_checks(checked: Sequence[Checked], *, step: str | None = None) -> dg.AssetChecksDefinition | None:
     """All checks of some relations as one step, of which any may be chosen; None if there are none."""
-    specs: list[dg.AssetCheckSpec] = []
-    by_key: dict[dg.AssetCheckKey, Model] = {}
-    for each in checked:
-        for name in names_of(each.model):
-            specs.append(dg.AssetCheckSpec(name, asset=each.key, additional_deps=list(each.after), description=_DESCRIPTIONS.get(name)))
-            by_key[specs[-1].key] = each.model
+    specs = [
+        dg.AssetCheckSpec(name, asset=each.key, additional_deps=list(each.after), description=_DESCRIPTIONS.get(name))
+        for each in checked
+        for name in names_of(each.model)
+    ]
     if not specs:
         return None
 
     @dg.multi_asset_check(name=f"check_{step or 'relations'}", specs=specs, can_subset=True, required_resource_keys={RESOURCE_KEY})
     def check_relations(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         platform = getattr(context.resources, RESOURCE_KEY).platform
-        known: dict[tuple[str, ...], list[dg.AssetCheckResult]] = {}
-        for key in sorted(context.selected_asset_check_keys, key=str):
-            model = by_key[key]
-            made = known.get((str(model.name), key.name))
-            if made is None:
-                made = _made(context, platform, model, key)
-                known |= {(str(model.name), result.check_name or ""): [result] for result in made}
-            yield from [result for result in made if result.check_name == key.name][:1]
+        yield from evaluate(context.instance, platform, checked, sorted(context.selected_asset_check_keys, key=str))
 
     return check_relations
 
 
-def _made(context: dg.AssetCheckExecutionContext, platform: Platform, model: Model, key: dg.AssetCheckKey) -> list[dg.AssetCheckResult]:
+def evaluate(
+    instance: dg.DagsterInstance, platform: Platform, checked: Sequence[Checked], asked: Sequence[dg.AssetCheckKey]
+) -> Iterator[dg.AssetCheckResult]:
+    """How some checks come out, one after the other; what nobody declares is passed over."""
+    models = {each.key: each.model for each in checked} if asked else {}
+    known: dict[dg.AssetCheckKey, dg.AssetCheckResult] = {}
+    for key in asked:
+        model = models.get(key.asset_key)
+        if model is None:
+            continue
+        if key not in known:
+            made = _made(instance, platform, model, key)
+            known |= {dg.AssetCheckKey(key.asset_key, result.check_name or ""): result for result in made}
+        if key in known:
+            yield known[key]
+
+
+def _made(instance: dg.DagsterInstance, platform: Platform, model: Model, key: dg.AssetCheckKey) -> list[dg.AssetCheckResult]:
     """The outcome of a check, with those of a suite that are found at once; what can't be checked has not passed."""
     try:
         own = _OWN.get(key.name)
         if own is not None:
-            return [own(platform, model, _before(context, key), key)]
-        return _expectations(platform, model, _before(context, key), key)
+            return [own(platform, model, _before(instance, key), key)]
+        return _expectations(platform, model, _before(instance, key), key)
     except PlatformError as error:
         return [
             dg.AssetCheckResult(
@@ -98,14 +108,14 @@ def _made(context: dg.AssetCheckExecutionContext, platform: Platform, model: Mod
                 check_name=key.name,
                 passed=False,
                 description=str(error),
-                metadata={"error": type(error).__name__, **({"hint": error.hint} if error.hint else {})},
+                metadata=error_metadata(error),
             )
         ]
 
 
-def _before(context: dg.AssetCheckExecutionContext, key: dg.AssetCheckKey) -> dict[str, Any]:
+def _before(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> dict[str, Any]:
     """What the last evaluation of a check noted; the one that is being made is among the executions already."""
-    records = context.instance.event_log_storage.get_asset_check_execution_history(key, limit=_REMEMBERED)
+    records = instance.event_log_storage.get_asset_check_execution_history(key, limit=_REMEMBERED)
     evaluations = (_evaluation(record) for record in records)
     found = next((evaluation for evaluation in evaluations if evaluation is not None), None)
     return {name: value.value for name, value in found.metadata.items()} if found is not None else {}

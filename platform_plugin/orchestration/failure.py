@@ -26,20 +26,25 @@ def told_as_failure() -> Iterator[None]:
 
 def as_failure(error: PlatformError) -> dg.Failure:
     """One error as the failure of a step."""
+    return dg.Failure(description=str(error), metadata=error_metadata(error))
+
+
+def error_metadata(error: PlatformError) -> dict[str, Any]:
+    """What an error says beside its message."""
     metadata: dict[str, Any] = {"error": type(error).__name__}
     if error.detail:
         metadata["detail"] = dg.MetadataValue.md(f"```\n{error.detail}\n```")
     if error.hint:
         metadata["hint"] = error.hint
-    return dg.Failure(description=str(error), metadata=metadata)
+    return metadata
 
 
 def all_as_failure(errors: Mapping[str, PlatformError]) -> dg.Failure:
-    """The errors of several views as one failure that names each; what went well has been reported before."""
+    """The errors of several relations as one failure that names each; what went well has been reported before."""
     if len(errors) == 1:
         return as_failure(next(iter(errors.values())))
-    told = "\n\n".join(f"view {name}: {error}" for name, error in errors.items())
-    return dg.Failure(description=f"{len(errors)} views failed\n{told}", metadata={"failed": len(errors)})
+    told = "\n\n".join(f"{name}: {error}" for name, error in errors.items())
+    return dg.Failure(description=f"{len(errors)} relations failed\n{told}", metadata={"failed": len(errors)})
 
 
 def note_failed(instance: dg.DagsterInstance, run_id: str, names: Iterable[str]) -> None:

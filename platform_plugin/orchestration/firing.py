@@ -70,8 +70,10 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """One run: over the snapshots from `first` to `last`, on some assets or with some configuration of the sensor's job."""
+    """One run: over the snapshots from `first` to `last`, on some assets or with some configuration of a job of the sensor."""
 
+    job: str | None = None
+    """Which of the sensor's jobs, where it has several."""
     first: int
     last: int
     reason: str
@@ -101,21 +103,21 @@ def build_sensor(
     decide: Decide,
     *,
     description: str,
-    job: UnresolvedAssetJobDefinition | dg.JobDefinition | None = None,
+    jobs: Sequence[UnresolvedAssetJobDefinition | dg.JobDefinition] = (),
     interval_seconds: int = 5,
     running: bool = True,
 ) -> dg.SensorDefinition:
-    """A sensor that asks for runs of a job whenever the decision says so, at most one for each pool at a time."""
+    """A sensor that asks for runs of its jobs whenever the decision says so, at most one for each pool at a time."""
 
     @dg.sensor(
         name=name,
         description=description,
         minimum_interval_seconds=interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED,
-        job=job,
+        jobs=list(jobs) or None,
     )
     def tick(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        runs = read_runs(context.instance, name) if job is not None else ()
+        runs = read_runs(context.instance, name) if jobs else ()
         try:
             with Lake.open(url) as lake:
                 keys, checks = read_keys(context)
@@ -159,6 +161,7 @@ def request_runs(name: str, asks: Sequence[Ask], runs: Sequence[PastRun]) -> lis
         key = snapshots + (f" attempt {attempt}" if attempt > 1 else "")
         found[ask.pool] = dg.RunRequest(
             run_key=key if ask.pool == USUAL_POOL else f"{ask.pool} {key}",
+            job_name=ask.job,
             asset_selection=list(ask.assets) or None,
             # None would mean all checks of the job.
             asset_check_keys=list(ask.checks) if ask.assets else None,

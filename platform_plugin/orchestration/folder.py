@@ -63,7 +63,8 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
         loops = build_loops(
             url,
             self.translator,
-            pools=built.pools,
+            targets=built.targets,
+            checked=built.checked,
             refresh=self.refresh,
             ingest=self.ingest,
             sample=self.sample,

@@ -13,7 +13,7 @@ from platform_plugin.errors import PlatformError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.relations import read_declarations
 from platform_plugin.lake.tables import read_tables
-from platform_plugin.orchestration.firing import Ask, Decision, build_sensor, checks_of, count_failures, pause_seconds
+from platform_plugin.orchestration.firing import Decision, build_sensor, checks_of, count_failures, pause_seconds
 from platform_plugin.streams.feeds import FilesFeed, TableFeed, feed_declared
 from platform_plugin.streams.file_listing import plan_batch, read_listing
 from platform_plugin.streams.sources import read_known_files, read_position
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import dagster as dg
-    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Name, Snapshot, Table
     from platform_plugin.orchestration.firing import Moment
+    from platform_plugin.orchestration.jobs import Jobs
     from platform_plugin.streams.feeds import Feed
 
 SENSOR_NAME = "bounded_ingestion"
@@ -85,7 +85,7 @@ def read_pulled(lake: Lake, snapshot: Snapshot) -> list[tuple[Name, Feed]]:
 
 def build_ingestion_sensor(
     url: str,
-    job: UnresolvedAssetJobDefinition,
+    jobs: Jobs,
     *,
     asset_key: Callable[[Name], dg.AssetKey],
     running: bool = True,
@@ -97,7 +97,7 @@ def build_ingestion_sensor(
         due: list[tuple[Name, str]] = []
         troubles: list[str] = []
         memory: dict[str, Any] = {}
-        streams = [(name, feed) for name, feed in read_pulled(moment.lake, moment.snapshot) if asset_key(name) in moment.keys]
+        streams = [(name, feed) for name, feed in read_pulled(moment.lake, moment.snapshot) if jobs.can_run(asset_key(name), moment)]
         for name, feed in streams:
             known = moment.memory.get(str(name), {})
             now = moment.now.timestamp()
@@ -127,21 +127,17 @@ def build_ingestion_sensor(
             told = f"nothing waits in the sources of {len(streams)} streams"
             return Decision(reason="; ".join([*troubles, told]), memory=memory)
         more = f" and {len(due) - 1} more streams" if len(due) > 1 else ""
-        ask = Ask(
-            first=moment.snapshot.id,
-            last=moment.snapshot.id,
-            reason=f"{due[0][0]}: {due[0][1]}{more}",
-            pool=POOL,
-            assets=tuple(asset_key(name) for name, _ in due),
-            checks=checks_of(moment, (asset_key(name) for name, _ in due)),
-        )
-        return Decision(asks=(ask,), memory=memory)
+        keys = [asset_key(name) for name, _ in due]
+        newest = moment.snapshot.id
+        reason = f"{due[0][0]}: {due[0][1]}{more}"
+        asks = jobs.ask(keys, checks_of(moment, keys), pool=POOL, first=newest, last=newest, reason=reason)
+        return Decision(asks=tuple(asks), memory=memory)
 
     return build_sensor(
         SENSOR_NAME,
         url,
         decide,
         description="Lets streams that pull read what is new in their sources, a bounded batch at a time.",
-        job=job,
+        jobs=jobs.all,
         running=running,
     )

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from platform_plugin.orchestration.arrivals import build_arrivals_sensor
-from platform_plugin.orchestration.assets import UPKEEP
+from platform_plugin.orchestration.assets import INTAKE_POOLS, UPKEEP
+from platform_plugin.orchestration.firing import USUAL_POOL
 from platform_plugin.orchestration.ingesting import build_ingestion_sensor
+from platform_plugin.orchestration.jobs import Jobs
 from platform_plugin.orchestration.notices import build_notices, webhook
 from platform_plugin.orchestration.preview import every_asset
 from platform_plugin.orchestration.refreshing import build_refresh_sensor
+from platform_plugin.orchestration.rounds import build_round
 from platform_plugin.orchestration.sampling import build_sample_sensor
+from platform_plugin.orchestration.work import run_each, run_views
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+    from platform_plugin.orchestration.checks import Checked
+    from platform_plugin.orchestration.jobs import Target
+    from platform_plugin.orchestration.rounds import Work
     from platform_plugin.orchestration.translator import Translator
 
 REFRESH_JOB = "maintain_views"
@@ -31,7 +39,8 @@ def build_loops(
     url: str,
     translator: Translator,
     *,
-    pools: Mapping[str, str] | None = None,
+    targets: Sequence[Target] = (),
+    checked: Sequence[Checked] = (),
     refresh: bool = True,
     ingest: bool = True,
     sample: bool = True,
@@ -40,23 +49,27 @@ def build_loops(
     notices: str | None = None,
     running: bool = True,
 ) -> dg.Definitions:
-    """The sensors that keep the assets of a code location current, and their jobs."""
+    """The sensors that keep the assets of a code location current, and their jobs; `targets` are kept current together."""
     sensors: list[dg.SensorDefinition] = []
-    jobs = []
+    jobs: list[dg.JobDefinition | UnresolvedAssetJobDefinition] = []
     if refresh:
-        job = _upkeep_job(REFRESH_JOB, "maintain", "Lets continuous views take up what has arrived; the sensor split_refresh says which.")
-        jobs.append(job)
-        sensors.append(
-            build_refresh_sensor(url, job, base_key=translator.base_key, view_key=translator.asset_key, pools=pools or {}, running=running)
-        )
+        views = [target for target in targets if target.kind == "view"]
+        said = "Lets continuous views take up what has arrived; the sensor split_refresh says which."
+        made = _build_jobs(REFRESH_JOB, "maintain", run_views, views, checked, description=said)
+        jobs += made.all
+        sensors.append(build_refresh_sensor(url, made, base_key=translator.base_key, view_key=translator.asset_key, running=running))
     if ingest:
-        job = _upkeep_job(INGEST_JOB, "ingest", "Lets streams read a batch of their sources; the sensor bounded_ingestion says which.")
-        jobs.append(job)
-        sensors.append(build_ingestion_sensor(url, job, asset_key=translator.asset_key, running=running))
+        streams = [target for target in targets if target.kind == "stream"]
+        said = "Lets streams read a batch of their sources; the sensor bounded_ingestion says which."
+        made = _build_jobs(INGEST_JOB, "ingest", run_each, streams, checked, description=said)
+        jobs += made.all
+        sensors.append(build_ingestion_sensor(url, made, asset_key=translator.asset_key, running=running))
     if sample:
-        job = _upkeep_job(SAMPLE_JOB, "sample", "Lets samples take up what has arrived; the sensor reservoir_merge says which.")
-        jobs.append(job)
-        sensors.append(build_sample_sensor(url, job, asset_key=translator.asset_key, running=running))
+        samples = [target for target in targets if target.kind == "sample"]
+        said = "Lets samples take up what has arrived; the sensor reservoir_merge says which."
+        made = _build_jobs(SAMPLE_JOB, "sample", run_each, samples, checked, description=said)
+        jobs += made.all
+        sensors.append(build_sample_sensor(url, made, asset_key=translator.asset_key, running=running))
     if arrivals:
         sensors.append(build_arrivals_sensor(url, translator, running=running))
     if rebuild:
@@ -70,7 +83,21 @@ def build_loops(
     return dg.Definitions(sensors=sensors, jobs=jobs)
 
 
-def _upkeep_job(name: str, upkeep: str, description: str) -> UnresolvedAssetJobDefinition:
-    """A job for all assets that are kept current in one way, and for what is asserted of them."""
-    chosen = dg.AssetSelection.tag(UPKEEP, upkeep).without_checks() | dg.AssetSelection.all_asset_checks()
-    return dg.define_asset_job(name, selection=chosen, description=description, executor_def=dg.in_process_executor)
+def _build_jobs(name: str, upkeep: str, work: Work, targets: Sequence[Target], checked: Sequence[Checked], *, description: str) -> Jobs:
+    """A job for each pool of some relations; and one for all assets of the code location that are kept current in that way."""
+    together = {}
+    pools = sorted({target.pool for target in targets})
+    for pool in pools:
+        own = [target for target in targets if target.pool == pool]
+        called = name if pool == INTAKE_POOLS.get(upkeep, USUAL_POOL) else f"{name}_{re.sub(r'[^A-Za-z0-9_]', '_', pool)}"
+        # Views are made and maintained by one run at a time, whoever asks for it.
+        slot = pool if upkeep == "maintain" else None
+        together[pool] = build_round(called, work, own, checked, pool=slot, description=description)
+    chosen = (dg.AssetSelection.tag(UPKEEP, upkeep) & dg.AssetSelection.all()).without_checks() | dg.AssetSelection.all_asset_checks()
+    apart = dg.define_asset_job(
+        f"{name}_apart" if together else name,
+        selection=chosen,
+        description=f"{description} Each component of its own is a step of its own." if together else description,
+        executor_def=dg.in_process_executor,
+    )
+    return Jobs(apart=apart, together=together, pools={target.key: target.pool for target in targets})

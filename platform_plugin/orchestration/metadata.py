@@ -17,6 +17,7 @@ from platform_plugin.orchestration.preview import source_link
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from platform_plugin.orchestration.apply import Applied
     from platform_plugin.orchestration.inventory import Stored
     from platform_plugin.orchestration.model import Model
     from platform_plugin.orchestration.tracing import Traced
@@ -107,6 +108,17 @@ def kept_metadata(kept: Kept) -> dict[str, Any]:
     figures = {name: getattr(kept, name) for name in names}
     rounded = {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}
     return {"snapshot": kept.taken_up, "action": kept.action, **rounded}
+
+
+def applied_metadata(applied: Applied, said: Mapping[str, str], *, seconds: float) -> dict[str, Any]:
+    """How a relation stands after its file was applied, and what that took."""
+    return {
+        **stored_metadata(applied.stored, applied.snapshot, said),
+        **job_metadata(applied.metrics),
+        **{name: value for name, value in applied.work.items() if value is not None},
+        "action": applied.action,
+        "seconds": round(seconds, 3),
+    }
 
 
 def view_metadata(kept: Kept, said: Mapping[str, str]) -> dict[str, Any]:

@@ -8,9 +8,23 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from dagster import AssetSpec
+
+
+VERSION_TAG = "dagster/data_version"
+
+
+def version_tags(version: str, code_version: str, inputs: Mapping[dg.AssetKey, tuple[str, int] | None]) -> dict[str, str]:
+    """The tags that Dagster writes on what an asset job materializes: the version of the data, of the code, and of each input."""
+    tags = {VERSION_TAG: version, "dagster/code_version": code_version, "dagster/data_version_is_user_provided": "true"}
+    for key, known in inputs.items():
+        name = key.to_user_string()
+        tags[f"dagster/input_data_version/{name}"], pointer = known or ("INITIAL", "NULL")
+        tags[f"dagster/input_event_pointer/{name}"] = str(pointer)
+    return tags
 
 
 def as_virtual(spec: AssetSpec) -> AssetSpec:

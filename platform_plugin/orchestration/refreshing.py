@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from platform_plugin.orchestration.firing import USUAL_POOL, Ask, Decision, build_sensor, checks_of, count_failures, pause_seconds
+from platform_plugin.orchestration.firing import USUAL_POOL, Decision, build_sensor, checks_of, count_failures, pause_seconds
 from platform_plugin.orchestration.waiting import read_waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     import dagster as dg
-    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
     from platform_plugin.lake.tables import Name
     from platform_plugin.orchestration.firing import Moment, PastRun
+    from platform_plugin.orchestration.jobs import Jobs
     from platform_plugin.orchestration.waiting import Waiting
 
 SENSOR_NAME = "split_refresh"
@@ -111,31 +111,31 @@ def _rest(ended: Sequence[PastRun], now: datetime, policy: Policy) -> float:
 
 def build_refresh_sensor(
     url: str,
-    job: UnresolvedAssetJobDefinition,
+    jobs: Jobs,
     *,
     base_key: Callable[[Name], dg.AssetKey],
     view_key: Callable[[Name], dg.AssetKey],
-    pools: Mapping[str, str],
     policy: Policy | None = None,
     running: bool = True,
 ) -> dg.SensorDefinition:
-    """The sensor that keeps the views current whose bases can be run; `pools` names unusual pools, by view in lower case."""
+    """The sensor that keeps the views current whose bases a run can maintain."""
 
     def decide(moment: Moment) -> Decision:
         by_pool: defaultdict[str, list[Waiting]] = defaultdict(list)
         for view in read_waiting(moment.lake, moment.snapshot):
-            if base_key(view.view) in moment.keys:
-                by_pool[pools.get(str(view.view).lower(), USUAL_POOL)].append(view)
+            key = base_key(view.view)
+            if jobs.can_run(key, moment):
+                by_pool[jobs.pools.get(key, USUAL_POOL)].append(view)
         asks, reasons = [], []
         for pool, views in by_pool.items():
             due = plan_refresh(views, moment.now, runs=moment.runs, pool=pool, policy=policy)
             if isinstance(due, str):
                 reasons.append(due)
-            else:
-                first = min(view.taken_up for view in due.views)
-                keys = tuple(base_key(view.view) for view in due.views)
-                checks = checks_of(moment, (view_key(view.view) for view in due.views))
-                asks.append(Ask(first=first, last=moment.snapshot.id, reason=due.reason, pool=pool, assets=keys, checks=checks))
+                continue
+            keys = [base_key(view.view) for view in due.views]
+            checks = checks_of(moment, (view_key(view.view) for view in due.views))
+            first = min(view.taken_up for view in due.views)
+            asks += jobs.ask(keys, checks, pool=pool, first=first, last=moment.snapshot.id, reason=due.reason)
         return Decision(asks=tuple(asks), reason="; ".join(reasons) or "there is no continuous view")
 
     return build_sensor(
@@ -143,6 +143,6 @@ def build_refresh_sensor(
         url,
         decide,
         description="Lets continuous views take up what has arrived before it waits longer than their target lag.",
-        job=job,
+        jobs=jobs.all,
         running=running,
     )

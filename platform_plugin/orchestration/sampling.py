@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.segments import CONSUMER, SEGMENT, read_ring
 from platform_plugin.lake.tables import read_tables
-from platform_plugin.orchestration.firing import Ask, Decision, build_sensor, checks_of
+from platform_plugin.orchestration.firing import Decision, build_sensor, checks_of
 from platform_plugin.orchestration.refreshing import plan_refresh
 from platform_plugin.orchestration.waiting import Waiting
 from platform_plugin.samples.record import all_samples, read_progress
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import dagster as dg
-    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Name, Snapshot
     from platform_plugin.orchestration.firing import Moment
+    from platform_plugin.orchestration.jobs import Jobs
     from platform_plugin.orchestration.refreshing import Policy
 
 SENSOR_NAME = "reservoir_merge"
@@ -71,7 +71,7 @@ def read_sample_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
 
 def build_sample_sensor(
     url: str,
-    job: UnresolvedAssetJobDefinition,
+    jobs: Jobs,
     *,
     asset_key: Callable[[Name], dg.AssetKey],
     policy: Policy | None = None,
@@ -80,28 +80,22 @@ def build_sample_sensor(
     """The sensor that lets reservoirs take up what has arrived before much of it waits, by the same rules as for views."""
 
     def decide(moment: Moment) -> Decision:
-        samples = [each for each in read_sample_waiting(moment.lake, moment.snapshot) if asset_key(each.view) in moment.keys]
+        samples = [each for each in read_sample_waiting(moment.lake, moment.snapshot) if jobs.can_run(asset_key(each.view), moment)]
         if not samples:
             return Decision(reason="there is no sample of a stream")
         due = plan_refresh(samples, moment.now, runs=moment.runs, pool=POOL, policy=policy)
         if isinstance(due, str):
             return Decision(reason=due.replace("views", "samples"))
-        keys = tuple(asset_key(each.view) for each in due.views)
-        ask = Ask(
-            first=min(each.taken_up for each in due.views),
-            last=moment.snapshot.id,
-            reason=due.reason,
-            pool=POOL,
-            assets=keys,
-            checks=checks_of(moment, keys),
-        )
-        return Decision(asks=(ask,))
+        keys = [asset_key(each.view) for each in due.views]
+        first = min(each.taken_up for each in due.views)
+        asks = jobs.ask(keys, checks_of(moment, keys), pool=POOL, first=first, last=moment.snapshot.id, reason=due.reason)
+        return Decision(asks=tuple(asks))
 
     return build_sensor(
         SENSOR_NAME,
         url,
         decide,
         description="Lets the reservoirs of samples take up what has arrived, and merges them.",
-        job=job,
+        jobs=jobs.all,
         running=running,
     )

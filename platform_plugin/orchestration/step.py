@@ -11,10 +11,11 @@ import dagster as dg
 from platform_plugin.lake.tables import Name
 from platform_plugin.orchestration.apply import run_days, run_model
 from platform_plugin.orchestration.failure import all_as_failure, note_failed, told_as_failure
-from platform_plugin.orchestration.metadata import job_metadata, kept_metadata, stored_metadata, task_metadata, view_metadata
+from platform_plugin.orchestration.jobs import Target
+from platform_plugin.orchestration.metadata import applied_metadata, view_metadata
 from platform_plugin.orchestration.model import Model
 from platform_plugin.orchestration.progress import told_in_log
-from platform_plugin.orchestration.upkeep import run_upkeep
+from platform_plugin.orchestration.work import run_views
 
 RESOURCE_KEY = "platform"
 
@@ -48,26 +49,18 @@ def build_asset(model: Model, spec: dg.AssetSpec) -> dg.AssetsDefinition:
         context.log.info("%s %s %s at snapshot %d", model.kind, model.name, applied.action, applied.snapshot)
         return dg.MaterializeResult(
             asset_key=spec.key,
-            metadata={
-                **stored_metadata(applied.stored, applied.snapshot, model.documentation.columns),
-                **job_metadata(applied.metrics),
-                **{name: value for name, value in applied.work.items() if value is not None},
-                "action": applied.action,
-                "seconds": round(time.monotonic() - started, 3),
-            },
+            metadata=applied_metadata(applied, model.documentation.columns, seconds=time.monotonic() - started),
             data_version=dg.DataVersion(str(applied.changed)) if applied.changed is not None else None,
         )
 
     return materialize
 
 
-def build_upkeep(
-    pool: str, step: str, names: Sequence[Name], models: Sequence[Model], specs: Sequence[tuple[Name, dg.AssetSpec]]
-) -> dg.AssetsDefinition:
+def build_upkeep(pool: str, step: str, targets: Sequence[Target], specs: Sequence[tuple[Name, dg.AssetSpec]]) -> dg.AssetsDefinition:
     """The continuous views of a pool as assets of one step, of which any may be chosen; `specs` are those of bases and views."""
     by_key = {spec.key: name for name, spec in specs}
     virtual = {spec.key for _, spec in specs if spec.is_virtual}
-    said = {model.name: model.documentation.columns for model in models}
+    said = {target.name: target.model.documentation.columns for target in targets if target.model is not None}
 
     @dg.multi_asset(
         name=f"maintain_{re.sub(r'[^A-Za-z0-9_]', '_', step)}",
@@ -79,28 +72,17 @@ def build_upkeep(
     def maintain(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
         chosen = set(context.selected_asset_keys)
         asked = {by_key[key] for key in chosen}
-        wanted = [name for name in names if name in asked]
-        resource = getattr(context.resources, RESOURCE_KEY)
         with told_as_failure():
-            done = run_upkeep(
-                resource.platform, wanted, [model for model in models if model.name in asked], progress=told_in_log(context.log)
-            )
-        told = {
-            **job_metadata(resource.read_metrics()),
-            **task_metadata(resource.read_tasks()),
-            "seconds": round(done.seconds, 3),
-            "views": len(done.kept),
-        }
-        kept = {str(each.name).lower(): each for each in done.kept}
+            done = run_views(getattr(context.resources, RESOURCE_KEY), [each for each in targets if each.name in asked], context.log)
+        told = {str(each.name).lower(): each for each in done.told}
         for key in sorted(chosen, key=str):
-            found = kept.get(str(by_key[key]).lower())
-            if found is not None:
-                shown = view_metadata(found, said.get(by_key[key], {})) if key in virtual else {}
+            found = told.get(str(by_key[key]).lower())
+            if found is not None and found.kept is not None:
+                shown = view_metadata(found.kept, said.get(by_key[key], {})) if key in virtual else {}
                 yield dg.MaterializeResult(
-                    asset_key=key, metadata=shown | told | kept_metadata(found), data_version=dg.DataVersion(str(found.taken_up))
+                    asset_key=key, metadata={**shown, **found.metadata}, data_version=dg.DataVersion(str(found.version))
                 )
-        rows = sum(each.rows_in for each in done.kept)
-        context.log.info("%d views took up %d rows at snapshot %d", len(done.kept), rows, done.snapshot.id)
+        context.log.info(done.summary)
         if done.failed:
             note_failed(context.instance, context.run.run_id, done.failed)
             raise all_as_failure(done.failed)

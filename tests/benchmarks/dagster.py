@@ -23,8 +23,8 @@ from platform_plugin.algebra.types import Field
 from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare
 from platform_plugin.lake.segments import RING_TABLES, SEGMENT
 from platform_plugin.language.datatypes import parse_type
-from platform_plugin.orchestration import PlatformResource, SqlFolder
-from platform_plugin.orchestration import step as steps
+from platform_plugin.orchestration import PlatformResource, SqlFolder, work
+from platform_plugin.orchestration.jobs import op_name
 from platform_plugin.orchestration.loops import REFRESH_JOB
 from platform_plugin.orchestration.refreshing import SENSOR_NAME
 from platform_plugin.orchestration.upkeep import Kept, Upkeep
@@ -72,17 +72,19 @@ def run() -> None:
             told, cost = _measured(lambda: tick(SENSOR_NAME))
             report.add(what="tick of split_refresh, all behind", **cost)
             (request,) = told.run_requests
-            assert len(request.asset_selection) == VIEWS
+            chosen = request.run_config["ops"][op_name(REFRESH_JOB)]["config"]["assets"]
+            assert len(chosen) == VIEWS
             told, cost = _measured(lambda: tick("stream_arrivals"))
             report.add(what="tick of stream_arrivals, all new", **cost)
             report.add(what="tick of stream_arrivals, nothing new", **_measured(lambda: tick("stream_arrivals", told.cursor))[1])
             report.add(what="tick of bounded_ingestion", **_measured(lambda: tick("bounded_ingestion"))[1])
             job = definitions.resolve_job_def(REFRESH_JOB)
             for count in (VIEWS // 10, VIEWS):
-                chosen = request.asset_selection[:count]
-                with mock.patch.object(steps, "run_upkeep", _nothing_done):
-                    done, cost = _measured(partial(job.execute_in_process, instance=instance, asset_selection=chosen))
-                assert len(done.get_asset_materialization_events()) == count
+                config = {"ops": {op_name(REFRESH_JOB): {"config": {"assets": chosen[:count]}}}}
+                with mock.patch.object(work, "run_upkeep", _nothing_done):
+                    done, cost = _measured(partial(job.execute_in_process, instance=instance, run_config=config))
+                told = instance.all_logs(done.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+                assert len(told) == count
                 report.add(
                     what=f"a run for {count} views, without their maintenance", **cost, cpu_ms_per_view=cost["cpu_seconds"] / count * 1000
                 )

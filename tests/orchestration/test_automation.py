@@ -6,6 +6,7 @@ import dagster as dg
 import pytest
 
 from platform_plugin.orchestration.automation import upstream_changed
+from platform_plugin.orchestration.batching import report_without_run
 from platform_plugin.orchestration.preview import as_virtual
 
 VERSIONS = (None, "7", "7", "8", "8", "8")
@@ -43,6 +44,11 @@ def materialization(instance, version):
     instance.report_runless_asset_event(dg.AssetMaterialization("stream", tags={"dagster/data_version": version}))
 
 
+def together(instance, version):
+    tags = {"dagster/data_version": version}
+    report_without_run(instance, [dg.AssetMaterialization("other", tags=tags), dg.AssetMaterialization("stream", tags=tags)])
+
+
 def observation(instance, version):
     instance.report_runless_asset_event(dg.AssetObservation("stream", tags={"dagster/data_version": version}))
 
@@ -58,9 +64,18 @@ def observed():
         (dg.AssetSpec("stream"), observation, dg.AutomationCondition.eager(), [0, 0, 0, 0, 0, 0]),
         (dg.AssetSpec("stream"), materialization, dg.AutomationCondition.eager(), [0, 1, 0, 1, 0, 1]),
         (dg.AssetSpec("stream"), materialization, upstream_changed(), [0, 1, 0, 1, 0, 0]),
+        (dg.AssetSpec("stream"), together, dg.AutomationCondition.eager(), [0, 1, 0, 1, 0, 1]),
+        (dg.AssetSpec("stream"), together, upstream_changed(), [0, 1, 0, 1, 0, 0]),
         (observed, observation, dg.AutomationCondition.eager(), [0, 1, 0, 1, 0, 0]),
     ],
-    ids=["an observation wakes nobody", "eager runs for nothing", "ours runs for changes", "an observable source runs for changes"],
+    ids=[
+        "an observation wakes nobody",
+        "eager runs for nothing",
+        "ours runs for changes",
+        "eager sees what is told together",
+        "ours sees what is told together",
+        "an observable source runs for changes",
+    ],
 )
 def test_what_each_way_of_announcing_rows_causes(stream, announce, condition, expected):
     assert requests(dg.Definitions(assets=[stream, downstream(condition)]), announce) == expected

@@ -62,14 +62,14 @@ def run(instance, status, **tags):
 
 def test_a_decision_becomes_one_run_for_each_pool_with_its_reason(url, instance):
     asks = (Ask(first=3, last=9, reason="lag"), Ask(first=1, last=9, reason="also", pool="slow"), Ask(first=4, last=9, reason="again"))
-    told = ticked(build_sensor("s", url, lambda _: Decision(asks=asks), description="", job=work), instance)
+    told = ticked(build_sensor("s", url, lambda _: Decision(asks=asks), description="", jobs=[work]), instance)
     assert [(request.run_key, request.tags["platform/reason"]) for request in told.run_requests] == [("3-9", "lag"), ("slow 1-9", "also")]
 
 
 def test_a_pool_with_a_run_under_way_is_left_alone_and_the_tick_says_so(url, instance):
     run(instance, dg.DagsterRunStatus.STARTED)
     told = ticked(
-        build_sensor("s", url, lambda _: Decision(asks=(Ask(first=3, last=9, reason="lag"),)), description="", job=work), instance
+        build_sensor("s", url, lambda _: Decision(asks=(Ask(first=3, last=9, reason="lag"),)), description="", jobs=[work]), instance
     )
     assert told.run_requests == []
     assert told.skip_message == "a run is under way in pool spark: lag"
@@ -79,7 +79,7 @@ def test_what_a_decision_keeps_comes_back_and_nothing_to_do_is_told(url, instanc
     def decide(moment):
         return Decision(reason=f"seen {moment.memory.get('ticks', 0)}", memory={"ticks": moment.memory.get("ticks", 0) + 1})
 
-    sensor = build_sensor("s", url, decide, description="", job=work)
+    sensor = build_sensor("s", url, decide, description="", jobs=[work])
     first = ticked(sensor, instance)
     assert (first.skip_message, ticked(sensor, instance, first.cursor).skip_message) == ("seen 0", "seen 1")
 
@@ -88,7 +88,7 @@ def test_an_error_of_the_platform_is_a_reason_to_skip_with_its_hint(url, instanc
     def decide(moment):
         raise InvalidValue("this is odd", hint="look there")
 
-    assert ticked(build_sensor("s", url, decide, description="", job=work), instance).skip_message == "this is odd; look there"
+    assert ticked(build_sensor("s", url, decide, description="", jobs=[work]), instance).skip_message == "this is odd; look there"
 
 
 def test_a_range_that_was_run_before_gets_another_key():

@@ -6,6 +6,7 @@ import dagster as dg
 import pytest
 
 from platform_plugin.orchestration.ingesting import build_ingestion_sensor
+from platform_plugin.orchestration.jobs import Jobs
 from platform_plugin.platform import Platform
 
 
@@ -25,7 +26,7 @@ def tick(tmp_path):
     url = str(tmp_path / "lake")
     assets = [dg.asset(lambda: None, name=name) for name in ("clicks", "bought")]
     job = dg.define_asset_job("ingest", selection=assets)
-    sensor = build_ingestion_sensor(url, job, asset_key=lambda name: dg.AssetKey(name.relation))
+    sensor = build_ingestion_sensor(url, Jobs(apart=job), asset_key=lambda name: dg.AssetKey(name.relation))
     repository = dg.Definitions(assets=assets, jobs=[job]).get_repository_def()
 
     def evaluate():

@@ -19,6 +19,10 @@ from platform_plugin.views import take
 pytestmark = pytest.mark.spark
 
 
+def last_told(instance, key):
+    return instance.get_latest_materialization_event(dg.AssetKey.from_user_string(key))
+
+
 @pytest.fixture
 def instance():
     with dg.DagsterInstance.ephemeral() as made:
@@ -28,7 +32,7 @@ def instance():
 def tick(shop, instance):
     url = str(shop.lake)
     built = build_assets(read_models(shop.folder), read_inventory(url), Translator())
-    loops = build_loops(url, Translator(), pools=built.pools)
+    loops = build_loops(url, Translator(), targets=built.targets, checked=built.checked)
     definitions = dg.Definitions.merge(dg.Definitions(assets=list(built.assets), resources=shop.resources()), loops)
     sensor = definitions.get_repository_def().get_sensor_def(SENSOR_NAME)
     context = dg.build_sensor_context(instance=instance, repository_def=definitions.get_repository_def())
@@ -52,10 +56,13 @@ def test_a_sensor_run_maintains_several_views_at_once_and_the_next_tick_has_noth
     (request,) = told.run_requests
     assert request.run_key.endswith(f"-{newest}")
     assert "main.impact: 3 rows wait" in request.tags["platform/reason"]
-    assert {key.to_user_string() for key in request.asset_selection} == {"impact/base", "total/base"}
+    assert request.job_name == "maintain_views"
+    assert request.run_config["ops"]["maintain_views_together"]["config"]["assets"] == ["impact/base", "total/base"]
     job = definitions.resolve_job_def("maintain_views")
-    done = job.execute_in_process(instance=instance, asset_selection=request.asset_selection, tags=request.tags, run_config={})
-    events = {event.asset_key.to_user_string(): event.materialization for event in done.get_asset_materialization_events()}
+    done = job.execute_in_process(instance=instance, tags=request.tags, run_config=request.run_config)
+    events = {key: last_told(instance, key) for key in ("impact/base", "total/base")}
+    assert {event.run_id for event in events.values()} == {done.run_id}
+    events = {key: event.asset_materialization for key, event in events.items()}
     impact, total = (
         {name: value.value for name, value in events[key].metadata.items() if name != "task_list"} for key in ("impact/base", "total/base")
     )

@@ -1,0 +1,88 @@
+"""Work: what one run does for many relations, and what it has to tell of each."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.errors import PlatformError
+from platform_plugin.orchestration.apply import run_model, run_stored
+from platform_plugin.orchestration.metadata import applied_metadata, job_metadata, kept_metadata, task_metadata
+from platform_plugin.orchestration.progress import told_in_log
+from platform_plugin.orchestration.upkeep import run_upkeep
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from platform_plugin.lake.tables import Name
+    from platform_plugin.orchestration.jobs import Target
+    from platform_plugin.orchestration.resource import PlatformResource
+    from platform_plugin.orchestration.upkeep import Kept
+
+# A table of tasks with every one of many views would be most of what a run writes.
+_MOST_WITH_TASKS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a run has to tell of one relation; `version` is that of its data, and `kept` how a view stands."""
+
+    name: Name
+    metadata: Mapping[str, Any]
+    version: int | None = None
+    kept: Kept | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a run did for many; `shared` are the figures of Spark for all of them."""
+
+    summary: str
+    told: tuple[Told, ...] = ()
+    failed: Mapping[str, PlatformError] = field(default_factory=dict)
+    shared: Mapping[str, Any] = field(default_factory=dict)
+
+
+def run_views(resource: PlatformResource, targets: Sequence[Target], log: Any) -> Done:
+    """Make continuous views as their files say, and let all of them take up what has arrived."""
+    models = [target.model for target in targets if target.model is not None]
+    done = run_upkeep(resource.platform, [target.name for target in targets], models, progress=told_in_log(log))
+    shared = {**job_metadata(resource.read_metrics()), "seconds": round(done.seconds, 3), "views": len(done.kept)}
+    tasks = task_metadata(resource.read_tasks())
+    everywhere = {**shared, **(tasks if len(done.kept) <= _MOST_WITH_TASKS else {})}
+    rows = sum(each.rows_in for each in done.kept)
+    return Done(
+        summary=f"{len(done.kept)} views took up {rows} rows at snapshot {done.snapshot.id}",
+        told=tuple(
+            Told(name=kept.name, metadata={**everywhere, **kept_metadata(kept)}, version=kept.taken_up, kept=kept) for kept in done.kept
+        ),
+        failed=done.failed,
+        shared={**shared, **tasks},
+    )
+
+
+def run_each(resource: PlatformResource, targets: Sequence[Target], log: Any) -> Done:
+    """Let streams read a batch of their sources, and samples take up what has arrived; one that fails holds up no other."""
+    told: list[Told] = []
+    failed: dict[str, PlatformError] = {}
+    progress = told_in_log(log)
+    for target in targets:
+        began = time.monotonic()
+        try:
+            if target.model is not None:
+                applied = run_model(resource.platform, target.model, progress=progress)
+            else:
+                applied = run_stored(resource.platform, target.name, target.kind, progress=progress)
+        except PlatformError as error:
+            failed[str(target.name)] = error
+            continue
+        said = target.model.documentation.columns if target.model is not None else {}
+        metadata = applied_metadata(applied, said, seconds=time.monotonic() - began)
+        told.append(Told(name=target.name, metadata=metadata, version=applied.changed))
+    return Done(
+        summary=f"{len(told)} of {len(targets)} are up to date",
+        told=tuple(told),
+        failed=failed,
+        shared=job_metadata(resource.read_metrics()),
+    )
