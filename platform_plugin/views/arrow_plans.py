@@ -29,6 +29,7 @@ from platform_plugin.algebra.plan import (
     outputs,
 )
 from platform_plugin.views.arrow_calls import aggregate
+from platform_plugin.views.arrow_lookups import find_places
 from platform_plugin.views.arrow_values import NotLocal, Rows, evaluate, evaluate_node, ordered
 
 if TYPE_CHECKING:
@@ -180,10 +181,9 @@ def _looked_up(kind: str, left: Rows, ours: Any, right: Rows, theirs: Any) -> Ro
 
 
 def _looked_up_in(kind: str, rows: Rows, keys: Any, found: Rows, among: Any) -> Rows | None:
-    is_needed_once = kind in ("inner", "left")
-    if is_needed_once and pc.count_distinct(among, mode="only_valid").as_py() != len(among) - among.null_count:
+    places = find_places(keys, among, once=kind in ("inner", "left"))
+    if places is None:
         return None
-    places = pc.index_in(keys, value_set=among, skip_nulls=True)
     if kind == "left":
         return _beside(rows, found.picked(places))
     met = pc.is_valid(places)

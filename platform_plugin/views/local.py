@@ -8,20 +8,24 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from platform_plugin.algebra.change import columns_in
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.read import read_rows
 from platform_plugin.lake.tables import Name, View
 from platform_plugin.lake.types import arrow_schema
+from platform_plugin.views.arrow_calls import is_grouped
 from platform_plugin.views.arrow_plans import run_plan
 from platform_plugin.views.arrow_values import NotLocal
 from platform_plugin.views.plans import plan_view
+from platform_plugin.views.ranges import arrow_rows_of
 from platform_plugin.views.read import part_tables, split_name, view_ranges
 from platform_plugin.views.record import RESULT_PART, read_records
 from platform_plugin.views.strategy import DEFERRED, strategy_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from platform_plugin.algebra.types import Field
     from platform_plugin.lake.scan import Scan
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 _STATE_BYTES = 64 * 1024 * 1024
 _TAIL_ROWS = 250_000
 _KEPT_BYTES = 256 * 1024 * 1024
+# From so many groups on, those that an addition does not touch are set apart, if it has few against them.
+_MANY_GROUPS, _FEW = 50_000, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +89,8 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot, r
         if isinstance(found, View):
             raise NotLocal
         known[relation] = _whole(read_whole, work, found, snapshot)
-    tails = {stream: read_rows(work.lake, found.scan) for stream, found in ranges.items() if not found.is_empty}
+    wanted = {part.stream: {column.name for column in columns_in(part.query)} for part in plan.streams}
+    tails = {stream: arrow_rows_of(work.lake, found, wanted[stream]) for stream, found in ranges.items() if not found.is_empty}
     for state in plan.states:
         fields = tables[state.name].fields
         made = [
@@ -93,11 +100,20 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot, r
         ]
         rows = _MERGED.get(work, state, scans[state.name])
         # A state without keys is one row even if nothing has come.
-        known[state.name] = (
-            fitted(run_plan(state.merge, {"rows": pa.concat_tables([rows, *made])}), fields) if made or not state.keys else rows
-        )
+        known[state.name] = merged(state, rows, made, fields) if made or not state.keys else rows
     table = tables[RESULT_PART]
     return Local(table=table, rows=fitted(run_plan(plan.upper, known), table.fields))
+
+
+def merged(state: State, rows: pa.Table, added: Sequence[pa.Table], fields: tuple[Field, ...]) -> pa.Table:
+    """One row for each group of rows that are that already and of what is added to them; groups that get nothing stay as they are."""
+    few = sum(part.num_rows for part in added)
+    key = state.keys[0].name if len(state.keys) == 1 else None
+    if key is None or rows.num_rows < _MANY_GROUPS or few * _FEW > rows.num_rows or not is_grouped(rows.column(key).type):
+        return fitted(run_plan(state.merge, {"rows": pa.concat_tables([rows, *added])}), fields)
+    touched = pc.is_in(rows.column(key), value_set=pa.chunked_array([chunk for part in added for chunk in part.column(key).chunks]))
+    changed = fitted(run_plan(state.merge, {"rows": pa.concat_tables([rows.filter(touched), *added])}), fields)
+    return pa.concat_tables([rows.filter(pc.invert(touched)), changed])
 
 
 def fitted(rows: pa.Table, fields: tuple[Field, ...]) -> pa.Table:
@@ -155,17 +171,18 @@ class _Merged:
             before.append(known[1])
             scan = replace(scan, files=tuple(file for file in scan.files if file.id not in known[0]))
         rows = read_rows(work.lake, scan)
-        merged = rows
-        if before or len(scan.files) > 1:
-            merged = fitted(run_plan(state.merge, {"rows": pa.concat_tables([*before, rows])}), scan.table.fields).combine_chunks()
+        if before:
+            rows = merged(state, before[0], [rows], scan.table.fields).combine_chunks()
+        elif len(scan.files) > 1:
+            rows = merged(state, rows.slice(0, 0), [rows], scan.table.fields).combine_chunks()
         with self._lock:
-            self._known[key] = (files, merged)
+            self._known[key] = (files, rows)
             self._known.move_to_end(key)
             size = sum(table.nbytes for _, table in self._known.values())
             while size > _KEPT_BYTES and len(self._known) > 1:
                 _, (_, oldest) = self._known.popitem(last=False)
                 size -= oldest.nbytes
-        return merged
+        return rows
 
 
 _MERGED = _Merged()

@@ -10,13 +10,15 @@ import sqlalchemy as sa
 from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.data_operations import has_table
+from platform_plugin.lake.read import read_rows
 from platform_plugin.lake.scan import Scan
 from platform_plugin.lake.segments import STREAM, read_ring
 from platform_plugin.views.parts import ROW_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
     from sqlalchemy.engine import Connection
 
@@ -136,3 +138,10 @@ def rows_of(session: Session, lake: Lake, found: Range, *, columns: Sequence[str
     inside = rows if found.is_whole else rows.where((f.col(ROWID) >= found.first_row_id) & (f.col(ROWID) < found.next_row_id))
     inside = inside.withColumn(ROW_ID, f.col(ROWID)) if row_ids else inside
     return inside.drop(FILE, POSITION, ROWID)
+
+
+def arrow_rows_of(lake: Lake, found: Range, columns: Collection[str]) -> pa.Table:
+    """The same as Arrow, of a range whose scan holds these rows and no others; of the stream's columns those that are wanted."""
+    names = [field.name for field in found.stream.fields]
+    # Without any column nobody would know how many rows there are.
+    return read_rows(lake, found.scan, columns=[name for name in names if name in columns] or names[:1])

@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.read import read_rows
 from platform_plugin.views.answers import Target
 from platform_plugin.views.arrow_plans import Known
 from platform_plugin.views.arrow_values import NotLocal
 from platform_plugin.views.groupings import Groupings
 from platform_plugin.views.local import fitted
+from platform_plugin.views.ranges import arrow_rows_of
 from platform_plugin.views.sharing import ViewParts
 from platform_plugin.views.strategy import DEFERRED, strategy_of
 
@@ -94,11 +94,7 @@ class _Taking:
     def __init__(self, work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Behind], pool: Executor) -> None:
         self._stream = stream
         groupings = _groupings(work, snapshot, stream, views)
-        tail = views[0].ranges[stream]
-        names = [field.name for field in tail.stream.fields]
-        # Without any column nobody would know how many rows there are.
-        wanted = [name for name in names if name in groupings.columns] or names[:1]
-        known = Known(tables={stream: read_rows(work.lake, tail.scan, columns=wanted)})
+        known = Known(tables={stream: arrow_rows_of(work.lake, views[0].ranges[stream], groupings.columns)})
         self._missing: set[str] = set()
         for view in views:
             for part in self._parts(view):

@@ -7,7 +7,7 @@ import pytest
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.platform import Platform
-from platform_plugin.views import local
+from platform_plugin.views import local, ranges
 from platform_plugin.views.maintain import run_maintenance
 
 pytestmark = pytest.mark.spark
@@ -80,7 +80,8 @@ def test_merged_states_are_kept_and_only_what_is_new_is_read(platform, monkeypat
         platform.execute("INSERT INTO posts VALUES (7, 1, 'x', 1, 1, NULL, true)")
         run_maintenance(platform.work)
     list(platform.execute("SELECT * FROM plain"))
-    monkeypatch.setattr(local, "read_rows", reading)
+    for place in (local, ranges):
+        monkeypatch.setattr(place, "read_rows", reading)
     platform.execute("INSERT INTO posts VALUES (7, 1, 'x', 1, 1, NULL, true)")
     before = {row[0]: row[1] for row in platform.execute("SELECT uid, n FROM plain")}
     assert read == [("posts", 1)], "the state is at hand"
