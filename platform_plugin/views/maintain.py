@@ -8,17 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import CommitConflict, PlatformError, QueryFailed, ServerError
-from platform_plugin.lake.scan import read_file_sizes
-from platform_plugin.queries.bind import new_name
 from platform_plugin.samples.joining import find_guests
 from platform_plugin.views.answers import Answer, Target, put_answers, run_answers
+from platform_plugin.views.compaction import compact_locally, compaction, find_additions
 from platform_plugin.views.passes import Taking, answers_of_range
 from platform_plugin.views.plans import plan_view
 from platform_plugin.views.progress import Advance, Advances, read_all_progress
 from platform_plugin.views.read import part_tables, static_frames, tail_ranges
 from platform_plugin.views.record import read_records
 from platform_plugin.views.settled import check_settled
-from platform_plugin.views.strategy import DEFERRED, rows_parts, rows_wanted, strategy_of
+from platform_plugin.views.strategy import DEFERRED, rows_wanted, strategy_of
 from platform_plugin.views.take import take_locally
 
 if TYPE_CHECKING:
@@ -28,23 +27,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.lake.files import DataFile
-    from platform_plugin.lake.scan import Scan
     from platform_plugin.lake.tables import Name, Snapshot, Table
     from platform_plugin.samples.joining import Guest
     from platform_plugin.samples.maintain import Change
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.metrics import JobMetrics
     from platform_plugin.spark.workspace import Workspace
-    from platform_plugin.views.parts import SplitPlan, State
+    from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.ranges import Range
     from platform_plugin.views.record import ViewRecord
 
 _ATTEMPTS = 5
-# From so many additions on they are looked at: they become one when they weigh enough against the rest, or are too many.
-_ADDITIONS, _TOO_MANY = 8, 32
-_WEIGHT = 0.25
-# Stored rows are put together in files of at least this.
-_SMALL_FILE = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +203,9 @@ def _maintain(
             if rest:
                 takings = [view.taking(work, snapshot) for view in rest]
                 answers += answers_of_range(work, snapshot, key[0], takings, cached, guests=looking)
-        answers += _compactions(work, snapshot, behind)
+        left, made = compact_locally(work, find_additions(work, snapshot, behind))
+        written += made
+        answers += [compaction(work, additions) for additions in left]
         metrics: JobMetrics | None = None
         if answers:
             found, metrics = run_answers(work, answers, timeout=timeout, progress=progress)
@@ -237,44 +232,3 @@ def _maintain(
         snapshot=commit.made,
         samples=tuple(change.behind.sample.name for change in joined),
     )
-
-
-def _compactions(work: Workspace, snapshot: Snapshot, behind: Sequence[Behind]) -> list[Answer]:
-    """Queries that make one of a state's many additions, where that is due; what is added in this run is left for the next."""
-    kept = [(view, part) for view in behind if strategy_of(view.record) == DEFERRED for part in rows_parts(view.plan).values()]
-    states = [(view, state) for view in behind if strategy_of(view.record) != DEFERRED for state in view.plan.states]
-    tables = [*(view.tables[part] for view, part in kept), *(view.tables[state.name] for view, state in states)]
-    with work.lake.reading() as connection:
-        sizes = read_file_sizes(connection, tables, snapshot)
-    answers = []
-    for view, part in kept:
-        table = view.tables[part]
-        if sum(size < _SMALL_FILE for size in sizes.get(table.uuid, ())) >= _TOO_MANY:
-            answers.append(_put_together(work, work.lake.scan(table, snapshot)))
-    for view, state in states:
-        table = view.tables[state.name]
-        if is_due_for_compaction(sizes.get(table.uuid, ())):
-            answers.append(_merged(work, state, work.lake.scan(table, snapshot)))
-    return answers
-
-
-def _put_together(work: Workspace, scan: Scan) -> Answer:
-    from platform_plugin.spark.relation import read_relation
-
-    few = tuple(file for file in scan.files if file.size_bytes < _SMALL_FILE)
-    frame = read_relation(work.session, work.lake, replace(scan, files=few))
-    return Answer(frame=frame, targets=(Target(table=scan.table, replaces=tuple(file.id for file in few)),))
-
-
-def _merged(work: Workspace, state: State, scan: Scan) -> Answer:
-    from platform_plugin.spark.relation import query_relations, read_relation
-
-    name = new_name()
-    frame = query_relations(work.session, state.merge_sql(name), {name: read_relation(work.session, work.lake, scan)})
-    return Answer(frame=frame, targets=(Target(table=scan.table, replaces=tuple(file.id for file in scan.files)),))
-
-
-def is_due_for_compaction(found: Collection[int]) -> bool:
-    """Whether additions of these sizes should become one: they bound what a read of a state costs, and each rewrite costs all of it."""
-    sizes = sorted(found)
-    return len(sizes) >= _TOO_MANY or (len(sizes) >= _ADDITIONS and sum(sizes[:-1]) >= _WEIGHT * sizes[-1])

@@ -11,7 +11,7 @@ from platform_plugin.views.answers import Target
 from platform_plugin.views.arrow_plans import Known
 from platform_plugin.views.arrow_values import NotLocal
 from platform_plugin.views.groupings import Groupings
-from platform_plugin.views.local import fitted
+from platform_plugin.views.merged import fitted
 from platform_plugin.views.ranges import arrow_rows_of
 from platform_plugin.views.sharing import ViewParts
 from platform_plugin.views.strategy import DEFERRED, strategy_of

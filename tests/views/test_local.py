@@ -7,7 +7,7 @@ import pytest
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.platform import Platform
-from platform_plugin.views import local, ranges
+from platform_plugin.views import merged, ranges
 from platform_plugin.views.maintain import run_maintenance
 
 pytestmark = pytest.mark.spark
@@ -75,12 +75,12 @@ def test_merged_states_are_kept_and_only_what_is_new_is_read(platform, monkeypat
         read.append((scan.table.name.relation.split("__")[0], len(scan.files)))
         return found(lake, scan, **more)
 
-    found = local.read_rows
+    found = merged.read_rows
     for _ in range(3):
         platform.execute("INSERT INTO posts VALUES (7, 1, 'x', 1, 1, NULL, true)")
         run_maintenance(platform.work)
     list(platform.execute("SELECT * FROM plain"))
-    for place in (local, ranges):
+    for place in (merged, ranges):
         monkeypatch.setattr(place, "read_rows", reading)
     platform.execute("INSERT INTO posts VALUES (7, 1, 'x', 1, 1, NULL, true)")
     before = {row[0]: row[1] for row in platform.execute("SELECT uid, n FROM plain")}

@@ -7,7 +7,7 @@ import pytest
 
 from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, RefusedView
 from platform_plugin.platform import Platform
-from platform_plugin.views import take
+from platform_plugin.views import compaction, take
 from platform_plugin.views.maintain import run_maintenance
 
 pytestmark = pytest.mark.spark
@@ -116,11 +116,17 @@ def test_tables_above_the_grouping_are_followed_and_those_below_are_pinned(platf
     assert rows(platform, "SELECT * FROM named") == [("DE", 1), ("FR", 2)]
 
 
-def test_additions_are_compacted_and_nothing_is_counted_twice(platform):
+@pytest.mark.parametrize("largest", [0, compaction.STATE_BYTES])
+def test_additions_are_compacted_and_nothing_is_counted_twice(platform, monkeypatch, largest):
+    monkeypatch.setattr(compaction, "STATE_BYTES", largest)  # with Spark and without
     define(platform)
+    compacted = 0
     for place in range(12):
         append(platform, (place % 3, place))
-        run_maintenance(platform.work)
+        done = run_maintenance(platform.work)
+        compacted += done.compacted
+        assert done.jobs == (done.compacted if largest == 0 else 0)
+    assert compacted
     lake = platform.lake
     (state,) = [table for table in lake.tables() if "state" in table.name.relation]
     assert len(lake.scan(state, lake.snapshot()).files) < 8
