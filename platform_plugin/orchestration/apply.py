@@ -28,22 +28,35 @@ from platform_plugin.views.define import run_create_view
 from platform_plugin.views.record import VIEW, read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import date
 
     from platform_plugin.algebra.types import Field
     from platform_plugin.lake.relations import Kind
-    from platform_plugin.lake.tables import Name
+    from platform_plugin.lake.tables import Name, Table
+    from platform_plugin.orchestration.inventory import Inventory
     from platform_plugin.orchestration.model import Model
     from platform_plugin.platform import Platform
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.metrics import JobMetrics
+    from platform_plugin.views.record import ViewRecord
 
 Action = Literal["created", "rebuilt", "replaced", "altered", "unchanged"]
 LAG = "target_lag_seconds"
 # What may change while a view stays what it is, and what makes another view of it.
 _CHANGING = (LAG, "batch_rows")
 _REMAKING = ("maintenance", "key")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What was done for a relation, before anybody looked at how it stands; `work` are figures of what it took up."""
+
+    name: Name
+    kind: Kind
+    action: Action
+    metrics: JobMetrics | None = None
+    work: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +74,20 @@ class Applied:
 
 def run_model(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> Applied:
     """Create what is missing, rebuild a table that is the result of a query, and never touch rows that people put in."""
+    return read_applied(platform, [run_declared(platform, model, progress=progress)])[0]
+
+
+def run_declared(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> Ran:
+    """The same, without looking at the relation afterwards."""
     action, metrics = run_definition(platform, model, progress=progress)
-    is_pulled = isinstance(model.statement, CreateStream) and model.statement.feed is not None
-    done = _run_intake(platform, model.name, model.kind, progress) if is_pulled or model.kind == "sample" else {}
-    return replace(_applied(platform, model.name, model.kind, action, metrics), work=done)
+    takes = model.kind == "sample" or (isinstance(model.statement, CreateStream) and model.statement.feed is not None)
+    work = _run_intake(platform, model.name, model.kind, progress) if takes else {}
+    return Ran(name=model.name, kind=model.kind, action=action, metrics=metrics, work=work)
 
 
-def run_stored(platform: Platform, name: Name, kind: Kind, *, progress: ProgressHandler | None = None) -> Applied:
+def run_stored(platform: Platform, name: Name, kind: Kind, *, progress: ProgressHandler | None = None) -> Ran:
     """Let a stream that pulls or a sample take up what there is for it; it needs no file."""
-    done = _run_intake(platform, name, kind, progress)
-    return replace(_applied(platform, name, kind, "unchanged", None), work=done)
+    return Ran(name=name, kind=kind, action="unchanged", work=_run_intake(platform, name, kind, progress))
 
 
 def run_days(platform: Platform, model: Model, first: date, last: date, *, progress: ProgressHandler | None = None) -> Applied:
@@ -86,7 +103,8 @@ def run_days(platform: Platform, model: Model, first: date, last: date, *, progr
         action = "created"
     done = run_exchange(work, model.name, statement.query.text, column=days.column, first=first, last=last, progress=progress)
     told = {"rows_in": done.row_count, "days": (last - first).days}
-    return replace(_applied(platform, model.name, model.kind, action, done.metrics), work=told)
+    ran = Ran(name=model.name, kind=model.kind, action=action, metrics=done.metrics, work=told)
+    return read_applied(platform, [ran])[0]
 
 
 def _written(name: Name) -> str:
@@ -119,11 +137,14 @@ def run_definition(platform: Platform, model: Model, *, progress: ProgressHandle
         case CreateStream() as statement if old is None:
             define.run_create_stream(work, statement)
             action = "created"
-        case CreateView() as statement if not (isinstance(old, View) and _same_view(platform, old, statement)):
-            run_create_view(work, replace(statement, or_replace=True, if_not_exists=False))
-            action = "created" if old is None else "replaced"
-        case CreateView() as statement if isinstance(old, View) and _set_lag(platform, old, statement):
-            action = "altered"
+        case CreateView() as statement:
+            record = _read_record(platform, old)
+            if not (isinstance(old, View) and _is_same(old, record, statement)):
+                run_create_view(work, replace(statement, or_replace=True, if_not_exists=False))
+                action = "created" if old is None else "replaced"
+            elif record is not None and (wanted := _wanted(record, statement)) != dict(record.options):
+                _set_options(platform, old, record, wanted)
+                action = "altered"
         case CreateSample() as statement if old is None:
             run_create_sample(work, statement)
             action = "created"
@@ -134,20 +155,41 @@ def run_definition(platform: Platform, model: Model, *, progress: ProgressHandle
     return action, metrics
 
 
-def _set_lag(platform: Platform, view: View, statement: CreateView) -> bool:
-    """Give a continuous view the target lag and batch size of its file, keeping what it has; where they are the same nothing is written."""
+def find_changed(platform: Platform, models: Sequence[Model]) -> list[Model]:
+    """The views among some models that the lake has not, or not as their files say; the catalogue is asked once for all of them."""
+    lake = platform.lake
+    base = lake.snapshot()
+    views = {str(view.name).lower(): view for view in lake.views(base)}
+    with lake.reading() as connection:
+        records = read_records(connection)
+    changed = []
+    for model in models:
+        view, statement = views.get(str(model.name).lower()), model.statement
+        record = records.get(view.uuid) if view is not None else None
+        known = isinstance(statement, CreateView) and view is not None and _is_same(view, record, statement)
+        if not known or (record is not None and _wanted(record, cast("CreateView", statement)) != dict(record.options)):
+            changed.append(model)
+    return changed
+
+
+def _read_record(platform: Platform, view: View | Table | None) -> ViewRecord | None:
+    if not isinstance(view, View):
+        return None
     with platform.lake.reading() as connection:
-        record = read_records(connection, only=view.uuid).get(view.uuid)
-    if record is None:
-        return False
+        return read_records(connection, only=view.uuid).get(view.uuid)
+
+
+def _wanted(record: ViewRecord, statement: CreateView) -> dict[str, Any]:
+    """The options of a view with the target lag and the batch size of its file."""
     others = {name: value for name, value in record.options.items() if name not in _CHANGING}
-    wanted = others | {name: value for name, value in _options(statement).items() if name in _CHANGING}
-    if wanted == dict(record.options):
-        return False
-    definition = {"query": record.query, "columns": list(record.columns), "options": wanted}
+    return others | {name: value for name, value in _options(statement).items() if name in _CHANGING}
+
+
+def _set_options(platform: Platform, view: View, record: ViewRecord, options: Mapping[str, Any]) -> None:
+    """Give a continuous view other options, keeping what it has."""
+    old, new = ({"query": record.query, "columns": list(record.columns), "options": dict(said)} for said in (record.options, options))
     with platform.lake.commit(f"target lag of view {view.name}") as commit:
-        commit.put(VIEW, view_uuid=str(view.uuid), definition=json.dumps(definition))
-    return True
+        commit.put(VIEW, expected={"definition": json.dumps(old)}, view_uuid=str(view.uuid), definition=json.dumps(new))
 
 
 def _options(statement: CreateView) -> dict[str, Any]:
@@ -167,16 +209,22 @@ def _run_intake(platform: Platform, name: Name, kind: Kind, progress: ProgressHa
     return told | {"jobs": report.jobs, "refused": "\n".join(report.refused) or None, "changed": "\n".join(report.changed) or None}
 
 
-def _applied(platform: Platform, name: Name, kind: Kind, action: Action, metrics: JobMetrics | None) -> Applied:
+def read_applied(platform: Platform, done: Sequence[Ran]) -> list[Applied]:
+    """How relations stand after something was done for them; the catalogue is read once for all of them."""
     inventory = read_lake(platform.lake)
-    stored = inventory.find(name)
+    return [_applied(platform, ran, inventory) for ran in done]
+
+
+def _applied(platform: Platform, ran: Ran, inventory: Inventory) -> Applied:
+    stored = inventory.find(ran.name)
     if stored is None or inventory.snapshot is None:
-        raise InvalidValue(f'{kind} "{name}" was dropped while it was made', hint="materialize it again")
-    if kind == "view":
-        fields = _view_fields(platform, name)
-        return Applied(action=action, snapshot=inventory.snapshot, stored=replace(stored, fields=fields), changed=None)
-    table = platform.lake.table(name)
-    return Applied(action=action, snapshot=inventory.snapshot, stored=stored, changed=read_changed(platform.lake, table), metrics=metrics)
+        raise InvalidValue(f'{ran.kind} "{ran.name}" was dropped while it was made', hint="materialize it again")
+    changed = None
+    if ran.kind == "view":
+        stored = replace(stored, fields=_view_fields(platform, ran.name))
+    else:
+        changed = read_changed(platform.lake, platform.lake.table(ran.name))
+    return Applied(action=ran.action, snapshot=inventory.snapshot, stored=stored, changed=changed, metrics=ran.metrics, work=ran.work)
 
 
 def _view_fields(platform: Platform, name: Name) -> tuple[Field, ...]:
@@ -185,16 +233,15 @@ def _view_fields(platform: Platform, name: Name) -> tuple[Field, ...]:
     return tuple(Field(name=row[0], type=parse_type(row[1])) for row in platform.execute(f"DESCRIBE {_written(name)}"))
 
 
-def _same_view(platform: Platform, old: View, statement: CreateView) -> bool:
+def _is_same(old: View, record: ViewRecord | None, statement: CreateView) -> bool:
     """Whether a view is what its file says, but for its target lag; what it started with is over."""
-    with platform.lake.reading() as connection:
-        record = read_records(connection, only=old.uuid).get(old.uuid)
     if record is not None:
         said = _options(statement)
         if any(name in said and said[name] != record.options.get(name) for name in _REMAKING):
             return False
     same_names = old.columns == tuple(alias.name for alias in statement.aliases)
-    return same_names and old.comment == statement.comment and normalised(old.sql) == normalised(statement.query.text)
+    written = statement.query.text
+    return same_names and old.comment == statement.comment and (old.sql == written or normalised(old.sql) == normalised(written))
 
 
 def _check_sample(platform: Platform, model: Model, statement: CreateSample) -> None:

@@ -5,20 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+import sqlalchemy as sa
 
+from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.relations import Declaration, read_declarations
+from platform_plugin.lake.segments import STREAM
 from platform_plugin.orchestration.firing import Decision, build_sensor
 from platform_plugin.orchestration.overview import KEY, overview_metadata
 from platform_plugin.streams.figures import read_figures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.orchestration.firing import Moment
     from platform_plugin.orchestration.translator import Translator
-from platform_plugin.streams.figures import StreamFigures
+    from platform_plugin.streams.figures import StreamFigures
 
 _INTERVAL_SECONDS = 30
 # A picture is some kilobytes in Dagster's database.
@@ -30,8 +33,9 @@ def build_arrivals_sensor(url: str, translator: Translator, *, overview: bool = 
 
     def decide(moment: Moment) -> Decision:
         known: Mapping[str, int] = moment.memory.get("rows", {})
-        found = dict(_read_streams(moment))
-        memory: dict[str, Any] = {"rows": {str(table.uuid): figures.next_row_id for table, figures in found.items()}}
+        streams = _read_streams(moment)
+        grown = {uuid for uuid, (_, rows) in streams.items() if rows > known.get(uuid, 0)}
+        memory: dict[str, Any] = {"rows": {uuid: rows for uuid, (_, rows) in streams.items()}}
         events = [
             dg.AssetMaterialization(
                 asset_key=translator.asset_key(table.name),
@@ -40,15 +44,14 @@ def build_arrivals_sensor(url: str, translator: Translator, *, overview: bool = 
                 ),
                 tags={"dagster/data_version": str(moment.snapshot.id)},
             )
-            for table, figures in found.items()
-            if figures.next_row_id > known.get(str(table.uuid), 0)
+            for table, figures in _read_figures(moment, [streams[uuid][0] for uuid in sorted(grown)])
         ]
         drawn_at = float(moment.memory.get("drawn_at", 0.0))
         if events and overview and moment.now.timestamp() - drawn_at >= _DRAWN_EVERY_SECONDS:
             events.append(dg.AssetMaterialization(KEY, metadata=overview_metadata(moment.lake, moment.snapshot, moment.now)))
             drawn_at = moment.now.timestamp()
         memory["drawn_at"] = drawn_at
-        return Decision(events=events, memory=memory, reason=f"no new rows in {len(found)} streams at snapshot {moment.snapshot.id}")
+        return Decision(events=events, memory=memory, reason=f"no new rows in {len(streams)} streams at snapshot {moment.snapshot.id}")
 
     return build_sensor(
         "stream_arrivals",
@@ -60,14 +63,23 @@ def build_arrivals_sensor(url: str, translator: Translator, *, overview: bool = 
     )
 
 
-def _read_streams(moment: Moment) -> Iterator[tuple[Table, StreamFigures]]:
+def _read_streams(moment: Moment) -> dict[str, tuple[Table, int]]:
+    """The streams of the lake by what they are known by, each with the number of rows that ever came."""
     with moment.lake.reading() as connection:
         declared = read_declarations(connection)
-        for table in moment.lake.tables(moment.snapshot):
-            if declared.get(str(table.uuid), Declaration()).kind == "stream":
-                figures = read_figures(connection, table, moment.snapshot, moment.now)
-                if figures is not None:
-                    yield table, figures
+        came: dict[str, int] = {}
+        if has_table(connection, STREAM.name):
+            came = {uuid: int(rows) for uuid, rows in connection.execute(sa.select(STREAM.c.relation_uuid, STREAM.c.next_row_id))}
+    tables = ((str(table.uuid), table) for table in moment.lake.tables(moment.snapshot))
+    return {uuid: (table, came.get(uuid, 0)) for uuid, table in tables if declared.get(uuid, Declaration()).kind == "stream"}
+
+
+def _read_figures(moment: Moment, streams: Sequence[Table]) -> Iterator[tuple[Table, StreamFigures]]:
+    with moment.lake.reading() as connection:
+        for table in streams:
+            figures = read_figures(connection, table, moment.snapshot, moment.now)
+            if figures is not None:
+                yield table, figures
 
 
 def arrival_metadata(figures: StreamFigures, rows_in: int, snapshot: Snapshot, now: datetime) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ import dagster as dg
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.lake import Lake
+from platform_plugin.orchestration.batching import report_without_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -136,10 +137,12 @@ def build_sensor(
         cursor = json.dumps({"v": _CURSOR_VERSION, **decision.memory})
         busy = {run.pool for run in runs if run.is_under_way}
         wanted = request_runs(name, [ask for ask in decision.asks if ask.pool not in busy], runs)
-        if wanted or decision.events:
-            return dg.SensorResult(run_requests=wanted, asset_events=list(decision.events), cursor=cursor)
+        report_without_run(context.instance, decision.events)
+        if wanted:
+            return dg.SensorResult(run_requests=wanted, cursor=cursor)
         waiting = sorted({ask.pool for ask in decision.asks if ask.pool in busy})
-        reason = f"a run is under way in pool {', '.join(waiting)}: {decision.asks[0].reason}" if waiting else decision.reason
+        told = f"told of {len(decision.events)} assets" if decision.events else decision.reason
+        reason = f"a run is under way in pool {', '.join(waiting)}: {decision.asks[0].reason}" if waiting else told
         return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=cursor)
 
     return tick

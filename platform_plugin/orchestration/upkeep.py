@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.tables import View, read_tables
-from platform_plugin.orchestration.apply import Action, run_definition
+from platform_plugin.orchestration.apply import Action, find_changed, run_definition
 from platform_plugin.orchestration.waiting import Waiting, read_waiting
 from platform_plugin.views.maintain import run_maintenance
 from platform_plugin.views.record import RESULT_PART, read_records, result_fields
@@ -64,7 +64,7 @@ def run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model
     lake = platform.lake
     actions: dict[str, Action] = {}
     failed: dict[str, PlatformError] = {}
-    for model in models:
+    for model in find_changed(platform, models):
         try:
             actions[str(model.name).lower()], _ = run_definition(platform, model, progress=progress)
         except PlatformError as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.orchestration.apply import run_model, run_stored
+from platform_plugin.orchestration.apply import Ran, read_applied, run_declared, run_stored
 from platform_plugin.orchestration.metadata import applied_metadata, job_metadata, kept_metadata, task_metadata
 from platform_plugin.orchestration.progress import told_in_log
 from platform_plugin.orchestration.upkeep import run_upkeep
@@ -64,25 +64,32 @@ def run_views(resource: PlatformResource, targets: Sequence[Target], log: Any) -
 
 def run_each(resource: PlatformResource, targets: Sequence[Target], log: Any) -> Done:
     """Let streams read a batch of their sources, and samples take up what has arrived; one that fails holds up no other."""
-    told: list[Told] = []
+    done: list[Ran] = []
+    seconds: dict[Name, float] = {}
     failed: dict[str, PlatformError] = {}
     progress = told_in_log(log)
     for target in targets:
         began = time.monotonic()
         try:
             if target.model is not None:
-                applied = run_model(resource.platform, target.model, progress=progress)
+                done.append(run_declared(resource.platform, target.model, progress=progress))
             else:
-                applied = run_stored(resource.platform, target.name, target.kind, progress=progress)
+                done.append(run_stored(resource.platform, target.name, target.kind, progress=progress))
         except PlatformError as error:
             failed[str(target.name)] = error
-            continue
-        said = target.model.documentation.columns if target.model is not None else {}
-        metadata = applied_metadata(applied, said, seconds=time.monotonic() - began)
-        told.append(Told(name=target.name, metadata=metadata, version=applied.changed))
+        seconds[target.name] = time.monotonic() - began
+    said = {target.name: target.model.documentation.columns for target in targets if target.model is not None}
+    told = tuple(
+        Told(
+            name=ran.name,
+            metadata=applied_metadata(applied, said.get(ran.name, {}), seconds=seconds[ran.name]),
+            version=applied.changed,
+        )
+        for ran, applied in zip(done, read_applied(resource.platform, done), strict=True)
+    )
     return Done(
         summary=f"{len(told)} of {len(targets)} are up to date",
-        told=tuple(told),
+        told=told,
         failed=failed,
         shared=job_metadata(resource.read_metrics()),
     )

@@ -24,8 +24,10 @@ from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare
 from platform_plugin.lake.segments import RING_TABLES, SEGMENT
 from platform_plugin.language.datatypes import parse_type
 from platform_plugin.orchestration import PlatformResource, SqlFolder, work
+from platform_plugin.orchestration.apply import find_changed
 from platform_plugin.orchestration.jobs import op_name
 from platform_plugin.orchestration.loops import REFRESH_JOB
+from platform_plugin.orchestration.model import read_models
 from platform_plugin.orchestration.refreshing import SENSOR_NAME
 from platform_plugin.orchestration.upkeep import Kept, Upkeep
 from platform_plugin.platform import Platform
@@ -78,6 +80,11 @@ def run() -> None:
             report.add(what="tick of stream_arrivals, all new", **cost)
             report.add(what="tick of stream_arrivals, nothing new", **_measured(lambda: tick("stream_arrivals", told.cursor))[1])
             report.add(what="tick of bounded_ingestion", **_measured(lambda: tick("bounded_ingestion"))[1])
+            models = read_models(folder / "sql")
+            with Platform.open(url) as platform:
+                changed, cost = _measured(lambda: find_changed(platform, [model for model in models if model.kind == "view"]))
+            assert not changed
+            report.add(what=f"find the views that are not as their files say, of {VIEWS}", **cost)
             job = definitions.resolve_job_def(REFRESH_JOB)
             for count in (VIEWS // 10, VIEWS):
                 config = {"ops": {op_name(REFRESH_JOB): {"config": {"assets": chosen[:count]}}}}
