@@ -87,8 +87,10 @@ class Platform:
         """
         if self._streams is None:
             from platform_plugin.streams.stream import Streams
+            from platform_plugin.views.propagate import propagate
 
-            self._streams = Streams(self.lake)
+            work = self.work
+            self._streams = Streams(self.lake, lambda stream, snapshot: propagate(work, stream, snapshot))
         return self._streams.open(name, grouping=grouping, when_full=when_full, timeout=timeout)
 
     def sample(self, name: str | tuple[str, str], *, version: int | None = None) -> SampleReader:

@@ -17,6 +17,7 @@ from platform_plugin.streams.group import Entry, Group, failed_by_fork
 if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Table
+    from platform_plugin.streams.group import Arrived
 
 WhenFull = Literal["block", "fail"]
 
@@ -57,11 +58,12 @@ class Grouping:
 class Committer:
     """One thread that commits the appends of a process to one table. It starts with the first and ends when none come."""
 
-    def __init__(self, lake: Lake, table: Table, grouping: Grouping) -> None:
+    def __init__(self, lake: Lake, table: Table, grouping: Grouping, arrived: Arrived | None = None) -> None:
         self.table = table
         """The table as it was found last: its columns may be others by now."""
         self._lake = lake
         self._grouping = grouping
+        self._arrived_rows = arrived
         self._reset()
         _ALIVE.add(self)
 
@@ -131,7 +133,8 @@ class Committer:
                     now = time.monotonic()
                     forgets = now - self._forgot_at >= _FORGET_EVERY_SECONDS
                     self._forgot_at = now if forgets else self._forgot_at
-                    group = Group(self._lake, taken, patience_seconds=self._grouping.patience.total_seconds(), forgets=forgets)
+                    patience = self._grouping.patience.total_seconds()
+                    group = Group(self._lake, taken, patience_seconds=patience, forgets=forgets, arrived=self._arrived_rows)
                     group.run()
                     self.table = group.table
             finally:

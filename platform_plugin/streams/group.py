@@ -20,13 +20,16 @@ from platform_plugin.streams.batches import BatchTaken, TakeBatches, read_batche
 from platform_plugin.streams.rows import refitted_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.streams.batches import Batch
+
+    Arrived = Callable[[Table, Snapshot], None]
+    """Told of rows that are in a stream, before those who appended them are."""
 
 _PAUSE_SECONDS = 0.2
 # A file that takes one core more than a fraction of a second is worth a second one beside it.
@@ -72,8 +75,11 @@ class Entry:
 class Group:
     """Appends to one table on their way into one commit. Every receipt is answered, whatever happens."""
 
-    def __init__(self, lake: Lake, entries: Sequence[Entry], *, patience_seconds: float, forgets: bool = False) -> None:
+    def __init__(
+        self, lake: Lake, entries: Sequence[Entry], *, patience_seconds: float, forgets: bool = False, arrived: Arrived | None = None
+    ) -> None:
         self._lake = lake
+        self._arrived = arrived
         self.table = entries[0].table
         """The table as it was found last, which may have other columns by now."""
         self._deadline = time.monotonic() + patience_seconds
@@ -120,10 +126,15 @@ class Group:
         except BaseException:
             self._lake.discard(files)
             raise
-        for entry in self._entries.values():
-            done = Appended(snapshot_id=made.id, row_count=entry.rows.num_rows, committed_at=made.time)
-            self._answer(entry.receipt, done)
-        self._entries.clear()
+        try:
+            if files and self._arrived is not None:
+                self._arrived(table, made)
+        finally:
+            # The rows are there, whatever became of those who were told.
+            for entry in self._entries.values():
+                done = Appended(snapshot_id=made.id, row_count=entry.rows.num_rows, committed_at=made.time)
+                self._answer(entry.receipt, done)
+            self._entries.clear()
         return True
 
     def _current(self) -> tuple[Snapshot, Table]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.errors import CommitConflict, InvalidValue
 from platform_plugin.lake.relations import read_declaration
 from platform_plugin.streams.feeds import FilesFeed, KafkaFeed, feed_declared
+from platform_plugin.views.propagate import propagate
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -87,6 +88,8 @@ def run_ingest(
             if attempt == _ATTEMPTS - 1:
                 raise
             continue
+        if report.snapshot is not None and report.rows:
+            propagate(work, table, work.lake.snapshot())
         return replace(report, seconds=round(time.monotonic() - began, 3))
     raise AssertionError  # unreachable: the last attempt returns or raises
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Name, Table
+    from platform_plugin.streams.group import Arrived
 
 _EXIT_SECONDS = 30.0
 
@@ -181,8 +182,9 @@ class Stream:
 class Streams:
     """The streams that one platform appends to: handles of one stream share its committer."""
 
-    def __init__(self, lake: Lake) -> None:
+    def __init__(self, lake: Lake, arrived: Arrived | None = None) -> None:
         self._lake = lake
+        self._arrived = arrived
         self._lock = threading.Lock()
         self._committers: dict[tuple[object, Grouping], Committer] = {}
         self._handles: weakref.WeakSet[Stream] = weakref.WeakSet()
@@ -210,7 +212,7 @@ class Streams:
             key = (table.uuid, grouping or Grouping())
             committer = self._committers.get(key)
             if committer is None:
-                committer = self._committers[key] = Committer(self._lake, table, key[1])
+                committer = self._committers[key] = Committer(self._lake, table, key[1], self._arrived)
             committer.table = table
             handle = Stream(self._lake, committer, when_full=when_full, timeout=timeout)
             self._handles.add(handle)

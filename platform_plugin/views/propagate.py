@@ -1,13 +1,12 @@
-"""Propagation: a statement that has added rows to a stream lets eager views take them up, and batched ones if enough wait."""
+"""Propagation: whoever has added rows to a stream lets eager views take them up, and batched ones if enough wait."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from platform_plugin.errors import PlatformError
+from platform_plugin.errors import PlatformError, ServerLost
 from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.segments import read_ring
 from platform_plugin.views.progress import read_progress
@@ -19,9 +18,12 @@ if TYPE_CHECKING:
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.spark.workspace import Workspace
 
+# Who wants the rows of a stream is the same within a schema version, and most streams have nobody.
+_WANTING: dict[tuple[UUID, UUID, int], list[tuple[UUID, int]]] = {}
+
 
 def propagate(work: Workspace, stream: Table, snapshot: Snapshot) -> None:
-    """Maintain what is to be maintained with every statement, and store the results.
+    """Maintain what is to be maintained whenever rows have come, and store the results.
 
     The rows are in the stream already: what fails here is told by the next run, and by reads of the view that it is about.
     """
@@ -33,25 +35,39 @@ def propagate(work: Workspace, stream: Table, snapshot: Snapshot) -> None:
     from platform_plugin.views.stored import run_storing
 
     names = [view.name for view in work.lake.views() if view.uuid in due]
-    with suppress(PlatformError):
+    try:
         run_maintenance(work, names, flush=True)
         run_storing(work, find_wanted(work, names, maintained=[str(name) for name in names]))
+    except ServerLost:
+        work.forget_session()
+    except PlatformError:
+        return
 
 
 def _find_due(work: Workspace, stream: Table, snapshot: Snapshot) -> set[UUID]:
     """The views that want what waits for them now."""
-    from uuid import UUID
-
+    wanting = _find_wanting(work, stream, snapshot)
+    if not wanting:
+        return set()
     with work.lake.reading() as connection:
-        if not has_table(connection, PROPAGATED.name):
-            return set()
-        query = sa.select(PROPAGATED.c.view_uuid, PROPAGATED.c.row_count).where(PROPAGATED.c.stream_uuid == str(stream.uuid))
-        found = [(UUID(view), row_count) for view, row_count in connection.execute(query)]
-        if not found:
-            return set()
         newest = read_ring(connection, stream.uuid).next_row_id
         return {
             view
-            for view, row_count in found
+            for view, row_count in wanting
             if newest - read_progress(connection, view, snapshot.id).get(str(stream.uuid), newest) >= row_count
         }
+
+
+def _find_wanting(work: Workspace, stream: Table, snapshot: Snapshot) -> list[tuple[UUID, int]]:
+    from uuid import UUID
+
+    key = (work.lake.uuid, stream.uuid, snapshot.schema_version)
+    found = _WANTING.get(key)
+    if found is None:
+        with work.lake.reading() as connection:
+            query = sa.select(PROPAGATED.c.view_uuid, PROPAGATED.c.row_count).where(PROPAGATED.c.stream_uuid == str(stream.uuid))
+            known = connection.execute(query).all() if has_table(connection, PROPAGATED.name) else []
+        if len(_WANTING) > 10_000:
+            _WANTING.clear()
+        found = _WANTING[key] = [(UUID(row.view_uuid), row.row_count) for row in known]
+    return found

@@ -1,8 +1,12 @@
-"""Whatever is appended, maintained in whatever way, merged and dropped in whatever order: a view is what its query gives over all rows."""
+"""Whatever comes by whatever door, and is maintained, merged, expired and dropped in whatever order: a view is its query over all rows."""
 
 from __future__ import annotations
 
 import itertools
+import shutil
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -10,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.platform import Platform
+from platform_plugin.streams.ingest import run_ingest
 from platform_plugin.views import take
 from platform_plugin.views.maintain import run_maintenance
 
@@ -27,7 +32,8 @@ VIEWS = {
 ROW = st.tuples(st.none() | st.integers(0, 3), st.none() | st.integers(-5, 5), st.sampled_from([None, "a", "b"]))
 WAYS = ["", "WITH (maintenance = 'deferred')", "WITH (maintenance = 'eager')", "WITH (maintenance = 'batch', batch_rows = 4)"]
 ALL_WAYS = st.lists(st.sampled_from(WAYS), min_size=len(VIEWS), max_size=len(VIEWS))
-STEP = st.lists(ROW, min_size=1, max_size=6) | st.sampled_from(["maintain", "one", "merge", "read"])
+DOORS = st.sampled_from(["commit", "commit", "insert", "python", "files"])
+STEP = st.tuples(DOORS, st.lists(ROW, min_size=1, max_size=6)) | st.sampled_from(["maintain", "one", "merge", "expire", "read"])
 NUMBERS = itertools.count()
 
 
@@ -44,7 +50,7 @@ def platform(tmp_path_factory, spark_server):
 
 
 @pytest.mark.timeout(400)
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEP, min_size=4, max_size=9), ways=ALL_WAYS, largest=st.sampled_from([0, 3, take.LARGEST_ROWS]))
 def test_views_are_what_their_queries_give_over_all_rows(platform, steps, ways, largest):
     with pytest.MonkeyPatch.context() as patched:
@@ -62,10 +68,36 @@ def test_the_same_for_longer(platform, steps, ways, largest):
         try_steps(platform, steps, ways)
 
 
+def arrive(platform, folder, stream, door, new):
+    """Let rows come by one of the doors; `commit` is that of other clients, of which views learn later."""
+    columns = {
+        "uid": pa.array([row[0] for row in new], pa.int32()),
+        "score": pa.array([row[1] for row in new], pa.int32()),
+        "word": pa.array([row[2] for row in new], pa.string()),
+    }
+    match door:
+        case "commit":
+            with platform.lake.commit("append") as commit:
+                commit.append(stream, [platform.lake.write(stream, pa.table(columns))])
+        case "insert":
+            values = ", ".join("({}, {}, {})".format(*("NULL" if value is None else repr(value) for value in row)) for row in new)
+            platform.execute(f"INSERT INTO {stream.name} VALUES {values}")
+        case "python":
+            with platform.stream((stream.name.schema, stream.name.relation)) as opened:
+                opened.append(pa.table(columns)).result()
+        case "files":
+            lines = [",".join("" if value is None else str(value) for value in row) for row in new]
+            (folder / f"{next(NUMBERS)}.csv").write_text("\n".join(["uid,score,word", *lines]))
+            assert run_ingest(platform.work, stream.name).rows == len(new)
+    return columns
+
+
 def try_steps(platform, steps, ways):
     number = next(NUMBERS)
     posts, lake = f"posts_{number}", platform.lake
-    platform.execute(f"CREATE STREAM {posts} (uid INT, score INT, word STRING) WITH (retention_rows = 5)")
+    folder = Path(tempfile.mkdtemp())
+    feed = f"FROM FILES '{folder}/*.csv' (HEADER)"
+    platform.execute(f"CREATE STREAM {posts} (uid INT, score INT, word STRING) {feed} WITH (retention_rows = 5)")
     platform.execute(f"CREATE TABLE every_{number} (uid INT, score INT, word STRING)")
     for (name, query), way in zip(VIEWS.items(), ways, strict=True):
         platform.execute(f"CREATE CONTINUOUS VIEW {name}_{number} {way} AS {query.format(posts=posts)}")
@@ -83,15 +115,14 @@ def try_steps(platform, steps, ways):
             case "read":
                 for name, query in VIEWS.items():
                     assert rows(platform, f"SELECT * FROM {name}_{number}") == rows(platform, query.format(posts=f"every_{number}")), name
-            case new:
-                columns = {
-                    "uid": pa.array([row[0] for row in new], pa.int32()),
-                    "score": pa.array([row[1] for row in new], pa.int32()),
-                    "word": pa.array([row[2] for row in new], pa.string()),
-                }
+            case "expire":
+                lake.expire(datetime.now(UTC))
+                lake.vacuum(grace=timedelta(0))
+            case (door, new):
+                columns = arrive(platform, folder, stream, door, new)
                 with lake.commit("append") as commit:
-                    for table in (stream, every):
-                        commit.append(table, [lake.write(table, pa.table(columns))])
+                    commit.append(every, [lake.write(every, pa.table(columns))])
     for name in VIEWS:
         platform.execute(f"DROP VIEW {name}_{number}")
     platform.execute(f"DROP STREAM {posts}")
+    shutil.rmtree(folder)
