@@ -19,7 +19,7 @@ from platform_plugin.lake.lake import Lake
 from platform_plugin.orchestration.batching import report_without_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
@@ -47,6 +47,8 @@ class PastRun:
     succeeded: bool = False
     failed: frozenset[str] = frozenset()
     """What of it failed, where the run could say so; empty for a run that ended without a word."""
+    assets: frozenset[str] = frozenset()
+    """What it was for."""
 
     @property
     def is_under_way(self) -> bool:
@@ -224,7 +226,12 @@ def checks_of(moment: Moment, keys: Iterable[dg.AssetKey]) -> tuple[dg.AssetChec
 
 def _past_run(record: dg.RunRecord) -> PastRun:
     run = record.dagster_run
-    known = PastRun(pool=run.tags.get(POOL, ""), snapshots=run.tags.get(RANGE, ""), attempt=int(run.tags.get(ATTEMPT, "1")))
+    known = PastRun(
+        pool=run.tags.get(POOL, ""),
+        snapshots=run.tags.get(RANGE, ""),
+        attempt=int(run.tags.get(ATTEMPT, "1")),
+        assets=frozenset(_assets(run)),
+    )
     if not run.is_finished:
         return known
     # A run that died before it started has no times of its own.
@@ -236,6 +243,24 @@ def _past_run(record: dg.RunRecord) -> PastRun:
         succeeded=run.is_success,
         failed=frozenset(json.loads(run.tags.get(FAILED, "[]"))),
     )
+
+
+def _assets(run: dg.DagsterRun) -> Iterator[str]:
+    yield from (key.to_user_string() for key in run.asset_selection or ())
+    ops: Any = run.run_config.get("ops", {})
+    for op in ops.values():
+        assets = op.get("config", {}).get("assets") if isinstance(op, dict) else None
+        yield from assets if isinstance(assets, list) else ()
+
+
+def find_untold(runs: Sequence[PastRun], pool: str) -> frozenset[str]:
+    """What a run was for that was killed, or lost its machine, as the last of its pool: it may have done its work and not told of it.
+
+    >>> find_untold([PastRun(pool="spark", ended=datetime.now(UTC), assets=frozenset({"impact/base"}))], "spark")
+    frozenset({'impact/base'})
+    """
+    last = next((run for run in runs if run.pool == pool and not run.is_under_way), None)
+    return last.assets if last is not None and not last.succeeded and not last.failed else frozenset()
 
 
 def read_memory(cursor: str | None) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from platform_plugin.orchestration.firing import USUAL_POOL, Decision, build_sensor, checks_of, count_failures, pause_seconds
+from platform_plugin.orchestration.firing import USUAL_POOL, Decision, build_sensor, checks_of, count_failures, find_untold, pause_seconds
 from platform_plugin.orchestration.waiting import read_waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from datetime import datetime
 
     import dagster as dg
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from platform_plugin.orchestration.waiting import Waiting
 
 SENSOR_NAME = "split_refresh"
+_UNTOLD = "the last run ended before it could tell what it did"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,22 +48,33 @@ class Due:
 
 
 def plan_refresh(
-    waiting: Sequence[Waiting], now: datetime, *, runs: Sequence[PastRun] = (), pool: str = USUAL_POOL, policy: Policy | None = None
+    waiting: Sequence[Waiting],
+    now: datetime,
+    *,
+    runs: Sequence[PastRun] = (),
+    pool: str = USUAL_POOL,
+    policy: Policy | None = None,
+    untold: Collection[Name] = (),
 ) -> Due | str:
     """What to maintain in a pool, or the reason why nothing.
 
     A view is due when its oldest row will have waited for its target lag before the next run could end, when too many rows wait,
-    or when rows that it needs fill its stream. Whoever reads a stream that is read anyway is taken along: the scan is shared.
+    or when rows that it needs fill its stream. Whoever reads a stream that is read anyway is taken along: the scan is shared. Of what is
+    `untold` a run was killed, which may have done its work but not told of it.
     """
     policy = policy or Policy()
-    behind = [view for view in waiting if view.rows >= view.rows_wanted]
+    behind = [view for view in waiting if view.rows >= view.rows_wanted or view.view in untold]
     if not behind:
         return f"nothing waits for {len(waiting)} views"
     ended = [run for run in runs if run.pool == pool and run.ended is not None]
     cost = next((run.seconds for run in ended if run.seconds is not None), 0.0)
     margin = cost + policy.tick.total_seconds()
     held = {str(view.view): _held_back(view, ended, pool, now) for view in behind}
-    due = {str(view.view): _why(view, now, margin, policy) for view in behind if not held[str(view.view)]}
+    due = {
+        str(view.view): _why(view, now, margin, policy) or (_UNTOLD if view.view in untold else None)
+        for view in behind
+        if not held[str(view.view)]
+    }
     reasons = {name: why for name, why in due.items() if why}
     if not reasons:
         pausing = [name for name, until in held.items() if until]
@@ -128,7 +140,9 @@ def build_refresh_sensor(
                 by_pool[jobs.pools.get(key, USUAL_POOL)].append(view)
         asks, reasons = [], []
         for pool, views in by_pool.items():
-            due = plan_refresh(views, moment.now, runs=moment.runs, pool=pool, policy=policy)
+            lost = find_untold(moment.runs, pool)
+            untold = {view.view for view in views if base_key(view.view).to_user_string() in lost}
+            due = plan_refresh(views, moment.now, runs=moment.runs, pool=pool, policy=policy, untold=untold)
             if isinstance(due, str):
                 reasons.append(due)
                 continue

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.segments import CONSUMER, SEGMENT, read_ring
 from platform_plugin.lake.tables import read_tables
-from platform_plugin.orchestration.firing import Decision, build_sensor, checks_of
+from platform_plugin.orchestration.firing import Decision, build_sensor, checks_of, find_untold
 from platform_plugin.orchestration.refreshing import plan_refresh
 from platform_plugin.orchestration.waiting import Waiting
 from platform_plugin.samples.record import all_samples, read_progress
@@ -83,7 +83,9 @@ def build_sample_sensor(
         samples = [each for each in read_sample_waiting(moment.lake, moment.snapshot) if jobs.can_run(asset_key(each.view), moment)]
         if not samples:
             return Decision(reason="there is no sample of a stream")
-        due = plan_refresh(samples, moment.now, runs=moment.runs, pool=POOL, policy=policy)
+        lost = find_untold(moment.runs, POOL)
+        untold = {each.view for each in samples if asset_key(each.view).to_user_string() in lost}
+        due = plan_refresh(samples, moment.now, runs=moment.runs, pool=POOL, policy=policy, untold=untold)
         if isinstance(due, str):
             return Decision(reason=due.replace("views", "samples"))
         keys = [asset_key(each.view) for each in due.views]

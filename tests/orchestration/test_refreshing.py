@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_plugin.lake.tables import Name
-from platform_plugin.orchestration.firing import PastRun
+from platform_plugin.orchestration.firing import PastRun, find_untold
 from platform_plugin.orchestration.refreshing import Due, plan_refresh
 from platform_plugin.orchestration.waiting import Waiting
 
@@ -77,6 +78,19 @@ def test_a_view_that_failed_is_left_alone_for_a_while_and_the_others_are_not():
 def test_a_run_that_died_without_a_word_holds_up_everybody_for_a_while():
     dead = PastRun(pool="spark", ended=NOW - timedelta(seconds=3))
     assert "left alone for 7 s more" in plan_refresh([view("a", lag=100)], NOW, runs=[dead])
+
+
+def test_what_a_killed_run_was_for_is_run_again_even_if_nothing_waits():
+    lost = view("a", rows=0).view
+    assert plan_refresh([view("a", rows=0)], NOW, untold=[lost]).reason == "main.a: the last run ended before it could tell what it did"
+    dead = PastRun(pool="spark", ended=NOW - timedelta(seconds=3), assets=frozenset({"a/base"}))
+    assert "left alone for 7 s more" in plan_refresh([view("a", rows=0)], NOW, runs=[dead], untold=[lost])
+    assert find_untold([dead], "spark") == {"a/base"}
+    assert (
+        find_untold([replace(dead, failed=frozenset({"main.a"}))], "spark")
+        == find_untold([replace(dead, succeeded=True), dead], "spark")
+        == set()
+    )
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**7), st.floats(0, 1000), st.floats(1, 1000), st.sampled_from("pq")), max_size=8))
