@@ -66,6 +66,7 @@ class Commit:
         self._notes = dict(notes or {})
         self._operations: list[data.Operation] = []
         self._appended: dict[UUID, tuple[Table, list[DataFile]]] = {}
+        self._following: list[data.Operation] = []
         self._released: dict[str, int] = {}
 
     def __enter__(self) -> Self:
@@ -267,6 +268,10 @@ class Commit:
         """Add an operation of an upper layer; it runs in the same transaction."""
         self._do(operation)
 
+    def follow(self, operation: data.Operation) -> None:
+        """Add an operation that runs once files have joined their tables, and rows have their ids; without files it does not run."""
+        self._following.append(operation)
+
     def _do(self, operation: data.Operation) -> None:
         if self.snapshot is not None:
             raise InvalidValue(f'commit "{self.message}" is finished', hint="open another one")
@@ -277,7 +282,7 @@ class Commit:
         appended = tuple((table, tuple(files)) for table, files in self._appended.values() if files)
         if not appended:
             return self._operations
-        return [*self._operations, data.AppendFiles(appended), KeepRings(tuple(table for table, _ in appended))]
+        return [*self._operations, data.AppendFiles(appended), *self._following, KeepRings(tuple(table for table, _ in appended))]
 
     def _run(self) -> Snapshot:
         operations = self._planned()

@@ -46,6 +46,7 @@ class AppendFiles:
         columns = read_column_bounds(w, list(appended))
         for table_id, (table, files) in appended.items():
             rows, next_row_id, size = totals.get(table_id, (0, 0, 0))
+            w.first_row_ids[table.uuid] = next_row_id
             for file in files:
                 start = next_row_id
                 insert_file(w, table_id, table, file, row_id_start=start)

@@ -41,6 +41,7 @@ class Writer:
         self.next_file_id = head.next_file_id
         self.table_ids: dict[UUID, int] = {}
         self.partition_ids: dict[int, int] = {}  # of tables that this commit creates
+        self.first_row_ids: dict[UUID, int] = {}  # of what this commit appends to tables
         self.released: dict[str, int] = {}  # files to delete once the commit is made, and their sizes
         self._label = label
         self._words: dict[str, None] = {}

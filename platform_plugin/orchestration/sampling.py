@@ -14,6 +14,7 @@ from platform_plugin.orchestration.firing import Decision, build_sensor, checks_
 from platform_plugin.orchestration.refreshing import plan_refresh
 from platform_plugin.orchestration.waiting import Waiting
 from platform_plugin.samples.record import all_samples, read_progress
+from platform_plugin.samples.waiting import read_pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +54,9 @@ def read_sample_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
                 since = connection.execute(later).scalar()
             own = sa.and_(CONSUMER.c.relation_uuid == str(stream.uuid), CONSUMER.c.consumer == str(sample.table.uuid))
             holds = has_table(connection, CONSUMER.name) and connection.execute(sa.select(CONSUMER.c.next_row_id).where(own)).first()
-        rows = max(ring.next_row_id - progress.next_row_id, 0)
+            pending = read_pending(connection, sample, snapshot.id)
+        # What was picked when it came is in the sample for every reader, and joins the stored one when there is much of it.
+        rows = max(ring.next_row_id - progress.next_row_id, 0) if pending.is_due else 0
         found.append(
             Waiting(
                 view=sample.table.name,

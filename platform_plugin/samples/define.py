@@ -15,8 +15,8 @@ from platform_plugin.lake.tables import Table, View
 from platform_plugin.language.places import at, did_you_mean
 from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
 from platform_plugin.samples.definition import LARGEST, Definition, parse_window
-from platform_plugin.samples.record import KIND, SAMPLE, Attach, Progress, Store
 from platform_plugin.samples.picks import PICK
+from platform_plugin.samples.record import KIND, SAMPLE, Attach, Progress, Store
 from platform_plugin.tables.target import find_existing, outcome
 from platform_plugin.views.ranges import first_uncovered
 from platform_plugin.views.record import read_records, result_fields

@@ -36,7 +36,6 @@ class Definition:
     window_rows: int | None = None
     window_seconds: float | None = None
     retained: bool = False
-    reservoirs: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Definition:

@@ -13,19 +13,23 @@ import pyarrow as pa
 from platform_plugin.lake.read import read_rows
 from platform_plugin.queries.bind import new_name, read_named
 from platform_plugin.samples.growing import Grown
+from platform_plugin.samples.keys import sample_seed
 from platform_plugin.samples.local import Part, find_local
+from platform_plugin.samples.lowest import choose_lowest
 from platform_plugin.samples.merge import draw_picks
 from platform_plugin.samples.pieces import read_pieces
 from platform_plugin.samples.record import Progress, read_progress
+from platform_plugin.samples.reservoir import draw_positions
 from platform_plugin.samples.seeds import generator
 from platform_plugin.samples.sources import find_table, find_view, in_shape, wanted_fields
-from platform_plugin.samples.strata import group, sortable, take_up
+from platform_plugin.samples.strata import group, sortable
 from platform_plugin.samples.task import CARDINALITY, TASK, sampler
 from platform_plugin.views.changes import last_change
 from platform_plugin.views.record import read_records
 from platform_plugin.views.stored import find_inputs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import timedelta
 
     from platform_plugin.lake.tables import Snapshot, View
@@ -84,11 +88,18 @@ def run_drawing(
     table = find_table(work.lake, sample, snapshot)
     definition = sample.definition
     pieces = read_pieces(work.lake, work.lake.scan(table, snapshot))
-    part = Part(pieces=pieces, size=definition.cap(1), words=("draw", last_change(work, table, snapshot)))
-    found = find_local(work, definition, part, timeout=timeout, progress=progress)
-    taken = take_up({}, {}, found, definition.cap, generator(definition.seed, *part.words))
-    rows = in_shape(sample, pieces.fetch(work.lake, taken.numbers, wanted_fields(sample, table)))
-    return Grown(rows=rows, progress=Progress(of_snapshot=snapshot.id, cardinalities=taken.cardinalities), fetched=rows.num_rows)
+    words = ("draw", last_change(work, table, snapshot))
+    cardinalities: Mapping[Key, int]
+    if definition.is_counted:
+        count = pieces.row_count
+        numbers = draw_positions(count, definition.size, generator(definition.seed, *words))
+        cardinalities = {(): count} if count else {}
+    else:
+        part = Part(pieces=pieces, size=definition.cap(1), seed=sample_seed(definition.seed, *words))
+        chosen = choose_lowest([find_local(work, definition, part, timeout=timeout, progress=progress)], definition.cap)
+        (numbers,), cardinalities = chosen.places, chosen.cardinalities
+    rows = in_shape(sample, pieces.fetch(work.lake, numbers, wanted_fields(sample, table)))
+    return Grown(rows=rows, progress=Progress(of_snapshot=snapshot.id, cardinalities=cardinalities), fetched=rows.num_rows)
 
 
 def _from_view(

@@ -61,8 +61,8 @@ def _window(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, An
     whole = window.whole
     return {
         "window": f"rows {whole.first_row_id} to {whole.next_row_id - 1}" if whole.row_count else "no rows",
-        "reservoirs": f"{len(window.reservoirs.ranges())} with {window.reservoirs.rows.num_rows} rows",
-        "taken up": f"up to row {window.progress.next_row_id - 1}, {window.tail.row_count} rows wait and join when it is read",
+        "picked": f"{sum(each.rows.num_rows for each in window.picks)} rows of {len(window.picks)} ranges",
+        "taken up": f"up to row {window.progress.next_row_id - 1}, {window.gap_rows} rows wait and join when it is read",
     }
 
 
@@ -71,7 +71,10 @@ def _tail(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, Any]
         behind = find_behind(work, sample, snapshot)
     except PlatformError as error:
         return {"trouble": str(error)}
-    return {"taken up": f"up to row {behind.progress.next_row_id - 1}, {behind.tail.row_count} rows wait and join when it is read"}
+    return {
+        "taken up": f"up to row {behind.progress.next_row_id - 1}, {behind.gap_rows} rows wait and join when it is read",
+        "picked": f"{sum(each.rows.num_rows for each in behind.picks)} rows of {len(behind.picks)} ranges since",
+    }
 
 
 def _age(work: Workspace, of_snapshot: int, snapshot: Snapshot) -> str:

@@ -1,7 +1,8 @@
 """Samples that grow with their stream: uniform over all rows that it held when the sample was made and all that came since.
 
-The stored rows are one reservoir, a range of new rows is the other. Their shares are drawn first, so that of the new rows only
-those are read that stay.
+A sample is the rows whose keys are lowest: of those stored, of what was picked when rows came, and of ranges that nobody has looked at.
+Keys above the highest of a full sample are not in it whatever comes, so little is picked, and of unseen ranges only those rows are read
+that stay.
 """
 
 from __future__ import annotations
@@ -12,41 +13,63 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from platform_plugin.errors import StreamOverrun
-from platform_plugin.lake.read import read_rows
+from platform_plugin.errors import CatalogueError, StreamOverrun
+from platform_plugin.lake.evolution import adapt
+from platform_plugin.lake.files import ROW_ID
+from platform_plugin.lake.read import column_at, read_raw
+from platform_plugin.lake.types import arrow_schema
+from platform_plugin.samples.keys import EVERY, keys_of_ids, sample_seed
 from platform_plugin.samples.local import Part, find_local
+from platform_plugin.samples.lowest import Lowest, choose_lowest, whole_sample
+from platform_plugin.samples.picks import ROW, Picks, pool_picks, read_picks
 from platform_plugin.samples.pieces import read_pieces
 from platform_plugin.samples.record import Progress, read_progress
-from platform_plugin.samples.seeds import generator
 from platform_plugin.samples.sources import find_table, in_shape, wanted_fields
-from platform_plugin.samples.strata import group, take_up
-from platform_plugin.views.ranges import read_range, rows_of
+from platform_plugin.samples.strata import group
+from platform_plugin.views.ranges import Range, read_range, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
-    from pyspark.sql import DataFrame
+    from numpy.typing import NDArray
 
+    from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.scan import Scan
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.samples.definition import Key
+    from platform_plugin.samples.lowest import Held
     from platform_plugin.samples.record import Sample
-    from platform_plugin.samples.strata import Local
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
-    from platform_plugin.views.ranges import Range
+
+    Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """The rows of a sample as a run left them, with the ids that they have in the stream."""
+
+    rows: pa.Table
+    row_ids: Integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
-    """A sample as it is stored, and the part of its stream that it has not taken up."""
+    """A sample as it is stored, what was picked since, and the ranges of its stream that nobody has looked at."""
 
     sample: Sample
-    stored: Scan
+    scan: Scan
     progress: Progress
+    picks: tuple[Picks, ...]
+    gaps: tuple[Range, ...]
     tail: Range
-    part: Part
+    """From the first row that the stored sample does not stand for."""
+
+    @property
+    def gap_rows(self) -> int:
+        """How many rows nobody has looked at."""
+        return sum(gap.row_count for gap in self.gaps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +80,7 @@ class Grown:
     progress: Progress
     fetched: int = 0
     rows_changed: bool = True
+    row_ids: Integers | None = None
 
 
 def find_behind(work: Workspace, sample: Sample, snapshot: Snapshot) -> Behind:
@@ -64,15 +88,33 @@ def find_behind(work: Workspace, sample: Sample, snapshot: Snapshot) -> Behind:
     lake = work.lake
     with lake.reading() as connection:
         progress = read_progress(connection, sample.table.uuid, snapshot.id)
+        picks = tuple(read_picks(connection, sample, snapshot.id, first_row_id=progress.next_row_id))
     stream = find_table(lake, sample, snapshot)
-    tail = read_tail(work, sample, stream, snapshot, progress.next_row_id)
-    pieces = read_pieces(lake, tail.scan, first_row_id=tail.first_row_id, next_row_id=tail.next_row_id)
-    part = Part(
-        pieces=pieces,
-        size=sample.definition.cap(len(progress.cardinalities)),
-        words=("take up", tail.first_row_id, tail.next_row_id),
+    seen = progress.next_row_id
+    for each in picks:
+        if each.first_row_id > seen:
+            break
+        seen = max(seen, each.next_row_id)
+    unseen = read_tail(work, sample, stream, snapshot, seen)
+    end = max([unseen.next_row_id, *(each.next_row_id for each in picks)])
+    return Behind(
+        sample=sample,
+        scan=lake.scan(sample.table, snapshot),
+        progress=progress,
+        picks=picks,
+        gaps=tuple(Range(scan=unseen.scan, first_row_id=first, next_row_id=last) for first, last in plan_gaps(seen, end, picks)),
+        tail=Range(scan=unseen.scan, first_row_id=progress.next_row_id, next_row_id=end),
     )
-    return Behind(sample=sample, stored=lake.scan(sample.table, snapshot), progress=progress, tail=tail, part=part)
+
+
+def plan_gaps(first: int, end: int, picks: Sequence[Picks]) -> list[tuple[int, int]]:
+    """The ranges from a row id up to another that no picks stand for."""
+    gaps = []
+    for each in picks:
+        if each.first_row_id > first:
+            gaps.append((first, min(each.first_row_id, end)))
+        first = max(first, each.next_row_id)
+    return [*gaps, (first, end)] if first < end else gaps
 
 
 def read_tail(work: Workspace, sample: Sample, stream: Table, snapshot: Snapshot, first_row_id: int) -> Range:
@@ -87,6 +129,41 @@ def read_tail(work: Workspace, sample: Sample, stream: Table, snapshot: Snapshot
         ) from error
 
 
+def read_stored(lake: Lake, sample: Sample, scan: Scan) -> Stored:
+    """The stored rows of a growing sample, in the order of the stream."""
+    fields = sample.table.fields
+    rows, ids = [pa.Table.from_batches([], schema=arrow_schema(fields))], [np.empty(0, dtype=np.int64)]
+    for file in scan.files:
+        raw, _ = read_raw(lake, file, scan.snapshot, fields=fields, hidden=(ROW_ID,))
+        own = column_at(raw, ROW_ID)
+        if own is None:
+            raise CatalogueError(f'what is stored of sample "{sample.name}" lacks row ids', hint="make the sample anew")
+        rows.append(adapt(raw, fields))
+        ids.append(own.to_numpy())
+    return Stored(rows=pa.concat_tables(rows), row_ids=np.concatenate(ids))
+
+
+def held_of(sample: Sample, stored: Stored, progress: Progress) -> dict[Key, Held]:
+    """What a stored sample holds of each stratum."""
+    keys = keys_of_ids(sample_seed(sample.definition.seed), stored.row_ids)
+    places = group(stored.rows, sample.definition.strata)
+    none = np.empty(0, dtype=np.int64)
+    return {key: whole_sample(count, keys[places.get(key, none)], places.get(key, none)) for key, count in progress.cardinalities.items()}
+
+
+def part_of_gap(behind: Behind, work: Workspace, gap: Range, held: Mapping[Key, Held]) -> Part:
+    """A range that nobody has looked at, of which only keys are wanted that a full sample would take."""
+    definition = behind.sample.definition
+    size = definition.cap(len(held))
+    full = {key: own.bound for key, own in held.items() if len(own.keys) >= size and own.bound < EVERY}
+    return Part(
+        pieces=read_pieces(work.lake, gap.scan, first_row_id=gap.first_row_id, next_row_id=gap.next_row_id),
+        size=size,
+        seed=sample_seed(definition.seed),
+        bounds=full if not definition.strata else {},
+    )
+
+
 def run_growing(
     work: Workspace,
     behind: Behind,
@@ -94,31 +171,45 @@ def run_growing(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> Grown:
-    """A sample with all of its tail. A reader and a run that take up the same range draw the same rows."""
-    rows: DataFrame | None = None
-    if not behind.sample.definition.is_counted and behind.part.pieces.row_count:
-        rows = rows_of(work.session, work.lake, behind.tail, row_ids=True)
-    found = find_local(work, behind.sample.definition, behind.part, rows, timeout=timeout, progress=progress)
-    return grow(work, behind, found)
+    """A sample with all of its tail. Whoever takes up the same rows has the same sample."""
+    stored = read_stored(work.lake, behind.sample, behind.scan)
+    held = held_of(behind.sample, stored, behind.progress)
+    looked = []
+    for gap in behind.gaps:
+        part = part_of_gap(behind, work, gap, held)
+        rows = None if behind.sample.definition.is_counted else rows_of(work.session, work.lake, gap, row_ids=True)
+        looked.append((part, find_local(work, behind.sample.definition, part, rows, timeout=timeout, progress=progress)))
+    return grow(work, behind, stored, held=held, looked=looked)
 
 
-def grow(work: Workspace, behind: Behind, joining: Mapping[Key, Local]) -> Grown:
-    """A sample that the local reservoirs of its tail have joined."""
-    definition = behind.sample.definition
-    rows = read_rows(work.lake, behind.stored)
-    taken = take_up(
-        group(rows, definition.strata),
-        behind.progress.cardinalities,
-        joining,
-        definition.cap,
-        generator(definition.seed, *behind.part.words),
-    )
-    fetched = behind.part.pieces.fetch(work.lake, taken.numbers, wanted_fields(behind.sample, behind.tail.stream))
-    kept = rows if len(taken.kept) == rows.num_rows else rows.take(pa.array(np.sort(taken.kept)))
-    new = in_shape(behind.sample, fetched)
+def grow(
+    work: Workspace, behind: Behind, stored: Stored, *, held: Mapping[Key, Held], looked: Sequence[tuple[Part, Mapping[Key, Held]]]
+) -> Grown:
+    """A sample that its picks and the local reservoirs of its gaps have joined."""
+    sample = behind.sample
+    pooled = pool_picks(sample, behind.picks)
+    chosen = choose_lowest([held, pooled.held, *(found for _, found in looked)], sample.definition.cap)
+    kept, picked, *unseen = chosen.places
+    rows = [stored.rows.take(pa.array(kept)), pooled.rows.drop_columns([ROW]).take(pa.array(picked))]
+    ids = [stored.row_ids[kept], pooled.row_ids[picked]]
+    fetched = 0
+    for (part, _), numbers in zip(looked, unseen, strict=True):
+        found = part.pieces.fetch(work.lake, numbers, wanted_fields(sample, behind.tail.stream))
+        rows.append(in_shape(sample, found))
+        ids.append(part.pieces.row_ids(numbers))
+        fetched += found.num_rows
+    row_ids = np.concatenate(ids)
+    order = np.argsort(row_ids, kind="stable")
+    changed = len(kept) != stored.rows.num_rows or len(row_ids) > len(kept)
     return Grown(
-        rows=pa.concat_tables([kept, new]) if new.num_rows else kept,
-        progress=Progress(next_row_id=behind.tail.next_row_id, of_snapshot=behind.tail.scan.snapshot.id, cardinalities=taken.cardinalities),
-        fetched=new.num_rows,
-        rows_changed=kept is not rows or new.num_rows > 0,
+        rows=pa.concat_tables(rows).take(pa.array(order)) if changed else stored.rows,
+        progress=_progress(behind, chosen),
+        fetched=fetched,
+        rows_changed=changed,
+        row_ids=row_ids[order] if changed else stored.row_ids,
     )
+
+
+def _progress(behind: Behind, chosen: Lowest) -> Progress:
+    tail = behind.tail
+    return Progress(next_row_id=tail.next_row_id, of_snapshot=tail.scan.snapshot.id, cardinalities=chosen.cardinalities)

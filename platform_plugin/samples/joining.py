@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from platform_plugin.samples.growing import grow
+from platform_plugin.samples.growing import grow, held_of, part_of_gap, read_stored
 from platform_plugin.samples.local import TooFew, find_local, picking_frame, read_picked
 from platform_plugin.samples.maintain import find_samples_behind, write_change
 from platform_plugin.views.answers import Answer, Target
 from platform_plugin.views.ranges import rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import DataFrame
 
     from platform_plugin.lake.tables import Snapshot
-    from platform_plugin.samples.growing import Behind
+    from platform_plugin.samples.definition import Key as Stratum
+    from platform_plugin.samples.growing import Behind, Stored
+    from platform_plugin.samples.local import Part
+    from platform_plugin.samples.lowest import Held
     from platform_plugin.samples.maintain import Change
     from platform_plugin.spark.workspace import Workspace
 
@@ -31,40 +34,51 @@ class Guest:
     """A sample at somebody else's run: its query, where it has one, and what comes of it."""
 
     behind: Behind
+    stored: Stored
+    held: Mapping[Stratum, Held]
+    part: Part
     picked: list[pa.Table] = field(default_factory=list)
 
     @property
     def key(self) -> Key:
         """The range that it takes up, as views name it."""
-        tail = self.behind.tail
-        return f"{tail.stream.name.schema}.{tail.stream.name.relation}", tail.first_row_id, tail.next_row_id
+        gap, name = self.behind.gaps[0], self.behind.tail.stream.name
+        return f"{name.schema}.{name.relation}", gap.first_row_id, gap.next_row_id
 
     @property
     def looks_at_rows(self) -> bool:
         """Whether the range has to be scanned for it."""
-        return not self.behind.sample.definition.is_counted and bool(self.behind.part.pieces.row_count)
+        return not self.behind.sample.definition.is_counted and bool(self.part.pieces.row_count)
 
     def answer(self, work: Workspace, rows: DataFrame) -> Answer:
         """Its query over the range's rows, which have their row ids."""
-        frame = picking_frame(work, self.behind.sample.definition, self.behind.part, rows)
+        frame = picking_frame(work, self.behind.sample.definition, self.part, rows)
         return Answer(frame=frame, targets=(Target(table=self.behind.sample.table, keeps=self.picked),))
 
     def change(self, work: Workspace) -> Change:
         """What the run makes of it, once all rows have gone by."""
-        definition, part = self.behind.sample.definition, self.behind.part
+        definition, part = self.behind.sample.definition, self.part
         if not self.looks_at_rows:
             found = find_local(work, definition, part)
         else:
             try:
                 found = read_picked(definition, part, pa.concat_tables(self.picked)) if self.picked else {}
             except TooFew:
-                rows = rows_of(work.session, work.lake, self.behind.tail, row_ids=True)
+                rows = rows_of(work.session, work.lake, self.behind.gaps[0], row_ids=True)
                 found = find_local(work, definition, part, rows)
-        return write_change(work, self.behind, grow(work, self.behind, found))
+        return write_change(work, self.behind, grow(work, self.behind, self.stored, held=self.held, looked=[(part, found)]))
 
 
 def find_guests(work: Workspace, snapshot: Snapshot, ranges: Collection[Key]) -> list[Guest]:
     """The samples that have just these ranges to take up; others, and those in trouble, have runs of their own."""
     behind, _ = find_samples_behind(work, snapshot)
-    guests = [Guest(behind=each) for each in behind]
-    return [guest for guest in guests if guest.key in ranges]
+    guests = []
+    for each in behind:
+        if len(each.gaps) != 1:
+            continue
+        gap, name = each.gaps[0], each.tail.stream.name
+        if (f"{name.schema}.{name.relation}", gap.first_row_id, gap.next_row_id) in ranges:
+            stored = read_stored(work.lake, each.sample, each.scan)
+            held = held_of(each.sample, stored, each.progress)
+            guests.append(Guest(behind=each, stored=stored, held=held, part=part_of_gap(each, work, gap, held)))
+    return guests

@@ -1,13 +1,13 @@
-"""The local phase: for a part of a relation, the reservoir of each stratum and how many rows it stands for.
+"""The local phase: of a part of a relation, the rows of each stratum whose keys are lowest, and how many rows the stratum has.
 
 Where only rows are counted the catalogue knows the number, and no row is looked at before it is drawn. Otherwise one Spark job looks at
-the columns of the condition and the strata, each task keeps reservoirs of row numbers, and the rows themselves are fetched after the draw.
+the columns of the condition and the strata and hands out numbers of rows, and the rows themselves are fetched after the draw.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import ceil
+from dataclasses import dataclass, field, replace
+from math import ceil, isqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,37 +16,51 @@ from platform_plugin.language.query import analyse_expression
 from platform_plugin.language.render import identifier
 from platform_plugin.language.statements import Name as WrittenName
 from platform_plugin.queries.bind import new_name
-from platform_plugin.samples.seeds import derive, generator
-from platform_plugin.samples.strata import Local, group, merge_locals
-from platform_plugin.samples.task import CARDINALITY, FILE, PLACE, TASK, sampler
+from platform_plugin.samples.keys import EVERY, keys_of_ids, low_keys, spark_key
+from platform_plugin.samples.lowest import Held
+from platform_plugin.samples.strata import group
 from platform_plugin.views.parts import ROW_ID
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import timedelta
-    from typing import Any
 
     import pyarrow as pa
+    from numpy.typing import NDArray
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
     from platform_plugin.lake.tables import Table
     from platform_plugin.samples.definition import Definition, Key
-    from platform_plugin.samples.pieces import Pieces
+    from platform_plugin.samples.pieces import Piece, Pieces
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
 
-_HASH_BITS = 53
+    Integers = NDArray[np.int64]
+
+FILE, PLACE, KEY, CARDINALITY = "_file", "_place", "_key", "_cardinality"
 # How many times as many rows are taken as are needed while nobody knows how many pass the condition.
 _MARGIN = 4
+_BLOCK = 1 << 20
+# What Spark's `min_by` keeps at most.
+_MOST_KEPT = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part of a relation: its rows in pieces, as a DataFrame on demand, and the words that its random numbers come from."""
+    """A part of a relation: its rows in pieces, and which of them are wanted, at most `size` of each stratum.
+
+    Rows whose keys are above the bound of their stratum are not in the sample whatever else there is.
+    """
 
     pieces: Pieces
     size: int
-    words: tuple[Any, ...]
+    seed: int
+    bounds: Mapping[Key, int] = field(default_factory=dict)
+
+
+def margin(size: int) -> int:
+    """So many rows have to be expected below a bound for it to be nearly sure that there are `size` of them."""
+    return size + 8 * isqrt(size) + 48
 
 
 def find_local(
@@ -57,12 +71,12 @@ def find_local(
     *,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
-) -> dict[Key, Local]:
+) -> dict[Key, Held]:
     """The local reservoirs of a part; `rows` may bring its rows, with `_row_id`, where they are at hand already."""
-    if definition.is_counted:
-        return {(): Local(cardinality=part.pieces.row_count)} if part.pieces.row_count else {}
     if not part.pieces.row_count:
         return {}
+    if definition.is_counted:
+        return {(): lowest_of_pieces(part)}
     few: TooFew | None = None
     while True:
         picked = picking_frame(work, definition, part, rows, few)
@@ -74,6 +88,33 @@ def find_local(
             few = shortage
 
 
+def lowest_of_pieces(part: Part) -> Held:
+    """The rows of a stream whose keys are lowest, without a look at any of them."""
+    found = Held(cardinality=part.pieces.row_count, bound=part.bounds.get((), EVERY), keys=_NONE, places=_NONE)
+    start = 0
+    for piece in part.pieces.parts:
+        for low in range(0, piece.count, _BLOCK):
+            places, keys = _low_rows(part.seed, piece, low, min(piece.count, low + _BLOCK), found.bound)
+            joined = np.concatenate([found.keys, keys]), np.concatenate([found.places, places + (start + low)])
+            found = replace(found, keys=joined[0], places=joined[1])
+            if len(found.keys) > 4 * part.size:
+                found = found.lowest(part.size)
+        start += piece.count
+    return found.lowest(part.size)
+
+
+def _low_rows(seed: int, piece: Piece, low: int, end: int, bound: int) -> tuple[Integers, Integers]:
+    """Of some rows of a piece those with low keys, counted from the first of them, and their keys."""
+    if piece.positions is None and piece.row_ids is None:
+        return low_keys(seed, piece.first_row_id + low, piece.first_row_id + end, bound)
+    keys = keys_of_ids(seed, piece.row_ids_of(np.arange(low, end, dtype=np.int64)))
+    inside = np.flatnonzero(keys <= bound)
+    return inside, keys[inside]
+
+
+_NONE = np.empty(0, dtype=np.int64)
+
+
 class TooFew(Exception):
     """Fewer rows were taken than a reservoir needs; now it is known how many there are."""
 
@@ -82,29 +123,35 @@ class TooFew(Exception):
         self.cardinality = cardinality
 
 
-def read_picked(definition: Definition, part: Part, picked: pa.Table) -> dict[Key, Local]:
-    """The local reservoirs that tasks have handed out, made one for each stratum."""
-    found: list[tuple[Key, Local]] = []
+def read_picked(definition: Definition, part: Part, picked: pa.Table) -> dict[Key, Held]:
+    """The local reservoirs that Spark has handed out."""
     held = picked.filter(picked.column(PLACE).is_valid())
-    if not definition.strata:
-        # One row at least, without a place if nothing was taken.
-        cardinality = int(picked.column(CARDINALITY)[0].as_py()) if picked.num_rows else 0
-        if held.num_rows < min(part.size, cardinality):
-            raise TooFew(cardinality, held.num_rows)
+    counts = picked.column(CARDINALITY).to_numpy()
+    if not definition.strata and picked.num_rows and held.num_rows < picked.num_rows:
+        # Of a plain sample there is one row at least, without a place if nothing was taken.
+        if not counts[0]:
+            return {}
+        if () in part.bounds:
+            return {(): Held(cardinality=int(counts[0]), bound=part.bounds[()], keys=_NONE, places=_NONE)}
+        raise TooFew(int(counts[0]), 0)
     numbers = part.pieces.number(held.column(FILE).to_pylist(), held.column(PLACE).to_pylist())
-    tasks, counts = held.column(TASK).to_numpy(), held.column(CARDINALITY).to_numpy()
+    keys = held.column(KEY).to_numpy()
+    found = {}
     for key, places in group(held, definition.strata).items():
-        for task in np.unique(tasks[places]):
-            own = places[tasks[places] == task]
-            found.append((key, Local(cardinality=int(counts[own[0]]), numbers=numbers[own])))
-    return merge_locals(found, part.size, generator(definition.seed, "merge tasks", *part.words))
+        count = int(counts[places[0]])
+        if not definition.strata and not part.bounds and len(places) < min(part.size, count):
+            raise TooFew(count, len(places))
+        # All up to the highest key that came are there, and up to the bound where there was one.
+        bound = EVERY if len(places) == count else max(int(keys[places].max()), part.bounds.get(key, -1) if not definition.strata else -1)
+        found[key] = Held(cardinality=count, bound=bound, keys=keys[places], places=numbers[places]).lowest(part.size)
+    return found
 
 
 def picking_frame(work: Workspace, definition: Definition, part: Part, rows: DataFrame | None, few: TooFew | None = None) -> DataFrame:
-    """The query whose rows are numbers of rows: where each row is found again that is taken.
+    """The query whose rows are numbers of rows: where each is found again that may be in the sample, with its key.
 
-    With strata each task keeps reservoirs. Without, Spark itself takes the rows whose number's hash is low, of which a few more than
-    needed are expected, and counts all: whose hash is low does not depend on the row, so what is drawn of those taken is uniform.
+    Spark counts all and takes those whose keys are low, of each stratum as many as the sample may need. A plain sample takes those below a
+    bound, of which a few more than needed are expected: that costs less than to keep the lowest.
     """
     from platform_plugin.spark.relation import FILE as HIDDEN_FILE
     from platform_plugin.spark.relation import POSITION, ROWID, query_relations, read_relation
@@ -112,44 +159,36 @@ def picking_frame(work: Workspace, definition: Definition, part: Part, rows: Dat
     table = part.pieces.scan.table
     if rows is None:
         rows = read_relation(work.session, work.lake, part.pieces.scan, hidden=True)
-        file, place = _quoted(HIDDEN_FILE), f"coalesce({_quoted(POSITION)}, {_quoted(ROWID)})"
+        file, place = _quoted(HIDDEN_FILE), f"CAST(coalesce({_quoted(POSITION)}, {_quoted(ROWID)}) AS BIGINT)"
+        key = spark_key(part.seed, file, place)
     else:
-        file, place = "CAST(NULL AS STRING)", ROW_ID
+        file, place = "CAST(NULL AS STRING)", f"CAST({ROW_ID} AS BIGINT)"
+        key = spark_key(part.seed, place)
     name = new_name()
     source = f"{name} AS {identifier(table.name.relation)}"
     if definition.where is not None:
         source += f" WHERE ({condition_text(table, definition.where)})"
-    place = f"CAST({place} AS BIGINT)"
+    one = f"named_struct('f', {file}, 'p', {place}, 'k', {key})"
+    shown = "".join(f"{_quoted(column)}, " for column in definition.strata)
     if definition.strata:
-        shown = ", ".join(_quoted(column) for column in definition.strata)
-        frame = query_relations(work.session, f"SELECT {shown}, {file} AS {FILE}, {place} AS {PLACE} FROM {source}", {name: rows})
-        return frame.mapInArrow(sampler(definition.strata, part.size, definition.seed, *part.words), _picked_schema(table, definition))
-    hashed = f"shiftrightunsigned(xxhash64({derive(definition.seed, *part.words) >> 65}L, {file}, {place}), {64 - _HASH_BITS})"
-    taken = f"collect_list(named_struct('f', {file}, 'p', {place})) FILTER (WHERE {hashed} < {_threshold(part, few)}L)"
+        taken = f"min_by({one}, {key}, {part.size})" if part.size <= _MOST_KEPT else f"collect_list({one})"
+        by = f" GROUP BY {shown.rstrip(', ')}"
+    else:
+        taken, by = f"collect_list({one}) FILTER (WHERE {key} <= {_threshold(part, few)}L)", ""
     text = f"""
-        SELECT taken.f AS {FILE}, taken.p AS {PLACE}, 0 AS {TASK}, n AS {CARDINALITY}
-        FROM (SELECT count(*) AS n, {taken} AS t FROM {source})
+        SELECT {shown}taken.f AS {FILE}, taken.p AS {PLACE}, taken.k AS {KEY}, n AS {CARDINALITY}
+        FROM (SELECT {shown}count(*) AS n, {taken} AS t FROM {source}{by})
         LATERAL VIEW OUTER explode(t) AS taken"""
     return query_relations(work.session, text, {name: rows})
 
 
 def _threshold(part: Part, few: TooFew | None) -> int:
-    """Below which hash a row is taken. At first nobody knows how many rows pass the condition; a quarter of them will do."""
+    """Up to which key a row is taken. At first nobody knows how many rows pass the condition; a quarter of them will do."""
+    if () in part.bounds:
+        return part.bounds[()]
     known = part.pieces.row_count if few is None else few.cardinality
-    wanted = _MARGIN * part.size + 1000 if few is None else part.size + 8 * part.size**0.5 + 40
-    return min(1 << _HASH_BITS, ceil(wanted / max(known, 1) * (1 << _HASH_BITS)))
-
-
-def _picked_schema(table: Table, definition: Definition) -> StructType:
-    from pyspark.sql import types as t
-
-    from platform_plugin.spark.schema import to_spark_schema
-
-    fields = [field for column in definition.strata if (field := table.field(column)) is not None]
-    schema = t.StructType([t.StructField(field.name, field.dataType) for field in to_spark_schema(fields).fields])
-    for column, kind in ((FILE, t.StringType()), (PLACE, t.LongType()), (TASK, t.IntegerType()), (CARDINALITY, t.LongType())):
-        schema = schema.add(t.StructField(column, kind))
-    return schema
+    wanted = _MARGIN * part.size + 1000 if few is None else margin(part.size)
+    return min(EVERY, ceil(wanted / max(known, 1) * EVERY))
 
 
 def condition_text(table: Table, where: str) -> str:

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.samples.drawn import find_stored, run_drawing
@@ -13,6 +15,7 @@ from platform_plugin.samples.growing import find_behind, run_growing
 from platform_plugin.samples.record import SAMPLE, Store, TakeUp, all_samples, find_sample
 from platform_plugin.samples.reservoirs import run_sliding
 from platform_plugin.samples.sliding import Window, find_window
+from platform_plugin.samples.waiting import read_pending
 from platform_plugin.tables.target import find_target, outcome
 
 if TYPE_CHECKING:
@@ -55,22 +58,27 @@ class Change:
 
     def put(self, commit: Commit) -> None:
         """Let it become the sample in a commit; a conflict if another run has taken up any of it."""
-        sample, stored = self.behind.sample, self.behind.stored
+        sample, stored = self.behind.sample, self.behind.scan
         if self.grown.rows_changed:
             commit.replace(sample.table, [file.id for file in stored.files], self.files)
-        stream, expected = self.behind.tail.stream, self.behind.progress.next_row_id
+        stream, expected = self.behind.tail.stream, self.behind.progress.snapshot_id
         commit.also(TakeUp(sample=sample.table, stream=stream, expected=expected, progress=self.grown.progress))
 
 
 def find_samples_behind(
     work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None
 ) -> tuple[list[Behind], dict[str, PlatformError]]:
-    """The samples of streams that have rows to take up, and those that can't be maintained."""
+    """The samples of streams that have rows to take up, and those that can't be maintained.
+
+    What was picked when it came waits until there is much of it, unless the sample is named.
+    """
     found, failed = [], {}
     for sample in all_samples(work.lake, snapshot, windowed=False):
         if sample.definition.source != "stream" or (only is not None and sample.table.name not in only):
             continue
         try:
+            if only is None and _is_quiet(work, sample, snapshot):
+                continue
             behind = find_behind(work, sample, snapshot)
         except PlatformError as error:
             failed[sample.name] = error
@@ -89,19 +97,29 @@ def find_windows_behind(
         if only is not None and sample.table.name not in only:
             continue
         try:
+            if only is None and _is_quiet(work, sample, snapshot):
+                continue
             window = find_window(work, sample, snapshot)
         except PlatformError as error:
             failed[sample.name] = error
         else:
-            if not window.tail.is_empty:
+            if window.whole.next_row_id > max(window.progress.next_row_id, window.whole.first_row_id):
                 found.append(window)
     return found, failed
+
+
+def _is_quiet(work: Workspace, sample: Sample, snapshot: Snapshot) -> bool:
+    """Whether nothing waits for a sample that is worth a run."""
+    with work.lake.reading() as connection:
+        return not read_pending(connection, sample, snapshot.id).is_due
 
 
 def write_change(work: Workspace, behind: Behind, grown: Grown) -> Change:
     """Write a sample's next version; where none of the new rows got in, there is nothing to write."""
     table = behind.sample.table
-    files = (work.lake.write(table, grown.rows),) if grown.rows_changed and grown.rows.num_rows else ()
+    files: tuple[DataFile, ...] = ()
+    if grown.rows_changed and grown.rows.num_rows:
+        files = (work.lake.write(table, grown.rows, row_ids=pa.array(grown.row_ids, pa.int64())),)
     return Change(behind=behind, grown=grown, files=files)
 
 
@@ -114,6 +132,9 @@ def run_sample_maintenance(
 ) -> TakenUp:
     """Let samples take up what has arrived, all that are behind or those that are named; a run that loses a race begins anew."""
     began = time.monotonic()
+    now = work.lake.snapshot()
+    if only is None and all(_is_quiet(work, sample, now) for sample in all_samples(work.lake, now) if sample.definition.source == "stream"):
+        return TakenUp(snapshot=now, seconds=time.monotonic() - began)
     for attempt in range(_ATTEMPTS):
         with work.lake.lease(holder="samples") as lease:
             behind, failed = find_samples_behind(work, lease.snapshot, only)
@@ -156,11 +177,18 @@ def _take_up(
         raise
     return TakenUp(
         samples=tuple(change.behind.sample.name for change in changes),
-        rows=sum(change.behind.tail.row_count for change in changes),
+        rows=sum(_new_rows(change.behind) for change in changes),
         fetched=sum(change.grown.fetched for change in changes),
         snapshot=commit.made,
         failed=failed,
     )
+
+
+def _new_rows(behind: Behind | Window) -> int:
+    """How many rows are merged now that were not before."""
+    end = behind.whole.next_row_id if isinstance(behind, Window) else behind.tail.next_row_id
+    first = behind.whole.first_row_id if isinstance(behind, Window) else behind.tail.first_row_id
+    return max(0, end - max(first, behind.progress.next_row_id))
 
 
 def run_refresh_sample(

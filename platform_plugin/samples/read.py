@@ -48,7 +48,7 @@ def find_scan(work: Workspace, sample: Sample, snapshot: Snapshot) -> Scan | Non
         return None
     if definition.source == "stream":
         behind = find_behind(work, sample, snapshot)
-        return behind.stored if behind.tail.is_empty else None
+        return behind.scan if behind.tail.is_empty else None
     return None if find_current(work, sample, snapshot) is None else work.lake.scan(sample.table, snapshot)
 
 
@@ -69,7 +69,7 @@ def _read(work: Workspace, sample: Sample, snapshot: Snapshot, *, timeout: timed
         return run_window(work, find_window(work, sample, snapshot), timeout=timeout, progress=progress)
     behind = find_behind(work, sample, snapshot)
     if behind.tail.is_empty:
-        return Grown(rows=read_rows(work.lake, behind.stored), progress=behind.progress)
+        return Grown(rows=read_rows(work.lake, behind.scan), progress=behind.progress)
     return run_growing(work, behind, timeout=timeout, progress=progress)
 
 

@@ -13,10 +13,12 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.bulk import chunks
 from platform_plugin.lake.relations import read_declarations
 from platform_plugin.lake.segments import CONSUMER, read_ring
 from platform_plugin.lake.tables import read_tables
 from platform_plugin.samples.definition import Definition, Key
+from platform_plugin.samples.picks import PICK, encode_rows, end_picks, insert_picks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.relations import Kind
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.lake.writer import Writer
+    from platform_plugin.samples.picks import Picks
 
 SAMPLE = sa.Table(
     "platform_sample",
@@ -135,25 +138,40 @@ class TakeUp:
 
     def apply(self, w: Writer) -> None:
         own = sa.and_(CONSUMER.c.relation_uuid == str(self.stream.uuid), CONSUMER.c.consumer == str(self.sample.uuid))
-        found = w.connection.execute(sa.select(CONSUMER.c.next_row_id).where(own)).scalar()
-        if found != self.expected:
-            raise w.conflict(f'another run has let sample "{self.sample.name}" take up stream "{self.stream.name}" up to row {found}')
-        w.connection.execute(sa.update(CONSUMER).where(own).values(next_row_id=self.progress.next_row_id))
+        seen = w.connection.execute(sa.select(CONSUMER.c.next_row_id).where(own)).scalar()
+        found = read_progress(w.connection, self.sample.uuid, w.id)
+        if seen is None or found.snapshot_id != self.expected:
+            raise w.conflict(
+                f'another run has let sample "{self.sample.name}" take up stream "{self.stream.name}" up to row {found.next_row_id}'
+            )
+        # What was picked meanwhile is the sample's already.
+        if seen < self.progress.next_row_id:
+            w.connection.execute(sa.update(CONSUMER).where(own).values(next_row_id=self.progress.next_row_id))
+        end_picks(w, self.sample.uuid, PICK.c.first_row_id < self.progress.next_row_id)
         _note(w, self.sample, self.progress)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slide:
-    """A windowed sample has moved on in this same commit; a conflict if another run has moved it meanwhile."""
+    """A windowed sample has moved on in this same commit; a conflict if another run has moved it meanwhile.
+
+    Picks that begin at `ended` rows end, and `picked` ones take their place.
+    """
 
     sample: Table
     expected: int
     progress: Progress
+    ended: tuple[int, ...] = ()
+    picked: tuple[Picks, ...] = ()
 
     def apply(self, w: Writer) -> None:
         found = read_progress(w.connection, self.sample.uuid, w.id)
         if found.snapshot_id != self.expected:
             raise w.conflict(f'another run has maintained sample "{self.sample.name}"')
+        for part in chunks(self.ended):
+            end_picks(w, self.sample.uuid, PICK.c.first_row_id.in_(part))
+        for picks in self.picked:
+            insert_picks(w, self.sample.uuid, picks.span, picks.strata, encode_rows(picks.rows))
         _note(w, self.sample, self.progress)
 
 
@@ -176,6 +194,7 @@ class Detach:
 
     def apply(self, w: Writer) -> None:
         w.connection.execute(sa.delete(CONSUMER).where(CONSUMER.c.consumer == str(self.sample.uuid)))
+        end_picks(w, self.sample.uuid)
 
 
 def _note(w: Writer, sample: Table, progress: Progress) -> None:

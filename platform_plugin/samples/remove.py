@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from uuid import UUID
 
-from platform_plugin.lake.tables import read_tables
 from platform_plugin.samples.record import Detach, all_samples
 
 if TYPE_CHECKING:
@@ -15,14 +13,9 @@ if TYPE_CHECKING:
     from platform_plugin.samples.record import Sample
 
 
-def drop_sample(lake: Lake, commit: Commit, sample: Sample, snapshot: Snapshot) -> None:
+def drop_sample(commit: Commit, sample: Sample) -> None:
     """End a sample, its reservoirs, and its claim on rows of its stream."""
     commit.drop_table(sample.table)
-    if sample.definition.reservoirs is not None:
-        with lake.reading() as connection:
-            parts = read_tables(connection, snapshot.id, uuids=[UUID(sample.definition.reservoirs)])
-        for part in parts:
-            commit.drop_table(part)
     commit.also(Detach(sample=sample.table))
 
 

@@ -16,6 +16,7 @@ from platform_plugin.errors import CatalogueError, CommitConflict, OutcomeUnknow
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.database import LostRace
 from platform_plugin.lake.identifiers import new_uuid
+from platform_plugin.samples.picking import plan_picks
 from platform_plugin.streams.batches import BatchTaken, TakeBatches, read_batches
 from platform_plugin.streams.rows import refitted_rows
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.samples.picking import PickRows
     from platform_plugin.streams.batches import Batch
 
     Arrived = Callable[[Table, Snapshot], None]
@@ -115,9 +117,14 @@ class Group:
         if not self._entries:
             return True
         counts = {entry.receipt.batch_id: entry.rows.num_rows for entry in self._entries.values() if entry.receipt.batch_id is not None}
+        picks = plan_picks(self._lake, base, table, rows) if rows.num_rows else None
+        if picks is not None:
+            picks.start()
         files = _write(self._lake, table, rows) if rows.num_rows else []
         try:
-            made = self._commit(base, table, files, counts)
+            if picks is not None:
+                picks.wait()
+            made = self._commit(base, table, files, counts, picks)
         except BatchTaken:
             self._lake.discard(files)
             return False
@@ -181,7 +188,7 @@ class Group:
                 self._answer(entry.receipt, error)
         return pa.concat_tables(parts) if parts else pa.table({})
 
-    def _commit(self, base: Snapshot, table: Table, files: Sequence[DataFile], counts: dict[str, int]) -> Snapshot:
+    def _commit(self, base: Snapshot, table: Table, files: Sequence[DataFile], counts: dict[str, int], picks: PickRows | None) -> Snapshot:
         mark = str(new_uuid())
         while True:
             try:
@@ -190,6 +197,10 @@ class Group:
                         commit.append(table, files)
                     if counts:
                         commit.also(TakeBatches(table, counts, self._forgets))
+                    if picks is not None:
+                        commit.follow(picks)
+                if picks is not None:
+                    picks.settle()
                 return commit.made
             except OutcomeUnknown:
                 made = self._find_commit(base, mark)

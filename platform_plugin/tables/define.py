@@ -265,7 +265,7 @@ def _drop(work: Workspace, commit: Commit, relation: Table | View | None, snapsh
         refuse_protected(work.lake, relation)
         sample = find_sample(work.lake, relation, snapshot)
         if sample is not None:
-            drop_sample(work.lake, commit, sample, snapshot)
+            drop_sample(commit, sample)
             return
         commit.drop_table(relation)
         commit.also(ForgetSources(str(relation.uuid)))

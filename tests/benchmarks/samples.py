@@ -124,37 +124,56 @@ def _pairs(ours: Callable[[], object], other: Callable[[], object]) -> tuple[flo
 
 
 def _measure_upkeep(report: Report, platform: Platform, rows: pa.Table) -> None:
-    """A stream that grows by one per cent a commit, and samples on it that are maintained after every commit or every tenth."""
+    """Appends from memory to a stream without samples and beside it to one with a sample, which is maintained now and then as well."""
+    window = f"WITH (window = '{rows.num_rows // 4} rows')"
+    for size, count in ((12_000, _BATCHES), (100_000, 24)):
+        for options in ("", window):
+            for every in (1, 10):
+                _measure_upkeep_of(report, platform, rows, size=size, count=count, options=options, every=every)
+
+
+def _measure_upkeep_of(report: Report, platform: Platform, rows: pa.Table, *, size: int, count: int, options: str, every: int) -> None:
     lake = platform.lake
-    size = rows.num_rows // _BATCHES
-    for every in (1, 10):
-        for options in ("", "WITH (window = '25% rows')".replace("25%", str(rows.num_rows // 4))):
-            name = f"upkeep_{every}_{len(options)}"
-            with lake.commit("create") as commit:
-                declare(commit, commit.create_table(name, lake.columns_of(rows)), Declaration(kind="stream"))
-            platform.execute(f"CREATE SAMPLE {name}_s ON {name} SIZE 1000 {options}")
-            ingest, upkeep, fetched = 0.0, [], 0
-            for number in range(_BATCHES):
-                begin = time.perf_counter()
-                table = lake.table(name)
-                with lake.commit("batch") as commit:
-                    commit.append(table, [lake.write(table, rows.slice(number * size, size))])
-                ingest += time.perf_counter() - begin
-                if number % every == every - 1:
-                    begin = time.perf_counter()
-                    fetched += run_sample_maintenance(platform.work, [lake.table(f"{name}_s").name]).fetched
-                    upkeep.append(time.perf_counter() - begin)
-            report.add(
-                what=f"upkeep, n = 1000, batches of {size} rows, a run for each {every}",
-                kind="window of a quarter" if options else "all rows",
-                share_of_ingest=sum(upkeep) / ingest,
-                last_quarter=sum(upkeep[-len(upkeep) // 4 :]) / (ingest / 4),
-                milliseconds_a_run=statistics.median(upkeep) * 1000,
-                rows_fetched=fetched,
-            )
-            begin = time.perf_counter()
-            found = platform.sample(f"{name}_s")
-            report.add(what="read of the maintained sample", milliseconds=(time.perf_counter() - begin) * 1000, rows=found.arrow().num_rows)
+    number = next(_number)
+    names = [f"bare_{number}", f"sampled_{number}"]
+    for name in names:
+        with lake.commit("create") as commit:
+            declare(commit, commit.create_table(name, lake.columns_of(rows)), Declaration(kind="stream"))
+    platform.execute(f"CREATE SAMPLE of_{number} ON {names[1]} SIZE 1000 {options}")
+    streams = [platform.stream(name) for name in names]
+    taken: dict[int, list[float]] = {0: [], 1: []}
+    busy: dict[int, list[float]] = {0: [], 1: []}
+    upkeep, cpu = [], 0.0
+    for batch in range(count):
+        start = batch * size % (rows.num_rows - size)
+        for arm in (0, 1) if batch % 2 else (1, 0):
+            begin, used = time.perf_counter(), time.process_time()
+            streams[arm].append(rows.slice(start, size), wait=True)
+            taken[arm].append(time.perf_counter() - begin)
+            busy[arm].append(time.process_time() - used)
+        if batch % every == every - 1:
+            begin, used = time.perf_counter(), time.process_time()
+            run_sample_maintenance(platform.work)
+            upkeep.append(time.perf_counter() - begin)
+            cpu += time.process_time() - used
+    for stream in streams:
+        stream.close()
+    begin = time.perf_counter()
+    found = platform.sample(f"of_{number}").arrow().num_rows
+    report.add(
+        what=f"upkeep, n = 1000, {count} appends of {size} rows, a run for each {every}",
+        kind="window of a quarter" if options else "all rows",
+        append_milliseconds=statistics.median(taken[0]) * 1000,
+        append_with_sample=statistics.median(taken[1]) * 1000,
+        picking_of_ingest=statistics.median(b / a for a, b in zip(taken[0], taken[1], strict=True)) - 1,
+        picking_of_ingest_processor=sum(busy[1]) / sum(busy[0]) - 1,
+        runs_of_ingest=sum(upkeep) / sum(taken[0]),
+        runs_of_ingest_processor=cpu / sum(busy[0]),
+        milliseconds_a_run=statistics.median(upkeep) * 1000,
+        read_milliseconds=(time.perf_counter() - begin) * 1000,
+        rows=found,
+    )
+    platform.execute(f"DROP SAMPLE of_{number}")
 
 
 def _load(platform: Platform, rows: pa.Table) -> None:

@@ -72,7 +72,7 @@ def test_reservoirs_stay_few(platform):
         run_sample_maintenance(platform.work)
         snapshot = platform.lake.snapshot()
         sample = find_sample(platform.lake, platform.lake.table("s"), snapshot)
-        ranges = find_window(platform.work, sample, snapshot).reservoirs.ranges()
+        ranges = [each.span for each in find_window(platform.work, sample, snapshot).picks]
         most = max(most, len(ranges))
         assert all(end - first <= 50 for first, end in ranges)
         assert ranges[0][1] > start + 15 - 400
@@ -135,7 +135,7 @@ def test_described_made_again_and_dropped(platform):
     assert platform.execute("REFRESH SAMPLE s").row_count == 20
     told = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED s")}
     assert told["# window"] == "rows 30 to 49"
-    assert told["# reservoirs"] == "1 with 5 rows"
+    assert told["# picked"] == "20 rows of 1 ranges"
     assert next(iter(platform.execute("SHOW CREATE s")))[0] == (
         "CREATE SAMPLE main.s ON main.posts SIZE 5 WITH (window = '20 rows', seed = 1)"
     )

@@ -1,0 +1,151 @@
+"""Picks: the local reservoir of a range of a stream, kept in the catalogue from the commit on that brought the range.
+
+It holds the rows of the range whose keys are at most a bound, and how many rows the range has, stratum by stratum. What was picked never
+changes; when it is merged, or its rows leave a window, it ends with that commit, and stays for reads at older snapshots.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import sqlalchemy as sa
+
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.types import arrow_schema
+from platform_plugin.samples.keys import EVERY, keys_of_ids, sample_seed
+from platform_plugin.samples.lowest import Held
+from platform_plugin.samples.strata import group
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from uuid import UUID
+
+    from numpy.typing import NDArray
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.writer import Writer
+    from platform_plugin.samples.definition import Key
+    from platform_plugin.samples.record import Sample
+
+    Integers = NDArray[np.int64]
+
+PICK = sa.Table(
+    "platform_pick",
+    c.metadata,
+    sa.Column("sample_uuid", sa.String, primary_key=True),
+    sa.Column("first_row_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("begin_snapshot", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("end_snapshot", sa.BigInteger),
+    sa.Column("next_row_id", sa.BigInteger, nullable=False),
+    sa.Column("strata", sa.String, nullable=False),
+    sa.Column("rows", sa.LargeBinary),
+)
+ROW = "_row"
+LARGEST_BYTES = 1 << 20
+"""More than this is not put into the catalogue along with an append: a run makes it of the stream's rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picks:
+    """The local reservoir of the rows from `first_row_id` up to `next_row_id`: by stratum how many there are, and the bound of the keys.
+
+    The rows have the columns of the sample, and their row id.
+    """
+
+    first_row_id: int
+    next_row_id: int
+    strata: Mapping[Key, tuple[int, int]]
+    rows: pa.Table
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The range that it stands for."""
+        return self.first_row_id, self.next_row_id
+
+
+def encode_rows(rows: pa.Table) -> bytes | None:
+    """Rows as the catalogue keeps them: one batch without its schema, which is the sample's and never changes."""
+    if not rows.num_rows:
+        return None
+    batches = rows.combine_chunks().to_batches()
+    return bytes((batches[0] if len(batches) == 1 else pa.concat_batches(batches)).serialize())
+
+
+def shape_of(sample: Sample) -> pa.Schema:
+    """The columns of picks."""
+    return arrow_schema(sample.table.fields).append(pa.field(ROW, pa.int64()))
+
+
+def read_picks(connection: Connection, sample: Sample, snapshot_id: int, *, first_row_id: int = 0) -> list[Picks]:
+    """The picks of a sample that are live at a snapshot and reach beyond a row id, in the order of the stream."""
+    p = PICK.c
+    query = sa.select(p.first_row_id, p.next_row_id, p.strata, p.rows).where(
+        p.sample_uuid == str(sample.table.uuid), c.live(PICK, snapshot_id), p.next_row_id > first_row_id
+    )
+    schema = shape_of(sample)
+    return [
+        Picks(
+            first_row_id=first,
+            next_row_id=end,
+            strata={tuple(key): (count, bound) for *key, count, bound in json.loads(strata)},
+            rows=pa.Table.from_batches([] if data is None else [pa.ipc.read_record_batch(pa.py_buffer(data), schema)], schema=schema),
+        )
+        for first, end, strata, data in connection.execute(query.order_by(p.first_row_id))
+    ]
+
+
+def insert_picks(w: Writer, sample: UUID, span: tuple[int, int], strata: Mapping[Key, tuple[int, int]], rows: bytes | None) -> None:
+    """Let picks become part of a commit."""
+    w.insert(
+        PICK,
+        sample_uuid=str(sample),
+        first_row_id=span[0],
+        begin_snapshot=w.id,
+        next_row_id=span[1],
+        strata=json.dumps([[*key, count, bound] for key, (count, bound) in strata.items()]),
+        rows=rows,
+    )
+
+
+def end_picks(w: Writer, sample: UUID, *conditions: sa.ColumnElement[bool]) -> None:
+    """End live picks of a sample, and forget those that no snapshot needs that is kept."""
+    own = PICK.c.sample_uuid == str(sample)
+    w.connection.execute(sa.update(PICK).where(own, PICK.c.end_snapshot.is_(None), *conditions).values(end_snapshot=w.id))
+    oldest = sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id)).scalar_subquery()
+    w.connection.execute(sa.delete(PICK).where(own, PICK.c.end_snapshot <= oldest))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pooled:
+    """Several picks as one: their rows, and what they hold of each stratum, by places among the rows."""
+
+    rows: pa.Table
+    held: Mapping[Key, Held]
+
+    @property
+    def row_ids(self) -> Integers:
+        """The row ids of the rows."""
+        return np.asarray(self.rows.column(ROW).to_numpy(), dtype=np.int64)
+
+
+def pool_picks(sample: Sample, picks: Sequence[Picks]) -> Pooled:
+    """Picks of ranges that follow each other, or not: what is below the lowest of their bounds is complete in all."""
+    rows = pa.concat_tables([pa.Table.from_batches([], schema=shape_of(sample)), *(each.rows for each in picks)])
+    counts: dict[Key, int] = {}
+    bounds: dict[Key, int] = {}
+    for each in picks:
+        for key, (count, bound) in each.strata.items():
+            counts[key] = counts.get(key, 0) + count
+            bounds[key] = min(bounds.get(key, EVERY), bound)
+    keys = keys_of_ids(sample_seed(sample.definition.seed), rows.column(ROW).to_numpy())
+    places = group(rows, sample.definition.strata)
+    none = np.empty(0, dtype=np.int64)
+    held = {
+        key: Held(cardinality=count, bound=EVERY, keys=keys[places.get(key, none)], places=places.get(key, none)).up_to(bounds[key])
+        for key, count in counts.items()
+    }
+    return Pooled(rows=rows, held=held)
