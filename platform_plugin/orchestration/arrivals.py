@@ -1,4 +1,4 @@
-"""Arrivals: a sensor that tells Dagster of new rows in streams, with their rates, so that the interface can draw them over time."""
+"""Arrivals: a sensor that tells Dagster of new rows in streams, with their rates, and of tables that somebody wrote to."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import sqlalchemy as sa
 from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.relations import Declaration, read_declarations
 from platform_plugin.lake.segments import STREAM
+from platform_plugin.orchestration.changes import read_changes
 from platform_plugin.orchestration.firing import Decision, build_sensor
 from platform_plugin.orchestration.overview import KEY, overview_metadata
 from platform_plugin.streams.figures import read_figures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from platform_plugin.lake.tables import Snapshot, Table
@@ -28,8 +29,13 @@ _INTERVAL_SECONDS = 30
 _DRAWN_EVERY_SECONDS = 120
 
 
-def build_arrivals_sensor(url: str, translator: Translator, *, overview: bool = True, running: bool = True) -> dg.SensorDefinition:
-    """The sensor for all streams of a lake, which also draws the overview anew now and then. It starts no run and no Spark."""
+def build_arrivals_sensor(
+    url: str, translator: Translator, *, built: Collection[dg.AssetKey] = (), overview: bool = True, running: bool = True
+) -> dg.SensorDefinition:
+    """The sensor for all streams of a lake, and for tables that people write to; those that runs build are `built`.
+
+    It also draws the overview anew now and then. It starts no run and no Spark.
+    """
 
     def decide(moment: Moment) -> Decision:
         known: Mapping[str, int] = moment.memory.get("rows", {})
@@ -46,8 +52,11 @@ def build_arrivals_sensor(url: str, translator: Translator, *, overview: bool = 
             )
             for table, figures in _read_figures(moment, [streams[uuid][0] for uuid in sorted(grown)])
         ]
+        arrived = len(events)
+        events += _told_of_tables(moment, int(moment.memory.get("seen", moment.snapshot.id)), translator, built)
+        memory["seen"] = moment.snapshot.id
         drawn_at = float(moment.memory.get("drawn_at", 0.0))
-        if events and overview and moment.now.timestamp() - drawn_at >= _DRAWN_EVERY_SECONDS:
+        if arrived and overview and moment.now.timestamp() - drawn_at >= _DRAWN_EVERY_SECONDS:
             events.append(dg.AssetMaterialization(KEY, metadata=overview_metadata(moment.lake, moment.snapshot, moment.now)))
             drawn_at = moment.now.timestamp()
         memory["drawn_at"] = drawn_at
@@ -57,7 +66,7 @@ def build_arrivals_sensor(url: str, translator: Translator, *, overview: bool = 
         "stream_arrivals",
         url,
         decide,
-        description="Reports new rows of streams as materializations, with rates, lag and retention.",
+        description="Reports new rows of streams as materializations, with rates, lag and retention; and tables that were written to.",
         interval_seconds=_INTERVAL_SECONDS,
         running=running,
     )
@@ -72,6 +81,19 @@ def _read_streams(moment: Moment) -> dict[str, tuple[Table, int]]:
             came = {uuid: int(rows) for uuid, rows in connection.execute(sa.select(STREAM.c.relation_uuid, STREAM.c.next_row_id))}
     tables = ((str(table.uuid), table) for table in moment.lake.tables(moment.snapshot))
     return {uuid: (table, came.get(uuid, 0)) for uuid, table in tables if declared.get(uuid, Declaration()).kind == "stream"}
+
+
+def _told_of_tables(moment: Moment, seen: int, translator: Translator, built: Collection[dg.AssetKey]) -> Iterator[dg.AssetMaterialization]:
+    """The tables that others wrote to since a snapshot; a run tells of what it builds itself, with the same version."""
+    if seen >= moment.snapshot.id:
+        return
+    with moment.lake.reading() as connection:
+        changes = read_changes(connection, after=seen, until=moment.snapshot.id)
+        declared = read_declarations(connection)
+    for table in moment.lake.tables(moment.snapshot) if changes else ():
+        key, change = translator.asset_key(table.name), changes.get(table.id or -1)
+        if change is not None and key not in built and declared.get(str(table.uuid), Declaration()).kind == "table":
+            yield dg.AssetMaterialization(key, metadata={"snapshot": change.last}, tags={"dagster/data_version": str(change.last)})
 
 
 def _read_figures(moment: Moment, streams: Sequence[Table]) -> Iterator[tuple[Table, StreamFigures]]:

@@ -143,7 +143,9 @@ def build_sensor(
         if wanted:
             return dg.SensorResult(run_requests=wanted, cursor=cursor)
         waiting = sorted({ask.pool for ask in decision.asks if ask.pool in busy})
-        told = f"told of {len(decision.events)} assets" if decision.events else decision.reason
+        told = (
+            f"told of {len(decision.events)} {'asset' if len(decision.events) == 1 else 'assets'}" if decision.events else decision.reason
+        )
         reason = f"a run is under way in pool {', '.join(waiting)}: {decision.asks[0].reason}" if waiting else told
         return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=cursor)
 

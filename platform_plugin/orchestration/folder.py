@@ -65,6 +65,7 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
             self.translator,
             targets=built.targets,
             checked=built.checked,
+            built={self.translator.asset_key(model.name) for model in models if model.kind == "table" and model.reads},
             refresh=self.refresh,
             ingest=self.ingest,
             sample=self.sample,

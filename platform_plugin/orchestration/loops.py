@@ -20,7 +20,7 @@ from platform_plugin.orchestration.sampling import build_sample_sensor
 from platform_plugin.orchestration.work import run_each, run_views
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
@@ -41,6 +41,7 @@ def build_loops(
     *,
     targets: Sequence[Target] = (),
     checked: Sequence[Checked] = (),
+    built: Collection[dg.AssetKey] = (),
     refresh: bool = True,
     ingest: bool = True,
     sample: bool = True,
@@ -49,7 +50,10 @@ def build_loops(
     notices: str | None = None,
     running: bool = True,
 ) -> dg.Definitions:
-    """The sensors that keep the assets of a code location current, and their jobs; `targets` are kept current together."""
+    """The sensors that keep the assets of a code location current, and their jobs.
+
+    `targets` are kept current together, and `built` are tables that runs make.
+    """
     sensors: list[dg.SensorDefinition] = []
     jobs: list[dg.JobDefinition | UnresolvedAssetJobDefinition] = []
     if refresh:
@@ -71,7 +75,7 @@ def build_loops(
         jobs += made.all
         sensors.append(build_sample_sensor(url, made, asset_key=translator.asset_key, running=running))
     if arrivals:
-        sensors.append(build_arrivals_sensor(url, translator, running=running))
+        sensors.append(build_arrivals_sensor(url, translator, built=built, running=running))
     if rebuild:
         status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
         everything = every_asset()

@@ -63,7 +63,7 @@ def plan_refresh(
     `untold` a run was killed, which may have done its work but not told of it.
     """
     policy = policy or Policy()
-    behind = [view for view in waiting if view.rows >= view.rows_wanted or view.view in untold]
+    behind = [view for view in waiting if view.wants_run or view.view in untold]
     if not behind:
         return f"nothing waits for {len(waiting)} views"
     ended = [run for run in runs if run.pool == pool and run.ended is not None]
@@ -100,7 +100,10 @@ def _why(view: Waiting, now: datetime, margin: float, policy: Policy) -> str | N
         return f"{view.rows:,} rows wait"
     target = policy.target_lag.total_seconds() if view.target_lag_seconds is None else view.target_lag_seconds
     lag = view.lag_seconds(now)
-    return f"{view.rows:,} rows wait, the oldest for {lag:.1f} s of {target:g} s" if lag + margin >= target else None
+    if lag + margin < target or not view.wants_run:
+        return None
+    told = f"{view.rows:,} rows wait, the oldest" if view.rows else "a table that it looks up was changed, its result has waited"
+    return f"{told} for {lag:.1f} s of {target:g} s"
 
 
 def _held_back(view: Waiting, ended: Sequence[PastRun], pool: str, now: datetime) -> float:

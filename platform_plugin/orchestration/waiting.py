@@ -13,6 +13,7 @@ from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.relations import read_declarations
 from platform_plugin.lake.segments import CONSUMER, SEGMENT, STREAM
 from platform_plugin.orchestration.apply import LAG
+from platform_plugin.orchestration.changes import find_outdated
 from platform_plugin.views.progress import PROGRESS
 from platform_plugin.views.record import VIEW, ViewRecord
 from platform_plugin.views.strategy import rows_wanted
@@ -45,10 +46,17 @@ class Waiting:
     target_lag_seconds: float | None = None
     rows_wanted: int = 1
     """How many rows have to wait before it wants a run."""
+    looked_up_at: datetime | None = None
+    """When a table was changed that it looks up, since its stored result was made."""
+
+    @property
+    def wants_run(self) -> bool:
+        """Whether a run would have something to do for it."""
+        return self.rows >= self.rows_wanted or self.looked_up_at is not None
 
     def lag_seconds(self, now: datetime) -> float:
-        """How long the oldest row has waited."""
-        return 0.0 if self.since is None else max((now - self.since).total_seconds(), 0.0)
+        """How long the oldest row has waited, or the change of a table that it looks up."""
+        return max([(now - since).total_seconds() for since in (self.since, self.looked_up_at) if since is not None], default=0.0)
 
 
 @dataclass(slots=True)
@@ -70,8 +78,11 @@ def read_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
         taken_up: dict[str, int] = {uuid: int(snapshot_id) for uuid, snapshot_id in _rows(connection, newest)}
         passed = sa.select(CONSUMER.c.consumer, sa.func.sum(CONSUMER.c.next_row_id)).group_by(CONSUMER.c.consumer)
         positions: dict[str, int] = {uuid: int(count) for uuid, count in _rows(connection, passed)}
+        views = {view.uuid: view for view in lake.views(snapshot)}
+        records = {uuid: ViewRecord(uuid=uuid, query="", options=options[str(uuid)]) for uuid in views if str(uuid) in options}
+        outdated = find_outdated(connection, views, records, snapshot.id)
     found = []
-    for view in lake.views(snapshot):
+    for view in views.values():
         key = str(view.uuid)
         if key in options:
             waits = sums.get(key, _Sum())
@@ -85,7 +96,8 @@ def read_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
                     position=positions.get(key, 0),
                     fullness=waits.fullness,
                     target_lag_seconds=options[key].get(LAG),
-                    rows_wanted=rows_wanted(ViewRecord(uuid=view.uuid, query="", options=options[key])),
+                    rows_wanted=rows_wanted(records[view.uuid]),
+                    looked_up_at=outdated[view.uuid].at if view.uuid in outdated else None,
                 )
             )
     return found

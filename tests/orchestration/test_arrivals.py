@@ -62,6 +62,25 @@ def test_new_rows_are_reported_once_with_their_rates(platform, tick):
     assert {key: event.metadata["rows_in"].value for key, event in events.items()} == {"posts": 20}
 
 
+def test_a_table_that_somebody_wrote_to_is_told_of_with_the_snapshot_that_changed_it(platform, tmp_path):
+    platform.execute("CREATE TABLE results (n BIGINT)")
+    sensor = build_arrivals_sensor(str(tmp_path / "lake"), Translator(), built={dg.AssetKey("results")})
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def evaluate(cursor=None):
+            return sensor.evaluate_tick(dg.build_sensor_context(instance=instance, cursor=cursor))
+
+        told = evaluate()
+        platform.execute("INSERT INTO users VALUES (1), (2)")
+        changed = platform.lake.snapshot().id
+        platform.execute("INSERT INTO results VALUES (1)")
+        told = evaluate(told.cursor)
+        assert told.skip_message == "told of 1 asset"
+        event = instance.get_latest_materialization_event(dg.AssetKey("users"))
+        assert event.asset_materialization.tags["dagster/data_version"] == str(changed)
+        assert "no new rows" in evaluate(told.cursor).skip_message
+
+
 def test_a_lake_that_is_away_is_a_reason_to_skip(tmp_path, tick):
     assert "is not a lake" in tick()[0].skip_message
 

@@ -1,0 +1,83 @@
+"""Changes: which tables other snapshots gave other rows or columns, from the catalogue's own notes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.data_operations import has_table
+from platform_plugin.lake.dependents import DEPENDENT
+from platform_plugin.lake.segments import STREAM
+from platform_plugin.views.record import RESULT
+from platform_plugin.views.strategy import BATCH, keeps_result, strategy_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from uuid import UUID
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.tables import View
+    from platform_plugin.views.record import ViewRecord
+
+_OTHER_ROWS = ("inserted", "deleted", "altered", "inlined")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The first and the last snapshot of some that changed a table, and when the first was."""
+
+    first: int
+    last: int
+    at: datetime
+
+
+def read_changes(connection: Connection, *, after: int, until: int) -> dict[int, Change]:
+    """The tables that snapshots changed, by their ids in the catalogue."""
+    x, s = c.SNAPSHOT_CHANGES.c, c.SNAPSHOT.c
+    query = sa.select(x.snapshot_id, x.changes_made, s.snapshot_time).join(c.SNAPSHOT, s.snapshot_id == x.snapshot_id)
+    found: dict[int, Change] = {}
+    for number, made, time in connection.execute(query.where(x.snapshot_id > after, x.snapshot_id <= until).order_by(x.snapshot_id)):
+        # An entry is `verb:id`; one that makes something names it instead.
+        for word in (made or "").split(","):
+            verb, _, told = word.partition(":")
+            if told.isdigit() and verb.startswith(_OTHER_ROWS):
+                first = found.get(int(told), Change(first=number, last=number, at=time))
+                found[int(told)] = Change(first=first.first, last=number, at=first.at)
+    return found
+
+
+def find_outdated(connection: Connection, views: Mapping[UUID, View], records: Mapping[UUID, ViewRecord], until: int) -> dict[UUID, Change]:
+    """The views with a stored result that was the answer before a table that they look up was changed, each with the oldest such change."""
+    if not (has_table(connection, RESULT.name) and has_table(connection, DEPENDENT.name)):
+        return {}
+    r = RESULT.c
+    answers = sa.select(r.view_uuid, sa.func.max(r.of_snapshot)).where(r.snapshot_id <= until).group_by(r.view_uuid)
+    of = {uuid: int(snapshot) for uuid, snapshot in connection.execute(answers)}
+    kept = {view.id: uuid for uuid, view in views.items() if str(uuid) in of and uuid in records and _is_kept(records[uuid])}
+    if not kept:
+        return {}
+    read: defaultdict[UUID, set[int]] = defaultdict(set)
+    for relation, dependent in connection.execute(sa.select(DEPENDENT.c.relation_id, DEPENDENT.c.dependent_id)):
+        if dependent in kept:
+            read[kept[dependent]].add(int(relation))
+    # What arrives in a stream is told by its ring.
+    streams = set(connection.execute(sa.select(STREAM.c.relation_uuid)).scalars()) if has_table(connection, STREAM.name) else set()
+    ids = {int(number) for number, uuid in connection.execute(sa.select(c.TABLE.c.table_id, c.TABLE.c.table_uuid)) if str(uuid) in streams}
+    changes = read_changes(connection, after=min(of[str(uuid)] for uuid in kept.values()), until=until)
+    found = {}
+    for uuid, relations in read.items():
+        later = [changes[each] for each in relations - ids if each in changes and changes[each].last > of[str(uuid)]]
+        if later:
+            found[uuid] = min(later, key=lambda change: change.at)
+    return found
+
+
+def _is_kept(record: ViewRecord) -> bool:
+    """Whether a run that takes up no rows would make the stored result anew."""
+    return keeps_result(record) and strategy_of(record) != BATCH
