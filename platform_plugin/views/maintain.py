@@ -7,12 +7,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.errors import CommitConflict, PlatformError, QueryFailed, ServerError
+from platform_plugin.errors import CatalogueError, CommitConflict, PlatformError, QueryInterrupted, ServerError
 from platform_plugin.samples.joining import find_guests
 from platform_plugin.views.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.views.compaction import compact_locally, compaction, find_additions
 from platform_plugin.views.passes import Taking, answers_of_range
 from platform_plugin.views.plans import plan_view
+from platform_plugin.views.poison import hold_back, note_failure
 from platform_plugin.views.progress import Advance, Advances, read_all_progress
 from platform_plugin.views.read import part_tables, static_frames, tail_ranges
 from platform_plugin.views.record import read_records
@@ -123,14 +124,21 @@ def run_maintenance(
     only: Collection[Name] | None = None,
     *,
     flush: bool = False,
+    again: bool = False,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> Maintained:
-    """Let views take up what has arrived, all that are behind or those that are named; a run that loses a race begins anew."""
+    """Let views take up what has arrived, all that are behind or those that are named; a run that loses a race begins anew.
+
+    A view that has failed on the same rows before is tried ever more rarely, unless `again` asks for it.
+    """
     began = time.monotonic()
     for attempt in range(_ATTEMPTS):
         with work.lake.lease(holder="maintenance") as lease:
             behind, failed = find_behind(work, lease.snapshot, only, flush=flush)
+            if not again:
+                behind, held = hold_back(work, behind)
+                failed |= held
             if not behind:
                 return Maintained(snapshot=lease.snapshot, failed=failed, seconds=time.monotonic() - began)
             try:
@@ -160,11 +168,15 @@ def _maintain_together(
 ) -> Maintained:
     try:
         return _maintain(work, snapshot, behind, guests=guests, timeout=timeout, progress=progress)
-    except QueryFailed as error:
+    except (CommitConflict, CatalogueError, ServerError, QueryInterrupted):
+        raise  # no view's fault
+    except PlatformError as error:
         if len(behind) == 1 and not guests:
-            return Maintained(snapshot=snapshot, failed={behind[0].name: error})
-    # A row that one view can't digest must not hold up the others.
-    parts = [_maintain_together(work, snapshot, [view], timeout=timeout, progress=progress) for view in behind]
+            return Maintained(snapshot=snapshot, failed={behind[0].name: note_failure(work, snapshot, behind[0], error)})
+    # A row that one view can't digest must not hold up the others: by halves, so that few of many cost few queries.
+    middle = (len(behind) + 1) // 2
+    halves = [half for half in (behind[:middle], behind[middle:]) if half]
+    parts = [_maintain_together(work, snapshot, half, timeout=timeout, progress=progress) for half in halves]
     return Maintained(
         views=tuple(name for part in parts for name in part.views),
         rows=sum(part.rows for part in parts),

@@ -32,7 +32,7 @@ def run_refresh(
         record = read_records(connection, only=view.uuid).get(view.uuid)
         if not isinstance(view, View) or record is None:
             raise InvalidValue(f'"{view.name}" is not a continuous view', hint="only what is maintained can be refreshed")
-    done = run_maintenance(work, [view.name], flush=True, timeout=timeout, progress=progress)
+    done = run_maintenance(work, [view.name], flush=True, again=True, timeout=timeout, progress=progress)
     if done.failed:
         raise next(iter(done.failed.values()))
     stored = run_storing(work, [Wanted(view=view, record=record)], timeout=timeout, progress=progress)

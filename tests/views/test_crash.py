@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,17 +26,18 @@ def platform(tmp_path, spark_server):
         yield made
 
 
-def kill_at(tmp_path, point, *statement):
+def kill_at(tmp_path, point, *statement, by_spark=False):
     return subprocess.run(  # noqa: PLW1510  it is killed
         [sys.executable, "-m", "tests.views.victim", str(tmp_path / "lake"), str(point), *statement],
         cwd=ROOT,
+        env=os.environ | ({"BY_SPARK": "1"} if by_spark else {}),
         capture_output=True,
         text=True,
         timeout=110,
     )
 
 
-def attack(platform, tmp_path, step, most):
+def attack(platform, tmp_path, step, most, *, by_spark=False):
     """Kill at every `step`-th point until a run gets through; how often it was killed."""
     lake = platform.lake
     table = lake.table("posts")
@@ -45,7 +47,7 @@ def attack(platform, tmp_path, step, most):
         with lake.commit("append") as commit:
             commit.append(table, [lake.write(table, pa.table(columns))])
         appended += 2
-        told = kill_at(tmp_path, point)
+        told = kill_at(tmp_path, point, by_spark=by_spark)
         (n, s) = next(iter(platform.execute("SELECT sum(n), sum(s) FROM impact")))
         assert (n, s) == (appended, appended // 2 * 3)
         assert list(platform.execute("SELECT n FROM total")) == [(appended,)]
@@ -67,8 +69,9 @@ def test_killed_here_and_there(platform, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1700)
-def test_killed_all_along(platform, tmp_path):
-    kills = attack(platform, tmp_path, 5, 120)
+@pytest.mark.parametrize("by_spark", [False, True])
+def test_killed_all_along(platform, tmp_path, by_spark):
+    kills = attack(platform, tmp_path, 5, 120, by_spark=by_spark)
     print(f"survived {kills} kills")
     assert kills > 20
 
