@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -19,7 +22,7 @@ from platform_plugin.streams.file_listing import plan_batch, read_listing
 from platform_plugin.streams.sources import read_known_files, read_position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     import dagster as dg
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from platform_plugin.orchestration.firing import Moment
     from platform_plugin.orchestration.jobs import Jobs
     from platform_plugin.streams.feeds import Feed
+    from platform_plugin.streams.sources import SourceFile
 
 SENSOR_NAME = "bounded_ingestion"
 POOL = "ingestion"
@@ -35,6 +39,9 @@ POLL_SECONDS = 30.0
 """How often a source is read that can't be looked at cheaply, such as a topic."""
 # Looking at a folder of very many files must not take more than this share of a sensor's time.
 _SHARE = 0.2
+# What takes longer than that is found out by a run, since a tick that takes a minute is ended.
+_LONGEST_SECONDS = 10.0
+_LISTED_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +52,54 @@ class Look:
     what: str
 
 
-def read_look(lake: Lake, stream: Table, feed: Feed) -> Look:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The files of a glob, or why there is no telling them, and how long it took."""
+
+    files: Sequence[SourceFile] = ()
+    trouble: PlatformError | None = None
+    seconds: float = 0.0
+
+
+def read_listings(globs: Collection[str], *, seconds: float = _LONGEST_SECONDS) -> dict[str, Listing]:
+    """The files of some globs, several listed at a time; one that takes too long is not among them, and nobody waits for it."""
+    waiting, found = deque(dict.fromkeys(globs)), dict[str, Listing]()
+
+    def work() -> None:
+        with suppress(IndexError):
+            while True:
+                glob = waiting.popleft()
+                began = time.monotonic()
+                try:
+                    found[glob] = Listing(files=read_listing(glob), seconds=time.monotonic() - began)
+                except PlatformError as error:
+                    found[glob] = Listing(trouble=error)
+
+    end = time.monotonic() + seconds
+    # Not of a pool, which would keep its process from ending.
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_LISTED_AT_ONCE, len(waiting)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(end - time.monotonic(), 0.0))
+    waiting.clear()
+    return dict(found)
+
+
+def read_look(lake: Lake, stream: Table, feed: Feed, listings: Mapping[str, Listing]) -> Look:
     """How much of a source was not read yet, by a listing or from the catalogue; no row is read."""
     with lake.reading() as connection:
         match feed:
+            case FilesFeed() if feed.glob not in listings:
+                return Look(waiting=None, what="files")
             case FilesFeed():
+                listing = listings[feed.glob]
+                if listing.trouble is not None:
+                    raise listing.trouble
                 known = read_known_files(connection, stream.uuid)
                 settle = feed.settle.total_seconds()
                 batch = plan_batch(
-                    read_listing(feed.glob),
+                    listing.files,
                     known,
                     max_files=feed.max_files,
                     max_bytes=feed.max_bytes,
@@ -98,6 +144,7 @@ def build_ingestion_sensor(
         troubles: list[str] = []
         memory: dict[str, Any] = {}
         streams = [(name, feed) for name, feed in read_pulled(moment.lake, moment.snapshot) if jobs.can_run(asset_key(name), moment)]
+        looked: list[tuple[Name, Feed]] = []
         for name, feed in streams:
             known = moment.memory.get(str(name), {})
             now = moment.now.timestamp()
@@ -109,15 +156,18 @@ def build_ingestion_sensor(
             if now < known.get("next", 0.0):
                 memory[str(name)] = known
                 continue
+            looked.append((name, feed))
+        listings = read_listings([feed.glob for _, feed in looked if isinstance(feed, FilesFeed)])
+        for name, feed in looked:
+            now = moment.now.timestamp()
             try:
-                began = time.monotonic()
-                look = read_look(moment.lake, moment.lake.table(name, moment.snapshot), feed)
-                seconds = time.monotonic() - began
+                look = read_look(moment.lake, moment.lake.table(name, moment.snapshot), feed, listings)
             except PlatformError as error:
                 troubles.append(error.message)
                 continue
             # An unmeasurable source is polled; a measurable one is looked at again when that costs little.
-            pause = POLL_SECONDS if look.waiting is None else seconds / _SHARE
+            listing = listings.get(feed.glob, Listing()) if isinstance(feed, FilesFeed) else Listing()
+            pause = POLL_SECONDS if look.waiting is None else listing.seconds / _SHARE
             memory[str(name)] = {"next": now + pause if pause > 1 else 0.0}
             if look.waiting is None or look.waiting > 0:
                 due.append(

@@ -54,7 +54,7 @@ def read_sample_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
                 since = connection.execute(later).scalar()
             own = sa.and_(CONSUMER.c.relation_uuid == str(stream.uuid), CONSUMER.c.consumer == str(sample.table.uuid))
             holds = has_table(connection, CONSUMER.name) and connection.execute(sa.select(CONSUMER.c.next_row_id).where(own)).first()
-            pending = read_pending(connection, sample, snapshot.id)
+            pending = read_pending(connection, sample.table.uuid, sample.definition.relation, snapshot.id)
         # What was picked when it came is in the sample for every reader, and joins the stored one when there is much of it.
         rows = max(ring.next_row_id - progress.next_row_id, 0) if pending.is_due else 0
         found.append(

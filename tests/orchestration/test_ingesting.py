@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import dagster as dg
 import pytest
 
-from platform_plugin.orchestration.ingesting import build_ingestion_sensor
+from platform_plugin.errors import StorageError
+from platform_plugin.orchestration import ingesting
+from platform_plugin.orchestration.ingesting import build_ingestion_sensor, read_listings
 from platform_plugin.orchestration.jobs import Jobs
 from platform_plugin.platform import Platform
 
@@ -47,3 +51,20 @@ def test_a_run_is_asked_for_when_files_or_rows_wait_and_covers_just_those_stream
     platform.execute("INSERT INTO orders VALUES (1), (2)")
     (request,) = tick().run_requests
     assert {key.to_user_string() for key in request.asset_selection} == {"clicks", "bought"}
+
+
+def test_a_listing_that_takes_too_long_is_left_to_a_run(monkeypatch):
+    def listed(glob):
+        if glob == "slow":
+            time.sleep(30)
+        if glob == "closed":
+            raise StorageError("no", hint="ask")
+        return [glob]
+
+    monkeypatch.setattr(ingesting, "read_listing", listed)
+    began = time.monotonic()
+    found = read_listings(["slow", "quick", "closed", "quick"], seconds=0.5)
+    assert time.monotonic() - began < 10
+    assert set(found) == {"quick", "closed"}
+    assert (found["quick"].files, found["closed"].trouble.message) == (["quick"], "no")
+    assert read_listings([]) == {}
