@@ -2,6 +2,7 @@
 
 Sizes come from the environment: CUSTOMERS (100 000), EVENTS a segment (1 000 000), VIEWS (1,2,6,16,64), PAIRS of runs (5), MIXED_SECONDS
 (10), TPCH_SCALE (0.05); `BENCH_CHDB` names a Python that can import chdb, and ONLY some of maintain, mixed, chdb, postgres, tpch.
+With SPARK=1 every range is taken up by Spark, as large ones are.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from platform_plugin.platform import Platform
+from platform_plugin.views import take
 from platform_plugin.views.maintain import run_maintenance
 from tests.benchmarks.report import Report, seconds
 
@@ -128,9 +130,9 @@ def maintain(report: Report, folder: str) -> Platform:
         if last is not None:
             last.close()
         last = platform = prepare(folder, count)
-        taken, done = [], None
+        taken, appended, done = [], [], None
         for number in range(PAIRS + 2):
-            append(platform, events(number))
+            appended.append(append(platform, events(number)))
             began = time.perf_counter()
             done = run_maintenance(platform.work)
             taken.append(time.perf_counter() - began)
@@ -144,6 +146,7 @@ def maintain(report: Report, folder: str) -> Platform:
             views=count,
             seconds=typical,
             events_per_second=EVENTS / typical,
+            with_append_per_second=EVENTS / (typical + median(appended[2:])),
             jobs=done.jobs,
             groups=done.groups,
             against_one_view=typical / first,
@@ -218,6 +221,8 @@ def run() -> None:
     from tests.benchmarks import views_mixed, views_peers, views_tpch
 
     report = Report("views")
+    if os.environ.get("SPARK"):
+        take.LARGEST_ROWS = 0
     arms = os.environ.get("ONLY", ",".join(ARMS)).split(",")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
