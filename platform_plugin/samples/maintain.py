@@ -12,7 +12,7 @@ from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.samples.drawn import find_stored, run_drawing
 from platform_plugin.samples.growing import find_behind, run_growing
-from platform_plugin.samples.record import SAMPLE, Store, TakeUp, all_samples, find_sample
+from platform_plugin.samples.record import SAMPLE, Store, TakeUp, all_samples, definitions, find_sample
 from platform_plugin.samples.reservoirs import run_sliding
 from platform_plugin.samples.sliding import Window, find_window
 from platform_plugin.samples.waiting import read_pending
@@ -111,7 +111,16 @@ def find_windows_behind(
 def _is_quiet(work: Workspace, sample: Sample, snapshot: Snapshot) -> bool:
     """Whether nothing waits for a sample that is worth a run."""
     with work.lake.reading() as connection:
-        return not read_pending(connection, sample, snapshot.id).is_due
+        return not read_pending(connection, sample.table.uuid, sample.definition.relation, snapshot.id).is_due
+
+
+def _are_quiet(work: Workspace, snapshot: Snapshot) -> bool:
+    """The same of all samples, in a fraction of the time that it takes to look at each."""
+    known = [(uuid, found.relation) for uuid, found in definitions(work.lake, snapshot).items() if found.source == "stream"]
+    if not known:
+        return True
+    with work.lake.reading() as connection:
+        return not any(read_pending(connection, uuid, relation, snapshot.id).is_due for uuid, relation in known)
 
 
 def write_change(work: Workspace, behind: Behind, grown: Grown) -> Change:
@@ -133,7 +142,7 @@ def run_sample_maintenance(
     """Let samples take up what has arrived, all that are behind or those that are named; a run that loses a race begins anew."""
     began = time.monotonic()
     now = work.lake.snapshot()
-    if only is None and all(_is_quiet(work, sample, now) for sample in all_samples(work.lake, now) if sample.definition.source == "stream"):
+    if only is None and _are_quiet(work, now):
         return TakenUp(snapshot=now, seconds=time.monotonic() - began)
     for attempt in range(_ATTEMPTS):
         with work.lake.lease(holder="samples") as lease:

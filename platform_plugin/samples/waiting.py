@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from platform_plugin.lake import catalogue as c
 from platform_plugin.samples.picks import PICK
-from platform_plugin.samples.record import read_progress
+from platform_plugin.samples.record import SAMPLE
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
+    from uuid import UUID
 
-    from platform_plugin.samples.record import Sample
+    from sqlalchemy.engine import Connection
 
 _MOST_PICKS = 64
 _MOST_BYTES = 4 << 20
@@ -34,17 +34,27 @@ class Pending:
         return self.unseen_rows > 0 or self.picks >= _MOST_PICKS or self.picked_bytes >= _MOST_BYTES
 
 
-def read_pending(connection: Connection, sample: Sample, snapshot_id: int) -> Pending:
+def read_pending(connection: Connection, sample: UUID | str, relation: str, snapshot_id: int) -> Pending:
     """What waits for the run of a sample of a stream, from the catalogue's counts alone.
 
     Of a window rows that have left it may count as unseen; whoever looks closer finds nothing to do.
     """
-    progress = read_progress(connection, sample.table.uuid, snapshot_id)
-    p, uuid = PICK.c, sample.definition.relation
-    live = sa.and_(p.sample_uuid == str(sample.table.uuid), c.live(PICK, snapshot_id))
-    covered = sa.func.sum(sa.case((p.first_row_id >= progress.next_row_id, p.next_row_id - p.first_row_id), else_=0))
-    picks, rows, size = connection.execute(sa.select(sa.func.count(), covered, sa.func.sum(sa.func.length(p.rows))).where(live)).one()
-    t, s = c.TABLE.c, c.TABLE_STATS.c
-    known = sa.select(s.next_row_id).where(s.table_id == sa.select(t.table_id).where(t.table_uuid == uuid).limit(1).scalar_subquery())
-    end = connection.execute(known).scalar() or 0
-    return Pending(unseen_rows=max(0, end - progress.next_row_id - int(rows or 0)), picks=picks, picked_bytes=int(size or 0))
+    taken, picks, rows, size, end = connection.execute(_COUNTS, {"sample": str(sample), "relation": relation, "version": snapshot_id}).one()
+    unseen = (end or 0) - (taken or 0) - int(rows or 0)
+    return Pending(unseen_rows=max(0, unseen), picks=picks, picked_bytes=int(size or 0))
+
+
+def _plan_counts() -> sa.Select[Any]:
+    """Made once: to put the statement together takes longer than to run it."""
+    p, q, t, s = PICK.c, SAMPLE.c, c.TABLE.c, c.TABLE_STATS.c
+    sample, version = sa.bindparam("sample", type_=sa.String), sa.bindparam("version", type_=sa.BigInteger)
+    newest = sa.select(q.next_row_id).where(q.sample_uuid == sample, q.snapshot_id <= version).order_by(q.snapshot_id.desc()).limit(1)
+    taken = newest.scalar_subquery()
+    stream = sa.select(t.table_id).where(t.table_uuid == sa.bindparam("relation", type_=t.table_uuid.type)).limit(1).scalar_subquery()
+    end = sa.select(s.next_row_id).where(s.table_id == stream).scalar_subquery()
+    covered = sa.func.sum(sa.case((p.first_row_id >= taken, p.next_row_id - p.first_row_id), else_=0))
+    live = sa.and_(p.begin_snapshot <= version, sa.or_(p.end_snapshot.is_(None), p.end_snapshot > version))
+    return sa.select(taken, sa.func.count(), covered, sa.func.sum(sa.func.length(p.rows)), end).where(p.sample_uuid == sample, live)
+
+
+_COUNTS = _plan_counts()
