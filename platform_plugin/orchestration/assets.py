@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 UPKEEP = "platform/upkeep"
 """The tag of assets that a sensor keeps current: `maintain` for bases of views, `ingest` for streams that pull, `sample` for samples."""
+_CROWD = 100
 INTAKE_POOLS = {"ingest": INGESTION_POOL, "sample": SAMPLE_POOL}
 
 
@@ -61,7 +62,8 @@ def build_assets(
     declared = {str(model.name).lower() for model in models}
     relations = [_relation(tracing, model.name, model, inventory.find(model.name)) for model in models]
     relations += [_relation(tracing, stored.name, None, stored) for key, stored in inventory.relations.items() if key not in declared]
-    builder = _Builder(inventory, translator, tracing, {str(relation.name).lower(): relation.name for relation in relations})
+    names = {str(relation.name).lower(): relation.name for relation in relations}
+    builder = _Builder(inventory, translator, tracing, names, _groups(relations, translator))
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = []
     targets: list[Target] = []
     by_pool: defaultdict[str, list[tuple[Target, dg.AssetSpec, dg.AssetSpec]]] = defaultdict(list)
@@ -96,6 +98,16 @@ def build_assets(
     )
 
 
+def _groups(relations: Sequence[Relation], translator: Translator) -> dict[Name, str]:
+    """The group of each relation. The graph opens with its groups closed, so one that is opened must be of a size to look at."""
+    groups = {relation.name: translator.group_name(relation) for relation in relations}
+    counts = Counter(groups.values())
+    return {
+        relation.name: translator.crowded_group_name(relation, group) if counts[group] > _CROWD else group
+        for relation, group in zip(relations, groups.values(), strict=True)
+    }
+
+
 def _target(relation: Relation, spec: dg.AssetSpec, pool: str) -> Target:
     parents = tuple(dep.asset_key for dep in spec.deps)
     return Target(
@@ -120,6 +132,7 @@ class _Builder:
     translator: Translator
     tracing: Tracing
     names: Mapping[str, Name]
+    groups: Mapping[Name, str]
 
     def spec(self, relation: Relation) -> dg.AssetSpec:
         """What Dagster knows of a relation before anything runs; a view is virtual, since it is current at every read."""
@@ -140,7 +153,7 @@ class _Builder:
             deps=[*own, *(self._key(name) for name in self._live_reads(relation))],
             description=translator.description(relation),
             metadata=metadata,
-            group_name=translator.group_name(relation),
+            group_name=self.groups[relation.name],
             kinds=translator.kinds(relation),
             owners=translator.owners(relation),
             tags={**translator.tags(relation), **_upkeep(relation)},
@@ -160,7 +173,7 @@ class _Builder:
             deps=[self._key(name) for name in self._base_reads(relation)],
             description=f"The part of {relation.name.relation} that is kept up by maintenance runs. Readers add the rows that still wait.",
             metadata=metadata,
-            group_name=translator.group_name(relation),
+            group_name=self.groups[relation.name],
             kinds={"base", "spark"},
             owners=translator.owners(relation),
             tags={**translator.tags(relation), UPKEEP: "maintain"},

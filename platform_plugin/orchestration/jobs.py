@@ -71,4 +71,4 @@ class Jobs:
 
 def op_name(job: str) -> str:
     """The one op of a job that does many relations together; no other op of a code location may be called so."""
-    return f"{job}_together"
+    return f"{job}_step"

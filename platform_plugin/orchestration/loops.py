@@ -93,15 +93,16 @@ def _build_jobs(name: str, upkeep: str, work: Work, targets: Sequence[Target], c
     pools = sorted({target.pool for target in targets})
     for pool in pools:
         own = [target for target in targets if target.pool == pool]
-        called = name if pool == INTAKE_POOLS.get(upkeep, USUAL_POOL) else f"{name}_{re.sub(r'[^A-Za-z0-9_]', '_', pool)}"
+        usual = pool == INTAKE_POOLS.get(upkeep, USUAL_POOL)
+        called = f"{name}_together" if usual else f"{name}_together_{re.sub(r'[^A-Za-z0-9_]', '_', pool)}"
         # Views are made and maintained by one run at a time, whoever asks for it.
         slot = pool if upkeep == "maintain" else None
         together[pool] = build_round(called, work, own, checked, pool=slot, description=description)
     chosen = (dg.AssetSelection.tag(UPKEEP, upkeep) & dg.AssetSelection.all()).without_checks() | dg.AssetSelection.all_asset_checks()
     apart = dg.define_asset_job(
-        f"{name}_apart" if together else name,
+        name,
         selection=chosen,
-        description=f"{description} Each component of its own is a step of its own." if together else description,
+        description=f"{description} One asset at a time; sensors run {name}_together." if together else description,
         executor_def=dg.in_process_executor,
     )
     return Jobs(apart=apart, together=together, pools={target.key: target.pool for target in targets})

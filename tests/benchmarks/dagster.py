@@ -26,12 +26,11 @@ from platform_plugin.language.datatypes import parse_type
 from platform_plugin.orchestration import PlatformResource, SqlFolder, work
 from platform_plugin.orchestration.apply import find_changed
 from platform_plugin.orchestration.jobs import op_name
-from platform_plugin.orchestration.loops import REFRESH_JOB
 from platform_plugin.orchestration.model import read_models
 from platform_plugin.orchestration.refreshing import SENSOR_NAME
 from platform_plugin.orchestration.upkeep import Kept, Upkeep
 from platform_plugin.platform import Platform
-from platform_plugin.views.progress import Attach
+from platform_plugin.views.advance import Attach
 from platform_plugin.views.record import FROM, RESULT_PART, VIEW_TABLES, ViewRecord, note_view, shown_columns
 from tests.benchmarks.report import Report
 
@@ -74,7 +73,7 @@ def run() -> None:
             told, cost = _measured(lambda: tick(SENSOR_NAME))
             report.add(what="tick of split_refresh, all behind", **cost)
             (request,) = told.run_requests
-            chosen = request.run_config["ops"][op_name(REFRESH_JOB)]["config"]["assets"]
+            chosen = request.run_config["ops"][op_name(request.job_name)]["config"]["assets"]
             assert len(chosen) == VIEWS
             told, cost = _measured(lambda: tick("stream_arrivals"))
             report.add(what="tick of stream_arrivals, all new", **cost)
@@ -85,9 +84,9 @@ def run() -> None:
                 changed, cost = _measured(lambda: find_changed(platform, [model for model in models if model.kind == "view"]))
             assert not changed
             report.add(what=f"find the views that are not as their files say, of {VIEWS}", **cost)
-            job = definitions.resolve_job_def(REFRESH_JOB)
+            job = definitions.resolve_job_def(request.job_name)
             for count in (VIEWS // 10, VIEWS):
-                config = {"ops": {op_name(REFRESH_JOB): {"config": {"assets": chosen[:count]}}}}
+                config = {"ops": {op_name(request.job_name): {"config": {"assets": chosen[:count]}}}}
                 with mock.patch.object(work, "run_upkeep", _nothing_done):
                     done, cost = _measured(partial(job.execute_in_process, instance=instance, run_config=config))
                 told = instance.all_logs(done.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)

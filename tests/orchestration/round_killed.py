@@ -51,6 +51,6 @@ def arm(point: str) -> None:
 if __name__ == "__main__":
     project, home, point, config, tags = sys.argv[1:]
     with dg.DagsterInstance.local_temp(home) as instance:
-        job = definitions(Path(project)).resolve_job_def("maintain_views")
+        job = definitions(Path(project)).resolve_job_def("maintain_views_together")
         arm(point)
         job.execute_in_process(instance=instance, run_config=json.loads(config), tags=json.loads(tags))

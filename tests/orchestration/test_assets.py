@@ -4,6 +4,7 @@ import sys
 import dagster as dg
 
 from platform_plugin import Platform
+from platform_plugin.orchestration import assets
 from platform_plugin.orchestration.inventory import read_inventory
 from platform_plugin.orchestration.translator import Translator
 from tests.orchestration.conftest import POSTS, USERS
@@ -169,3 +170,21 @@ def test_names_that_dagster_refuses_become_words_and_keep_their_table_name(proje
     assert [dep.asset_key.to_user_string() for dep in specs["pr_fung"].deps] == ["two_words"]
     assert specs["pr_fung"].metadata["dagster/table_name"] == "main.prüfung"
     assert project.materialize("two_words")["two_words"].metadata["dagster/table_name"].value == 'main."two words"'
+
+
+def test_groups_are_nouns_with_the_folders_below_and_what_is_read_where_there_are_very_many(project, monkeypatch):
+    (project.folder / "views" / "growth").mkdir(parents=True)
+    project.write(posts=POSTS)
+    for number in range(3):
+        project.write(**{f"views/growth/v{number}": f"CREATE VIEW v{number} AS SELECT count(*) AS n FROM posts"})
+    groups = {name: spec.group_name for name, spec in project.specs().items()}
+    assert (groups["posts"], groups["v1"], groups["v1/base"]) == ("streams", "views/growth", "views/growth")
+    monkeypatch.setattr(assets, "_CROWD", 2)
+    groups = {name: spec.group_name for name, spec in project.specs().items()}
+    assert (groups["posts"], groups["v1"], groups["v1/base"]) == ("streams", "views/growth/posts", "views/growth/posts")
+
+
+def test_what_nobody_described_is_told_as_what_it_is(project):
+    project.write(posts=POSTS, impact="CREATE VIEW impact AS SELECT uid, avg(score) AS score FROM posts GROUP BY uid")
+    first = {name: spec.description.splitlines()[0] for name, spec in project.specs().items() if name != "impact/base"}
+    assert first == {"posts": "A stream.", "impact": "A continuous view over posts."}

@@ -65,7 +65,7 @@ def test_a_killed_run_is_repeated_and_everything_is_there_once(shop, tmp_path, s
     )
     assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
     with dg.DagsterInstance.local_temp(str(home)) as instance:
-        (run,) = instance.get_runs(filters=dg.RunsFilter(job_name="maintain_views"))
+        (run,) = instance.get_runs(filters=dg.RunsFilter(job_name="maintain_views_together"))
         # As the daemon does once it sees that the process is gone.
         instance.report_run_failed(run)
         lost = firing.read_runs(instance, "split_refresh")

@@ -59,12 +59,12 @@ def nothing_done(_resource, targets, _log):
 def test_a_round_tells_of_each_view_with_the_versions_of_its_code_and_inputs(two, instance):
     instance.report_runless_asset_event(dg.AssetMaterialization("posts", tags={"dagster/data_version": "4"}))
     defs = definitions(two, work=nothing_done)
-    done = run(defs, instance, "maintain_views", assets=["impact/base"])
+    done = run(defs, instance, "maintain_views_together", assets=["impact/base"])
     assert done.success
     event = instance.get_latest_materialization_event(dg.AssetKey(["impact", "base"]))
     assert (event.run_id, event.step_key, event.asset_materialization.metadata["rows_in"].value) == (
         done.run_id,
-        "maintain_views_together",
+        "maintain_views_together_step",
         3,
     )
     tags = event.asset_materialization.tags
@@ -75,29 +75,29 @@ def test_a_round_tells_of_each_view_with_the_versions_of_its_code_and_inputs(two
 
 
 def test_a_round_without_names_is_for_all_and_what_failed_is_told_on_its_own_page(two, instance):
-    done = run(definitions(two, work=nothing_done), instance, "maintain_views")
+    done = run(definitions(two, work=nothing_done), instance, "maintain_views_together")
     assert not done.success
     assert instance.get_run_by_id(done.run_id).tags[FAILED] == '["main.total"]'
     assert instance.get_latest_materialization_event(dg.AssetKey(["impact", "base"])).run_id == done.run_id
     (record,) = instance.fetch_observations(dg.AssetKey(["total", "base"]), limit=5).records
     assert "it broke" in record.asset_observation.description
     assert record.asset_observation.metadata["hint"].value == "mend it"
-    assert done.failure_data_for_node("maintain_views_together").user_failure_data.description.startswith("it broke")
+    assert done.failure_data_for_node("maintain_views_together_step").user_failure_data.description.startswith("it broke")
 
 
 def test_a_round_evaluates_the_checks_that_it_is_asked_for(two, instance):
     defs = definitions(two, work=nothing_done)
     key = dg.AssetCheckKey(dg.AssetKey("impact"), "schema_stable")
     assert run(
-        defs, instance, "maintain_views", assets=["impact/base"], checks={"impact": ["schema_stable", "nobody_declares_this"]}
+        defs, instance, "maintain_views_together", assets=["impact/base"], checks={"impact": ["schema_stable", "nobody_declares_this"]}
     ).success
     record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
     assert record.status.value == "SUCCEEDED"
 
 
 def test_an_asset_that_the_job_is_not_for_is_refused_with_a_proposal(two, instance):
-    done = run(definitions(two, work=nothing_done), instance, "maintain_views", assets=["impct/base"])
-    failure = done.failure_data_for_node("maintain_views_together").user_failure_data
+    done = run(definitions(two, work=nothing_done), instance, "maintain_views_together", assets=["impct/base"])
+    failure = done.failure_data_for_node("maintain_views_together_step").user_failure_data
     assert 'asset "impct/base" is not among those' in failure.description
     assert "impact/base" in failure.metadata["hint"].value
 
@@ -109,8 +109,8 @@ def test_views_of_another_pool_have_a_job_of_their_own(two):
 
     defs = definitions(two, Apart())
     jobs = {job.name: job for job in defs.get_repository_def().get_all_jobs()}
-    assert {"maintain_views", "maintain_views_slow", "maintain_views_apart"} <= set(jobs)
-    assert [jobs[name].graph.node_defs[0].pool for name in ("maintain_views", "maintain_views_slow")] == ["spark", "slow"]
+    assert {"maintain_views_together", "maintain_views_together_slow", "maintain_views"} <= set(jobs)
+    assert [jobs[name].graph.node_defs[0].pool for name in ("maintain_views_together", "maintain_views_together_slow")] == ["spark", "slow"]
 
 
 @pytest.mark.spark
@@ -123,7 +123,7 @@ def test_a_stream_that_only_the_lake_knows_reads_its_source(project, instance, s
     repository = defs.get_repository_def()
     context = dg.build_sensor_context(instance=instance, repository_def=repository)
     (request,) = repository.get_sensor_def("bounded_ingestion").evaluate_tick(context).run_requests
-    assert request.job_name == "ingest_streams"
+    assert request.job_name == "ingest_streams_together"
     done = defs.resolve_job_def(request.job_name).execute_in_process(instance=instance, run_config=request.run_config)
     assert done.success
     event = instance.get_latest_materialization_event(dg.AssetKey("copied"))

@@ -56,9 +56,9 @@ def test_a_sensor_run_maintains_several_views_at_once_and_the_next_tick_has_noth
     (request,) = told.run_requests
     assert request.run_key.endswith(f"-{newest}")
     assert "main.impact: 3 rows wait" in request.tags["platform/reason"]
-    assert request.job_name == "maintain_views"
-    assert request.run_config["ops"]["maintain_views_together"]["config"]["assets"] == ["impact/base", "total/base"]
-    job = definitions.resolve_job_def("maintain_views")
+    assert request.job_name == "maintain_views_together"
+    assert request.run_config["ops"]["maintain_views_together_step"]["config"]["assets"] == ["impact/base", "total/base"]
+    job = definitions.resolve_job_def("maintain_views_together")
     done = job.execute_in_process(instance=instance, tags=request.tags, run_config=request.run_config)
     events = {key: last_told(instance, key) for key in ("impact/base", "total/base")}
     assert {event.run_id for event in events.values()} == {done.run_id}
