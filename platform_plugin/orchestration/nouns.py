@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ class Noun(dg.Component, dg.Model, dg.Resolvable):
     description: str | None = Field(default=None, description="What people should know of it.")
     owners: list[str] = Field(default_factory=list, description="Who answers for it: team:growth, or an address.")
     tags: dict[str, str] = Field(default_factory=dict, description="Tags of the asset.")
+    column_descriptions: dict[str, str] = Field(default_factory=dict, description="What each column means.")
     checks: list[Check] = Field(default_factory=list, description="What is to be asserted of it.")
     rebuild: str | None = Field(default=None, description="When a table made by a query is built again: `on_change`, or a cron expression.")
     url: str | None = Field(default=None, description="The lake; by default the one in PLATFORM_URL, or .platform/lake in the project.")
@@ -44,14 +46,9 @@ class Noun(dg.Component, dg.Model, dg.Resolvable):
         return Translator()
 
     @property
+    @abstractmethod
     def statement(self) -> str:
         """The SQL that makes it."""
-        raise NotImplementedError(f"{type(self).__name__} does not say which statement makes it")
-
-    @property
-    def said_of_columns(self) -> Mapping[str, str]:
-        """What is said of its columns."""
-        return {}
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The asset, or for a continuous view the two of them."""
@@ -70,7 +67,7 @@ class Noun(dg.Component, dg.Model, dg.Resolvable):
             description=self.description,
             owners=self.owners,
             tags=self.tags,
-            columns=dict(self.said_of_columns),
+            columns=self.column_descriptions,
             checks=self.checks,
             rebuild=self.rebuild,
         )
@@ -96,11 +93,6 @@ class Stream(Noun):
     source: str | None = Field(
         default=None, description="What it reads, in SQL: FILES 's3://…/*.csv' (FORMAT csv), KAFKA '…' (TOPIC …) or TABLE name."
     )
-    column_descriptions: dict[str, str] = Field(default_factory=dict, description="What each column means.")
-
-    @property
-    def said_of_columns(self) -> Mapping[str, str]:
-        return self.column_descriptions
 
     @property
     def statement(self) -> str:
@@ -122,11 +114,6 @@ class ContinuousView(Noun):
         default=None, description="How far what is stored may be behind, as `5 seconds`; reads are never behind."
     )
     start: str | None = Field(default=None, description="`earliest` to begin with what the stream holds, `now` (default) with what comes.")
-    column_descriptions: dict[str, str] = Field(default_factory=dict, description="What each column means.")
-
-    @property
-    def said_of_columns(self) -> Mapping[str, str]:
-        return self.column_descriptions
 
     @property
     def statement(self) -> str:
@@ -142,11 +129,6 @@ class HistoryTable(Noun):
     columns: dict[str, str] = Field(default_factory=dict, description="Columns with their types in SQL, unless a query gives them.")
     primary_key: list[str] = Field(default_factory=list, description="The columns that name a row.")
     query: str | None = Field(default=None, description="The SELECT that the table is the result of.")
-    column_descriptions: dict[str, str] = Field(default_factory=dict, description="What each column means.")
-
-    @property
-    def said_of_columns(self) -> Mapping[str, str]:
-        return self.column_descriptions
 
     @property
     def statement(self) -> str:
