@@ -18,10 +18,12 @@ from platform_plugin.queries.select import placed
 from platform_plugin.streams.declaration import stored_option
 from platform_plugin.tables.target import find_existing, outcome
 from platform_plugin.views.explain import explain_split
-from platform_plugin.views.making import NewView, run_making
+from platform_plugin.views.kept import find_kept
+from platform_plugin.views.making import NewView, first_rows, run_making
 from platform_plugin.views.plans import plan_query, read_plans
 from platform_plugin.views.sharing import ViewParts, plan_sharing
 from platform_plugin.views.strategy import BATCH
+from platform_plugin.views.twins import find_alike, likeness
 
 if TYPE_CHECKING:
     from platform_plugin.lake.tables import Name, Snapshot, View
@@ -83,7 +85,11 @@ def run_explain_view(work: Workspace, statement: s.CreateView) -> Result:
         shared = [
             plan_sharing([*(view for view in others if stream in view.plan.stream_names), mine], stream) for stream in plan.stream_names
         ]
-        text = "\n".join([explain_split(plan), *(found.explain() for found in shared)])
+        options = dict(stored_option(option) for option in statement.options)
+        begins = first_rows(work, plan, snapshot, earliest=options.get("start") == "earliest")
+        same = likeness(plan, find_kept(work, plan, snapshot, but=None), options)
+        twins = [f"made now, it would share the states of view {view.name}" for view, _ in find_alike(work, same, begins, snapshot)]
+        text = "\n".join([explain_split(plan), *(found.explain() for found in shared), *twins[:1]])
     return Result(pa.table({"plan": text.splitlines()}), snapshot=snapshot)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.errors import PlatformError
 from platform_plugin.views.plans import plan_view
 from platform_plugin.views.read import part_tables, view_ranges
+from platform_plugin.views.twins import find_twins
 
 if TYPE_CHECKING:
     from platform_plugin.lake.tables import Snapshot
@@ -23,6 +24,8 @@ def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapsho
             facts[f"taken up of {stream}"] = f"up to row {tail.first_row_id - 1}, {tail.row_count} rows wait and are merged when it is read"
     except PlatformError as error:
         return facts | {"trouble": str(error)}
+    if twins := find_twins(work, record, snapshot):
+        facts["shares its states with"] = ", ".join(twins)
     for part, table in part_tables(work, record, snapshot).items():
         scan = work.lake.scan(table, snapshot)
         rows = sum(file.record_count for file in scan.files)

@@ -9,21 +9,24 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import CatalogueError, CommitConflict, PlatformError, QueryInterrupted, ServerError
 from platform_plugin.samples.joining import find_guests
+from platform_plugin.views.advance import Advance, Advances
 from platform_plugin.views.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.views.compaction import compact_locally, compaction, find_additions
 from platform_plugin.views.passes import Taking, answers_of_range
 from platform_plugin.views.plans import plan_view
 from platform_plugin.views.poison import hold_back, note_failure
-from platform_plugin.views.progress import Advance, Advances, read_all_progress
+from platform_plugin.views.progress import read_all_progress
 from platform_plugin.views.read import part_tables, static_frames, tail_ranges
 from platform_plugin.views.record import read_records
 from platform_plugin.views.settled import check_settled
 from platform_plugin.views.strategy import DEFERRED, rows_wanted, strategy_of
 from platform_plugin.views.take import take_locally
+from platform_plugin.views.twins import find_sharing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import timedelta
+    from uuid import UUID
 
     from pyspark.sql import DataFrame
 
@@ -60,13 +63,14 @@ class Maintained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
-    """A view with rows that it has not taken up."""
+    """A view with rows that it has not taken up, and those that share its states and so go where it goes."""
 
     name: str
     record: ViewRecord
     plan: SplitPlan
     tables: dict[str, Table]
     ranges: dict[str, Range]
+    twins: tuple[str, ...] = ()
 
     @property
     def row_count(self) -> int:
@@ -97,10 +101,17 @@ def find_behind(
     with lake.reading() as connection:
         records = read_records(connection)
         progress = read_all_progress(connection, snapshot.id)
+    views = [view for view in lake.views(snapshot) if view.uuid in records]
+    sharing = find_sharing({view.uuid: records[view.uuid] for view in views})
+    twins: defaultdict[frozenset[UUID], list[str]] = defaultdict(list)
+    for view in views:
+        twins[sharing[view.uuid]].append(str(view.name))
     found, failed = [], {}
     known: dict[tuple[str, int], Range] = {}
-    for view in lake.views(snapshot):
-        if view.uuid not in records or (only is not None and view.name not in only):
+    taken: set[frozenset[UUID]] = set()
+    for view in views:
+        states = sharing[view.uuid]
+        if (only is not None and view.name not in only) or states in taken:
             continue
         record, name = records[view.uuid], str(view.name)
         try:
@@ -111,7 +122,9 @@ def find_behind(
             waiting = max((tail.row_count for tail in ranges.values()), default=0)
             if ranges and (flush or waiting >= rows_wanted(record)):
                 tables = part_tables(work, record, snapshot)
-                found.append(Behind(name=name, record=record, plan=plan, tables=tables, ranges=ranges))
+                others = tuple(twin for twin in twins[states] if twin != name) if states else ()
+                found.append(Behind(name=name, record=record, plan=plan, tables=tables, ranges=ranges, twins=others))
+                taken |= {states} if states else set()
         except ServerError:
             raise  # not the view's fault, and another server will do
         except PlatformError as error:
@@ -136,11 +149,12 @@ def run_maintenance(
     for attempt in range(_ATTEMPTS):
         with work.lake.lease(holder="maintenance") as lease:
             behind, failed = find_behind(work, lease.snapshot, only, flush=flush)
+            twins = {view.name: view.twins for view in behind}
             if not again:
                 behind, held = hold_back(work, behind)
                 failed |= held
             if not behind:
-                return Maintained(snapshot=lease.snapshot, failed=failed, seconds=time.monotonic() - began)
+                return Maintained(snapshot=lease.snapshot, failed=_with_twins(failed, twins), seconds=time.monotonic() - began)
             try:
                 guests = find_guests(work, lease.snapshot, ranges_of(behind)) if only is None else []
                 done = _maintain_together(work, lease.snapshot, behind, guests=guests, timeout=timeout, progress=progress)
@@ -148,8 +162,13 @@ def run_maintenance(
                 if attempt == _ATTEMPTS - 1:
                     raise
                 continue
-            return replace(done, failed=failed | done.failed, seconds=time.monotonic() - began)
+            return replace(done, failed=_with_twins(failed | done.failed, twins), seconds=time.monotonic() - began)
     raise AssertionError  # unreachable: the last attempt returns or raises
+
+
+def _with_twins(failed: dict[str, PlatformError], twins: Mapping[str, tuple[str, ...]]) -> dict[str, PlatformError]:
+    """What a view can't take up, those that share its states can't either."""
+    return failed | {twin: error for name, error in failed.items() for twin in twins.get(name, ())}
 
 
 def ranges_of(behind: Sequence[Behind]) -> set[Key]:
@@ -225,7 +244,7 @@ def _maintain(
         joined += (guest.change(work) for guest in guests)
         with work.lake.commit(f"maintain {', '.join(view.name for view in behind)}"[:200], base=snapshot) as commit:
             put_answers(commit, written)
-            commit.also(Advances(tuple(Advance.over(view.record.uuid, tail) for view in behind for tail in view.ranges.values())))
+            commit.also(Advances(tuple(Advance.over(view.record, tail) for view in behind for tail in view.ranges.values())))
             for change in joined:
                 change.put(commit)
     except PlatformError:
@@ -235,7 +254,7 @@ def _maintain(
         for frame in cached:
             frame.unpersist()
     return Maintained(
-        views=tuple(view.name for view in behind),
+        views=tuple(name for view in behind for name in (view.name, *view.twins)),
         rows=sum(next_row_id - first_row_id for _, first_row_id, next_row_id in by_range),
         groups=sum(file.record_count for target, files in written if not target.replaces for file in files),
         compacted=sum(bool(target.replaces) for target, _ in written),

@@ -12,9 +12,9 @@ from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare
 from platform_plugin.lake.segments import RING_TABLES
 from platform_plugin.lake.tables import Name, View
 from platform_plugin.queries.bind import new_name, read_named
+from platform_plugin.views.advance import Attach, AttachBeside
 from platform_plugin.views.answers import put_answers
 from platform_plugin.views.kept import find_kept, tables_in_use
-from platform_plugin.views.progress import Attach
 from platform_plugin.views.ranges import empty_range, first_uncovered, rows_of
 from platform_plugin.views.read import part_tables, run_part, split_name
 from platform_plugin.views.record import (
@@ -34,9 +34,11 @@ from platform_plugin.views.record import (
 from platform_plugin.views.relations import find_needs, note_meaning, used_columns
 from platform_plugin.views.split import read_plan
 from platform_plugin.views.strategy import BATCH, BATCH_ROWS, DEFERRED, EAGER, SPLIT, rows_parts, wants_row_ids
+from platform_plugin.views.twins import SAME, LetGo, Twin, find_twin, likeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from uuid import UUID
 
     from pyspark.sql import DataFrame
 
@@ -84,8 +86,7 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
     `fill` adds to its states what it shall have taken up from the beginning, and says how far that is.
     """
     lake, name, plan = work.lake, new.name, new.plan
-    strategy = new.options.get("maintenance", SPLIT)
-    is_deferred = strategy == DEFERRED
+    is_deferred = new.options.get("maintenance", SPLIT) == DEFERRED
     streams = {stream: lake.table(split_name(stream), snapshot) for stream in plan.stream_names}
     frames = _analyse(work, plan, streams, snapshot)
     if is_deferred:
@@ -96,6 +97,9 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
     lake.prepare_tables([RELATION, *RING_TABLES, *VIEW_TABLES])
     try:
         fields = _fields(work, frames)
+        covered = first_rows(work, plan, snapshot, earliest=new.options.get("start") == "earliest", known=new.begins)
+        begins = {stream: covered[str(table.uuid)] for stream, table in streams.items()}
+        twin = None if fill is not None else find_twin(work, likeness(plan, kept, new.options), covered, snapshot, fields=fields, but=old)
         with lake.commit(f"create view {name}", base=snapshot) as commit:
             if old is not None:
                 drop_view(work, commit, old, snapshot)
@@ -106,48 +110,63 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
             needs = find_needs(work, plan, used, snapshot, refuses=refuses, keeps_rows=is_deferred)
             commit.expect_unchanged(*(need.relation for need in needs if need.rows and not isinstance(need.relation, View)))
             commit.also(Depend(uuid, needs))
-            parts: dict[str, Table] = dict(kept)
-            shared = [static.name for static in plan.statics if static.feeds is not None or static.name in kept]
-            for part in (part for part in frames if part not in shared):
-                table = commit.create_table((name.schema, f"{name.relation}__{part}_{str(uuid)[-8:]}"), fields[part])
-                declare(commit, table, Declaration(kind=STATE, options={"view": str(uuid)}))
-                parts[part] = table
+            parts: dict[str, Table] = {**kept, **({} if twin is None else twin.states)}
+            parts |= _create_tables(commit, new, uuid, {part: found for part, found in fields.items() if part not in parts})
             for static in plan.statics:
                 if static.name not in kept:
                     table = parts[static.feeds or static.name]
                     written = _write(work, table, frames[static.name])
                     files += written
                     commit.append(table, written)
-            reached: Mapping[str, int] = (begins := _begins(work, new, streams, snapshot))
+            reached: Mapping[str, int] = begins
             if fill is not None:
                 statics = {static.name: frames[static.name] for static in plan.statics if static.feeds is None}
                 begun = Begun(new=new, uuid=uuid, streams=streams, tables=parts, statics=statics, begins=begins, is_deferred=is_deferred)
                 filled, reached = fill(begun)
                 files += [file for _, found in filled for file in found]
                 put_answers(commit, filled)
-            for stream, table in streams.items():
-                commit.also(Attach(uuid, table, reached[stream]))
-                if strategy in (EAGER, BATCH):
-                    waiting = 1 if strategy == EAGER else new.options.get("batch_rows") or BATCH_ROWS
-                    commit.put(PROPAGATED, expected=None, stream_uuid=str(table.uuid), view_uuid=str(uuid), row_count=waiting)
-            record = ViewRecord(
-                uuid=uuid,
-                query=new.query,
-                columns=new.columns,
-                options={
-                    **new.options,
-                    RESULT_PART: shown_columns(fields[RESULT_PART]),
-                    CREATED: snapshot.id,
-                    FROM: {str(streams[stream].uuid): begin for stream, begin in begins.items()},
-                },
-                parts={part: table.uuid for part, table in parts.items()},
-            )
-            note_view(commit, record)
+            _attach(commit, new, uuid, streams, reached if twin is None else twin)
+            known = {RESULT_PART: shown_columns(fields[RESULT_PART]), CREATED: snapshot.id, FROM: covered}
+            note_view(commit, _record(new, uuid, parts, known))
             note_meaning(commit, uuid, new.meaning, used)
     except PlatformError:
         lake.discard(files)
         raise
     return commit.made
+
+
+def _create_tables(commit: Commit, new: NewView, uuid: UUID, fields: Mapping[str, tuple[Field, ...]]) -> dict[str, Table]:
+    """The tables of a view's parts; static rows that feed a state have none of their own."""
+    fed = [static.name for static in new.plan.statics if static.feeds is not None]
+    made = {}
+    for part in (part for part in fields if part not in fed):
+        made[part] = commit.create_table((new.name.schema, f"{new.name.relation}__{part}_{str(uuid)[-8:]}"), fields[part])
+        declare(commit, made[part], Declaration(kind=STATE, options={"view": str(uuid)}))
+    return made
+
+
+def _attach(commit: Commit, new: NewView, uuid: UUID, streams: Mapping[str, Table], reached: Mapping[str, int] | Twin) -> None:
+    """Let the view consume its streams from where it is: at rows that are known, or where its twin is when the commit is made."""
+    if isinstance(reached, Twin):
+        commit.also(AttachBeside(uuid, reached.uuid, tuple(streams.values())))
+    else:
+        for stream, table in streams.items():
+            commit.also(Attach(uuid, table, reached[stream]))
+    strategy = new.options.get("maintenance", SPLIT)
+    if strategy in (EAGER, BATCH):
+        waiting = 1 if strategy == EAGER else new.options.get("batch_rows") or BATCH_ROWS
+        for table in streams.values():
+            commit.put(PROPAGATED, expected=None, stream_uuid=str(table.uuid), view_uuid=str(uuid), row_count=waiting)
+
+
+def _record(new: NewView, uuid: UUID, parts: Mapping[str, Table], known: Mapping[str, Any]) -> ViewRecord:
+    return ViewRecord(
+        uuid=uuid,
+        query=new.query,
+        columns=new.columns,
+        options={**new.options, **known, SAME: likeness(new.plan, parts, new.options)},
+        parts={part: table.uuid for part, table in parts.items()},
+    )
 
 
 def _analyse(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], snapshot: Snapshot) -> dict[str, DataFrame]:
@@ -192,12 +211,16 @@ def _write(work: Workspace, table: Table, frame: DataFrame) -> list[DataFile]:
     return files
 
 
-def _begins(work: Workspace, new: NewView, streams: Mapping[str, Table], snapshot: Snapshot) -> dict[str, int]:
-    earliest = new.options.get("start") == "earliest"
-    return {
-        stream: new.begins[stream] if stream in new.begins else first_uncovered(work.lake, table, snapshot, earliest=earliest)
-        for stream, table in streams.items()
-    }
+def first_rows(
+    work: Workspace, plan: SplitPlan, snapshot: Snapshot, *, earliest: bool, known: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """The row of each stream, by the stream's identity, from which on a view that is made at a snapshot covers it."""
+    found = {}
+    for stream in plan.stream_names:
+        table = work.lake.table(split_name(stream), snapshot)
+        begin = (known or {}).get(stream)
+        found[str(table.uuid)] = first_uncovered(work.lake, table, snapshot, earliest=earliest) if begin is None else begin
+    return found
 
 
 def drop_view(work: Workspace, commit: Commit, view: View, snapshot: Snapshot) -> None:
@@ -207,8 +230,9 @@ def drop_view(work: Workspace, commit: Commit, view: View, snapshot: Snapshot) -
         record = read_records(connection, only=view.uuid).get(view.uuid)
     if record is not None:
         needed = tables_in_use(work, snapshot, but=view)
-        for table in part_tables(work, record, snapshot).values():
-            if table.uuid not in needed:
-                commit.drop_table(table)
+        going = [table for table in part_tables(work, record, snapshot).values() if table.uuid not in needed]
+        for table in going:
+            commit.drop_table(table)
+        commit.also(LetGo(view.uuid, tuple(going)))
         commit.also(Depart(view))
         commit.also(Detach(view.uuid))

@@ -1,26 +1,21 @@
-"""Progress: how far views have taken up their streams, at each snapshot that is kept, and the operations that move it on."""
+"""Progress: how far views had taken up their streams at each snapshot that is kept."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.bulk import among, chunks
-from platform_plugin.lake.segments import CONSUMER, read_ring
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Self
     from uuid import UUID
 
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.lake.tables import Table
     from platform_plugin.lake.writer import Writer
-    from platform_plugin.views.ranges import Range
 
 PROGRESS = sa.Table(
     "platform_view_progress",
@@ -57,59 +52,7 @@ def _read(connection: Connection, snapshot_id: int, whose: sa.ColumnElement[bool
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Attach:
-    """A view begins to consume a stream; what arrives from now on waits for it."""
-
-    view: UUID
-    stream: Table
-    next_row_id: int
-
-    def apply(self, w: Writer) -> None:
-        ring = read_ring(w.connection, self.stream.uuid)
-        if ring.first_row_id > self.next_row_id:
-            raise w.conflict(f'rows of stream "{self.stream.name}" left before the view could hold them')
-        w.insert(CONSUMER, relation_uuid=str(self.stream.uuid), consumer=str(self.view), next_row_id=self.next_row_id)
-        _note(w, [(str(self.view), str(self.stream.uuid), self.next_row_id)])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advance:
-    """A view goes on from the row of a stream at which it is expected to be."""
-
-    view: UUID
-    stream: Table
-    expected: int
-    next_row_id: int
-
-    @classmethod
-    def over(cls, view: UUID, taken: Range) -> Self:
-        """The view has taken up this range."""
-        return cls(view=view, stream=taken.stream, expected=taken.first_row_id, next_row_id=taken.next_row_id)
-
-
-@dataclass(frozen=True, slots=True)
-class Advances:
-    """Views have taken up ranges of streams in this same commit; a conflict if another run has taken up any of that."""
-
-    moves: Sequence[Advance]
-
-    def apply(self, w: Writer) -> None:
-        found: dict[tuple[str, str], int] = {}
-        for part in chunks(sorted({str(move.view) for move in self.moves})):
-            query = sa.select(CONSUMER.c.consumer, CONSUMER.c.relation_uuid, CONSUMER.c.next_row_id)
-            for row in w.connection.execute(query.where(among(w.connection, CONSUMER.c.consumer, part))):
-                found[row.consumer, row.relation_uuid] = row.next_row_id
-        for move in self.moves:
-            now = found.get((str(move.view), str(move.stream.uuid)))
-            if now != move.expected:
-                raise w.conflict(f'another run has maintained the view on stream "{move.stream.name}" up to row {now}')
-            key = {"relation_uuid": str(move.stream.uuid), "consumer": str(move.view)}
-            w.update_later(CONSUMER, key, {"next_row_id": move.next_row_id})
-        _note(w, [(str(move.view), str(move.stream.uuid), move.next_row_id) for move in self.moves])
-
-
-def _note(w: Writer, moves: Sequence[tuple[str, str, int]]) -> None:
+def note_progress(w: Writer, moves: Sequence[tuple[str, str, int]]) -> None:
     """Note how far views are from this snapshot on, and forget what no snapshot that is kept needs."""
     p = PROGRESS.c
     for part in chunks(sorted({view for view, _, _ in moves})):

@@ -16,6 +16,7 @@ from platform_plugin.views.plans import plan_query
 from platform_plugin.views.ranges import oldest_row_id, read_covered
 from platform_plugin.views.read import split_name
 from platform_plugin.views.record import CREATED, FROM, RESULT_PART, read_records
+from platform_plugin.views.twins import SAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +50,7 @@ def run_rebuild(
             filling = _Filling(work, str(view.name), lease.snapshot, timeout=timeout, progress=progress)
             # The text means what its names stand for now.
             plan, meaning = plan_query(work, record.query, lease.snapshot, columns=record.columns)
-            options = {name: value for name, value in record.options.items() if name not in (RESULT_PART, CREATED, FROM)}
+            options = {name: value for name, value in record.options.items() if name not in (RESULT_PART, CREATED, FROM, SAME)}
             begins = {stream: _begin(work, view, record, stream, lease.snapshot) for stream in plan.stream_names}
             new = NewView(
                 name=view.name,

@@ -83,6 +83,11 @@ class ViewRecord:
     options: Mapping[str, Any] = field(default_factory=dict)
     parts: Mapping[str, UUID] = field(default_factory=dict)
 
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The names of those parts that are states."""
+        return tuple(sorted(part for part in self.parts if part.startswith("state_")))
+
 
 def note_view(commit: Commit, record: ViewRecord) -> None:
     """Write the definition of a view that this commit creates."""

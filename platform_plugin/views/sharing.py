@@ -194,7 +194,7 @@ def _place(found: Prepared, classes: list[list[Prepared]]) -> None:
 
 def prepare(view: ViewParts, part: StreamPart) -> Prepared:
     """A stream part as it is compared with those of other views."""
-    query = canonical(_by_given_names(part.query, view.statics, view.view))
+    query = canonical(by_given_names(part.query, view.statics, view.view))
     assert isinstance(query, Aggregate)  # noqa: S101  every stream part is one
     source: Any = query.source
     conditions: list[Scalar] = []
@@ -212,11 +212,11 @@ def prepare(view: ViewParts, part: StreamPart) -> Prepared:
     )
 
 
-def _by_given_names(node: Any, names: Mapping[str, str], view: str) -> Any:
-    """Results of static parts belong to a view unless it is told that they are another's too."""
+def by_given_names(node: Any, names: Mapping[str, str], view: str = "") -> Any:
+    """A plan in which results of static parts have these names; they belong to a view unless it is told that they are another's too."""
     if isinstance(node, Scan) and node.kind == "static":
         return replace(node, relation=(names.get(node.relation[-1], f"{view}_{node.relation[-1]}"),))
-    return map_inputs(node, lambda below: _by_given_names(below, names, view))
+    return map_inputs(node, lambda below: by_given_names(below, names, view))
 
 
 def _without_row_id(node: Any) -> Any:
