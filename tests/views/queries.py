@@ -20,7 +20,7 @@ class From:
     numbers: tuple[str, ...]
 
 
-POSTS = From("posts", ("uid", "content", "score % 3"), ("score", "uid"))
+POSTS = From("posts", ("uid", "content", "score % 3", "array(uid, score)", "CAST(at AS DATE)", "amount"), ("score", "uid"))
 LIKES = From("likes", ("uid", "day", "liked"), ("weight", "uid"))
 LOOKED_UP = (
     From("posts AS p INNER JOIN users AS u ON p.uid = u.id", ("p.uid", "u.region", "p.content"), ("p.score", "u.id")),
@@ -48,6 +48,33 @@ CONDITIONS = {
     "users AS u, posts AS p, users AS v": ("u.id = p.uid AND (v.id = u.id AND v.region = 'north') AND p.score > 1", "v.id = p.score"),
     "likes": ("weight > 2", "liked", "EXISTS (SELECT 1 FROM users WHERE users.id = likes.uid)"),
 }
+NESTED = (
+    From(
+        "posts AS p LEFT JOIN (SELECT id, max(region) AS region FROM users GROUP BY id) AS u ON p.uid = u.id AND u.region > 'n'",
+        ("u.region", "coalesce(u.id, p.uid)"),
+        ("p.score", "u.id"),
+    ),
+    From(
+        "(SELECT * FROM (SELECT uid, score, content FROM posts WHERE content IS NOT NULL) AS q WHERE score > 1) AS r",
+        ("uid", "r.content"),
+        ("score",),
+    ),
+    From(
+        "(SELECT uid, score AS x FROM posts UNION ALL SELECT uid, weight FROM likes UNION ALL SELECT uid, 1 FROM posts WHERE uid > 1) AS q",
+        ("uid", "CASE WHEN x > 2 THEN 'high' WHEN x IS NULL THEN NULL ELSE 'low' END"),
+        ("x", "q.uid"),
+    ),
+    From(
+        "posts AS p JOIN users AS u ON p.uid = u.id JOIN users AS v ON v.region = u.region AND v.id <> u.id",
+        ("v.id", "u.region"),
+        ("p.score", "v.id"),
+    ),
+    From(
+        "(VALUES (1, 'one'), (2, 'two'), (NULL, 'none')) AS w(id, word) RIGHT JOIN likes AS l ON w.id = l.uid",
+        ("word", "l.day"),
+        ("l.weight",),
+    ),
+)
 AGGREGATES = (
     "count(*)",
     "count({0})",
@@ -82,12 +109,14 @@ def blocks(draw: st.DrawFn) -> str:
 @st.composite
 def shaped_blocks(draw: st.DrawFn) -> tuple[str, int, int]:
     """A grouping, and how many keys and aggregates it has."""
-    source = draw(st.sampled_from((POSTS, POSTS, LIKES, *LOOKED_UP, *CHOSEN, *UNIONS, *DERIVED)))
+    source = draw(st.sampled_from((POSTS, POSTS, LIKES, *LOOKED_UP, *CHOSEN, *UNIONS, *DERIVED, *NESTED)))
     keys = draw(st.lists(st.sampled_from(source.keys), unique=True, max_size=2))
     calls = [draw(st.sampled_from(AGGREGATES)).format(draw(st.sampled_from(source.numbers))) for _ in range(draw(st.integers(1, 3)))]
     items = [f"{key} AS k{number}" for number, key in enumerate(keys)] + [f"{call} AS a{number}" for number, call in enumerate(calls)]
     where = draw(st.sampled_from(("", *CONDITIONS.get(source.text, ()))))
     grouping = draw(st.sampled_from(("{}", "{}", "{}", "ROLLUP({})", "CUBE({})"))).format(", ".join(keys)) if keys else ""
+    if len(keys) > 1 and draw(st.integers(0, 5)) == 0:
+        grouping = f"GROUPING SETS (({keys[0]}), ({keys[1]}), ({keys[0]}, {keys[1]}), ())"
     having = draw(st.sampled_from(HAVING)).format(source.numbers[0]) if keys else ""
     text = f"SELECT {', '.join(items)} FROM {source.text}" + (f" WHERE {where}" if where else "")
     return text + (f" GROUP BY {grouping}" if keys else "") + having, len(keys), len(calls)
@@ -142,19 +171,89 @@ def queries(draw: st.DrawFn) -> str:
             return block
 
 
+@st.composite
+def towers(draw: st.DrawFn, most: int = 3) -> tuple[str, tuple[str, ...]]:
+    """Groupings with anything above them, again and again; the query and the names of its columns."""
+    if most == 0 or draw(st.integers(0, 3)) == 0:
+        block, keys, calls = draw(shaped_blocks())
+        return block, tuple(f"k{number}" for number in range(keys)) + tuple(f"a{number}" for number in range(calls))
+    below, names = draw(towers(most - 1))
+    some = draw(st.sampled_from(names))
+    match draw(
+        st.sampled_from(
+            ("group", "distinct", "filter", "window", "join", "three", "set", "cte", "lateral", "exists", "scalar", "semi", "top")
+        )
+    ):
+        case "group":
+            other = draw(st.sampled_from(names))
+            called = draw(st.sampled_from(("count({0})", "min({0})", "max({0})", "count(DISTINCT {0})", "count(*)"))).format(other)
+            if draw(st.booleans()):
+                return f"SELECT {some} AS g, {called} AS c FROM ({below}) AS t GROUP BY {some} HAVING count(*) >= 1", ("g", "c")
+            return f"SELECT {called} AS c FROM ({below}) AS t", ("c",)
+        case "distinct":
+            return f"SELECT DISTINCT {some} FROM ({below}) AS t", (some,)
+        case "filter":
+            condition = draw(st.sampled_from(("IS NULL", "IS NOT NULL", f"IN (SELECT {some} FROM ({below}) AS o)")))
+            return f"SELECT * FROM ({below}) AS t WHERE {some} {condition}", names
+        case "window":
+            frame = f"count(*) OVER (PARTITION BY {some} ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)"
+            return f"SELECT {some} AS s, {frame} AS w, dense_rank() OVER (ORDER BY {some} NULLS FIRST) AS r FROM ({below}) AS t", (
+                "s",
+                "w",
+                "r",
+            )
+        case "join":
+            other, others = draw(towers(most - 1))
+            kind = draw(st.sampled_from(("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN")))
+            on = f"CAST(x.{some} AS STRING) = CAST(y.{draw(st.sampled_from(others))} AS STRING)"
+            return f"SELECT x.{some} AS x, y.{others[-1]} AS y FROM ({below}) AS x {kind} ({other}) AS y ON {on}", ("x", "y")
+        case "three":
+            on = f"CAST(u.id AS STRING) = CAST(x.{some} AS STRING)"
+            return f"SELECT x.{some} AS x, u.region AS region FROM ({below}) AS x LEFT JOIN users AS u ON {on}", ("x", "region")
+        case "set":
+            other, others = draw(towers(most - 1))
+            word = draw(st.sampled_from(("UNION ALL", "UNION", "INTERSECT", "EXCEPT")))
+            mine, theirs = f"CAST({some} AS STRING) AS s", f"CAST({draw(st.sampled_from(others))} AS STRING) AS s"
+            return f"SELECT {mine} FROM ({below}) AS t {word} SELECT {theirs} FROM ({other}) AS o", ("s",)
+        case "cte":
+            return (
+                f"WITH c AS ({below}) SELECT a.{some} AS x, (SELECT count(*) FROM c) AS n FROM c AS a JOIN c AS b ON a.{some} = b.{some}",
+                ("x", "n"),
+            )
+        case "lateral":
+            counted = f"SELECT count(*) AS n FROM ({below}) AS t WHERE CAST(t.{some} AS STRING) = u.region"
+            return f"SELECT u.id AS id, l.n AS n FROM users AS u, LATERAL ({counted}) AS l", ("id", "n")
+        case "exists":
+            word = draw(st.sampled_from(("EXISTS", "NOT EXISTS")))
+            same = f"SELECT 1 FROM ({below}) AS t WHERE CAST(t.{some} AS STRING) = CAST(u.id AS STRING)"
+            return f"SELECT u.id AS id FROM users AS u WHERE {word} ({same})", ("id",)
+        case "scalar":
+            return f"SELECT u.region AS region, (SELECT max({some}) FROM ({below}) AS t) AS m FROM users AS u", ("region", "m")
+        case "semi":
+            other, others = draw(towers(most - 1))
+            word = draw(st.sampled_from(("SEMI", "ANTI")))
+            on = f"CAST(x.{some} AS STRING) = CAST(y.{others[0]} AS STRING)"
+            return f"SELECT x.{some} AS x FROM ({below}) AS x LEFT {word} JOIN ({other}) AS y ON {on}", ("x",)
+        case _:
+            order = ", ".join(f"{name} NULLS LAST" for name in names)
+            return f"SELECT * FROM ({below}) AS t ORDER BY {order} LIMIT {draw(st.integers(1, 3))}", names
+
+
 def nullable(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
     return st.one_of(st.none(), strategy)
 
 
 SMALL = nullable(st.integers(0, 5))
 FEW = st.sampled_from((1, 1, 2, 2, 3, None))
+MONEY = nullable(st.sampled_from(("1.00", "0.01", "-3.50")))
+TIMES = nullable(st.sampled_from(("2026-01-01 00:00:00", "2026-01-01 23:59:59", "2026-01-02 00:00:00")))
 DAYS = nullable(st.sampled_from(("2026-01-01", "2026-01-02")))
 WORDS = nullable(st.sampled_from("abc"))
 
 
 def rows() -> st.SearchStrategy[Rows]:
     """A few rows of each relation, with NULLs and repetitions."""
-    posts = st.tuples(FEW, SMALL, st.just("1.00"), st.just(1.0), st.just("2026-01-01 00:00:00"), WORDS, st.just(()))
+    posts = st.tuples(FEW, SMALL, MONEY, st.just(1.0), TIMES, WORDS, st.just(()))
     likes = st.tuples(FEW, SMALL, DAYS, nullable(st.booleans()))
     users = st.tuples(FEW, nullable(st.sampled_from(("north", "south"))), st.just("1.00"))
     return st.fixed_dictionaries({"posts": _many(posts), "likes": _many(likes), "users": st.lists(users, min_size=1, max_size=4)})

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.views.composed import COLUMNS, Cut, Rows, bag, composed, split
-from tests.views.queries import queries, rows
+from tests.views.queries import queries, rows, towers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,24 @@ def test_parts_over_ranges_give_what_the_query_gives_over_all_rows(
     check(engine, query, found, cut)
 
 
+@settings(max_examples=30)
+@given(tower=towers(), found=rows(), cut=cuts)
+def test_so_they_do_under_whatever_stands_above_groupings(
+    engine: duckdb.DuckDBPyConnection, tower: tuple[str, tuple[str, ...]], found: Rows, cut: Cut
+) -> None:
+    check(engine, tower[0], found, cut)
+
+
 @pytest.mark.slow
+@pytest.mark.timeout(900)
+@settings(max_examples=1000)
+@given(tower=towers(), found=rows(), cut=cuts)
+def test_so_do_thousands_of_towers(engine: duckdb.DuckDBPyConnection, tower: tuple[str, tuple[str, ...]], found: Rows, cut: Cut) -> None:
+    check(engine, tower[0], found, cut)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 @settings(max_examples=1000)
 @given(query=queries(), found=rows(), cut=cuts)
 def test_so_do_thousands_of_them(engine: duckdb.DuckDBPyConnection, query: str, found: Rows, cut: Cut) -> None:
