@@ -8,6 +8,7 @@ from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.tables import View
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.tables.target import outcome
+from platform_plugin.views.figures import NEARLY_UNGROUPED, is_nearly_ungrouped
 from platform_plugin.views.maintain import run_maintenance
 from platform_plugin.views.record import read_records
 from platform_plugin.views.stored import Wanted, run_storing
@@ -38,4 +39,7 @@ def run_refresh(
     stored = run_storing(work, [Wanted(view=view, record=record)], timeout=timeout, progress=progress)
     if stored.failed:
         raise next(iter(stored.failed.values()))
-    return outcome(done.snapshot, f"view {view.name} took up {done.rows} rows in {done.groups} groups", rows=done.rows)
+    message = f"view {view.name} took up {done.rows} rows in {done.groups} groups"
+    if is_nearly_ungrouped(done.groups, done.rows):
+        message += f": {NEARLY_UNGROUPED}"
+    return outcome(done.snapshot, message, rows=done.rows)

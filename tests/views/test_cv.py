@@ -172,6 +172,15 @@ def test_cv_15_cv_19_a_unique_key_stores_the_rows_and_the_top_groups_are_right_a
     assert rows(platform, "SELECT * FROM top") == [(1, 2), (3, 3)]
     (state,) = [found for found in platform.lake.tables() if found.name.relation.startswith("by_id__state")]
     assert sum(file.record_count for file in platform.lake.scan(state, platform.lake.snapshot()).files) == 7
+    with platform.lake.commit("many") as commit:
+        t = platform.lake.table("t")
+        columns = {"id": pa.array(range(10, 2010), pa.int32()), "k": pa.array([1] * 2000, pa.int32())}
+        commit.append(t, [platform.lake.write(t, pa.table(columns))])
+    warning = "almost every row is a group of its own, so that what is stored grows with the stream"
+    assert warning in platform.execute("REFRESH VIEW by_id").message
+    assert warning in str(list(platform.execute("DESCRIBE EXTENDED by_id")))
+    assert warning not in platform.execute("REFRESH VIEW top").message
+    assert warning not in str(list(platform.execute("DESCRIBE EXTENDED top")))
 
 
 @pytest.mark.spark
