@@ -148,9 +148,7 @@ def run_definition(platform: Platform, model: Model, *, progress: ProgressHandle
         case CreateSample() as statement if old is None:
             run_create_sample(work, statement)
             action = "created"
-        case CreateSample() as statement:
-            _check_sample(platform, model, statement)
-        case CreateTable() | CreateStream():
+        case CreateTable() | CreateStream() | CreateSample():
             _check_same(platform, model)
     return action, metrics
 
@@ -244,28 +242,18 @@ def _is_same(old: View, record: ViewRecord | None, statement: CreateView) -> boo
     return same_names and old.comment == statement.comment and (old.sql == written or normalised(old.sql) == normalised(written))
 
 
-def _check_sample(platform: Platform, model: Model, statement: CreateSample) -> None:
-    """A sample that was drawn stands for what it was declared with, so a file that says otherwise is refused."""
-    lake = platform.lake
-    snapshot = lake.snapshot()
-    stored = find_sample(lake, lake.table(model.name, snapshot), snapshot)
-    said = (statement.size, statement.strata, statement.size_per_stratum)
-    if stored is None or said != (stored.definition.size, stored.definition.strata, stored.definition.size_per_stratum):
-        raise InvalidValue(
-            f'sample "{model.name}" is not what "{model.file}" declares', hint=f"DROP SAMPLE {model.name}, and materialize it again"
-        )
-
-
 def _check_same(platform: Platform, model: Model) -> None:
-    """A table or stream that holds rows is changed by ALTER only, so a file that says otherwise is refused."""
+    """What holds rows is changed by ALTER only, and a sample not at all, so a file that says otherwise is refused."""
     lake = platform.lake
     snapshot = lake.snapshot()
     with lake.reading() as connection:
         stored = parse_statement(created(lake, connection, model.statement.name, snapshot))
-    found = list(plan_differences(model.statement, stored)) if isinstance(stored, (CreateTable, CreateStream)) else []
+    found = list(plan_differences(model.statement, stored))
     if found:
+        alter = f"ALTER {model.kind.upper()} {model.name} to match the file"
+        change = f"DROP SAMPLE {model.name} and materialize it again" if model.kind == "sample" else alter
         raise InvalidValue(
             f'{model.kind} "{model.name}" is not what "{model.file}" declares',
             detail="\n".join(found),
-            hint=f"ALTER {model.kind.upper()} {model.name} to match the file, or change the file",
+            hint=f"{change}, or change the file",
         )

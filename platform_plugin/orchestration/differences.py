@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from platform_plugin.language.options import STREAM
 from platform_plugin.language.render import type_text
-from platform_plugin.language.statements import CreateStream, CreateTable
+from platform_plugin.language.statements import CreateSample, CreateStream, CreateTable
+from platform_plugin.orchestration.model import normalised
+from platform_plugin.queries.bind import lake_name
+from platform_plugin.samples.definition import parse_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,15 +26,46 @@ def plan_differences(declared: Statement, stored: Statement) -> Iterator[str]:
             yield from _column_differences(_with_keys(declared), _with_keys(stored))
             if _folded(declared.primary_key) != _folded(stored.primary_key):
                 yield f"the key is ({', '.join(declared.primary_key)}) in the file, ({', '.join(stored.primary_key)}) in the lake"
-            ours, theirs = ({option.name: option.value for option in each.options} for each in (declared, stored))
+            ours, theirs = _options(declared), _options(stored)
         case CreateStream(), CreateStream():
             yield from _column_differences(declared.columns, stored.columns)
             ours, theirs = ({name: getattr(each, name) for name in STREAM} for each in (declared, stored))
+        case CreateSample(), CreateSample():
+            yield from _sample_differences(declared, stored)
+            ours, theirs = _sample_options(declared), _sample_options(stored)
+            # The lake chooses a seed where a file names none.
+            ours.setdefault("seed", theirs.get("seed"))
         case _:
             return
     for name in sorted({*ours, *theirs}):
         if ours.get(name) != theirs.get(name):
             yield f"option {name} is {_shown(ours.get(name))} in the file, {_shown(theirs.get(name))} in the lake"
+
+
+def _options(statement: CreateTable) -> dict[str, Any]:
+    return {option.name: option.value for option in statement.options}
+
+
+def _sample_differences(declared: CreateSample, stored: CreateSample) -> Iterator[str]:
+    conditions = (normalised(each.where.text) if each.where is not None else None for each in (declared, stored))
+    sides = {
+        "relation": (lake_name(declared.relation), lake_name(stored.relation)),
+        "size": (declared.size, stored.size),
+        "condition": tuple(conditions),
+        "strata": (", ".join(_folded(declared.strata)) or None, ", ".join(_folded(stored.strata)) or None),
+        "size of a stratum": (declared.size_per_stratum, stored.size_per_stratum),
+    }
+    for what, (ours, theirs) in sides.items():
+        if ours != theirs and (what != "relation" or str(ours).lower() != str(theirs).lower()):
+            yield f"the {what} is {_shown(ours)} in the file, {_shown(theirs)} in the lake"
+
+
+def _sample_options(statement: CreateSample) -> dict[str, Any]:
+    """The options of a sample, a window as what it comes to."""
+    return {
+        option.name: (parse_window(str(option.value)) or option.value) if option.name == "window" else option.value
+        for option in statement.options
+    }
 
 
 def _column_differences(declared: tuple[Field, ...], stored: tuple[Field, ...]) -> Iterator[str]:
