@@ -20,6 +20,7 @@ from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.evolution import adapt
 from platform_plugin.lake.files import OWN_NAME, SNAPSHOT_ID, constant
 from platform_plugin.lake.inlined import read_inlined
+from platform_plugin.lake.pages import read_pages
 from platform_plugin.lake.segments import refuse_overrun
 from platform_plugin.lake.tables import read_snapshot, read_tables
 from platform_plugin.lake.types import FIELD_ID, arrow_field, arrow_schema, to_arrow
@@ -116,7 +117,8 @@ def read_raw(
     """The same as the file has it: its own column names and types, with ids; `hidden` names reserved columns to keep."""
     mapping, in_path = _read_mapping(lake, file.mapping_id) if file.mapping_id is not None else (None, {})
     wanted = {leaf for field in fields for leaf in (field.id,)} | set(hidden) | ({SNAPSHOT_ID} if file.until is not None else set())
-    with _opened(lake, file.path, file.size_bytes, snapshot) as parquet:
+    opened = _opened(lake, file.path, file.size_bytes, snapshot)
+    with opened as parquet:
         own = parquet.schema_arrow
         schema = own if mapping is None else _mapped(own, mapping)
         if parquet.metadata.num_rows != file.record_count:
@@ -125,7 +127,11 @@ def read_raw(
         if mapping is None and all(_id(column) is None for column in schema):
             raise _foreign(file.path, "its columns have no field ids")
         names = [own.field(index).name for index in places]
-        rows = _read_columns(parquet, names, positions) if names else pa.table({"": pa.nulls(file.record_count)}).select([])
+        rows = None
+        if names and positions is not None:
+            rows = read_pages(opened.file, parquet, (file.path, file.size_bytes), names, positions)
+        if rows is None:
+            rows = _read_columns(parquet, names, positions) if names else pa.table({"": pa.nulls(file.record_count)}).select([])
         if names:
             rows = pa.Table.from_arrays(rows.select(names).columns, schema=pa.schema([schema.field(index) for index in places]))
     if in_path:
@@ -221,11 +227,13 @@ class _opened:  # noqa: N801  used as a statement's verb
     def __init__(self, lake: Lake, path: str, size_bytes: int | None, snapshot: Snapshot) -> None:
         self.lake, self.path, self.size_bytes, self.snapshot = lake, path, size_bytes, snapshot
         self.stack: Any = None
+        self.file: Any = None
 
     def __enter__(self) -> pq.ParquetFile:
         try:
             self.stack = self.lake.storage.open(self.path)
             file: BinaryIO = self.stack.__enter__()
+            self.file = file
         except StorageError as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 self._say_why_it_is_gone(error)
