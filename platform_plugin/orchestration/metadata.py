@@ -131,6 +131,11 @@ def task_metadata(tasks: list[dict[str, Any]]) -> dict[str, Any]:
     return {"task_list": dg.MetadataValue.table([dg.TableRecord(task) for task in tasks])} if tasks else {}
 
 
+def link_metadata(links: Mapping[str, str]) -> dict[str, Any]:
+    """Links as the interface opens them, other texts as they are."""
+    return {name: dg.MetadataValue.url(text) if "://" in text else text for name, text in links.items()}
+
+
 def job_metadata(metrics: JobMetrics | None) -> dict[str, Any]:
     """What Spark did, under names that stay, so that the interface can plot them from run to run."""
     if metrics is None:

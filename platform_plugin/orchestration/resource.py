@@ -104,6 +104,13 @@ class PlatformResource(dg.ConfigurableResource[Any]):
             return []
         return self._platform.work.session.read_tasks(self._tag)
 
+    def read_links(self) -> dict[str, str]:
+        """Where Spark shows the jobs of this run, and the tag that they carry; empty where its server has no web page."""
+        if self._platform is None or self._tag is None or not self._platform.work.is_attached:
+            return {}
+        page = self._platform.work.session.read_page()
+        return {} if page is None else {"spark_ui": f"{page}/jobs/", "spark_tag": self._tag}
+
     def _open(self) -> Platform:
         try:
             return Platform.open(self.url)

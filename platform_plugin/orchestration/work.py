@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.orchestration.apply import Ran, read_applied, run_declared, run_stored
-from platform_plugin.orchestration.metadata import applied_metadata, job_metadata, kept_metadata, task_metadata
+from platform_plugin.orchestration.metadata import applied_metadata, job_metadata, kept_metadata, link_metadata, task_metadata
 from platform_plugin.orchestration.progress import told_in_log
 from platform_plugin.orchestration.upkeep import run_upkeep
 
@@ -49,6 +49,7 @@ def run_views(resource: PlatformResource, targets: Sequence[Target], log: Any) -
     models = [target.model for target in targets if target.model is not None]
     done = run_upkeep(resource.platform, [target.name for target in targets], models, progress=told_in_log(log))
     shared = {**job_metadata(resource.read_metrics()), "seconds": round(done.seconds, 3), "views": len(done.kept)}
+    shared |= link_metadata(resource.read_links())
     tasks = task_metadata(resource.read_tasks())
     everywhere = {**shared, **(tasks if len(done.kept) <= _MOST_WITH_TASKS else {})}
     rows = sum(each.rows_in for each in done.kept)
@@ -91,5 +92,5 @@ def run_each(resource: PlatformResource, targets: Sequence[Target], log: Any) ->
         summary=f"{len(told)} of {len(targets)} are up to date",
         told=told,
         failed=failed,
-        shared=job_metadata(resource.read_metrics()),
+        shared=job_metadata(resource.read_metrics()) | link_metadata(resource.read_links()),
     )

@@ -124,6 +124,7 @@ class PlatformServer:
             service = self._object("SparkConnectService")
             described |= {"address": self.settings.address, "port": service.localPort()}
             described["spark_version"] = self._spark.version
+            described["ui"] = self._spark.sparkContext.uiWebUrl
         return described
 
     def _object(self, name: str) -> Any:

@@ -244,6 +244,10 @@ class Session:
         user, identity = self._connect.identity
         return self._ask("metrics", user=user, session=identity, tag=tag)
 
+    def read_page(self) -> str | None:
+        """The address of Spark's own web page, where the server has one."""
+        return None if self.control is None else self._ask("ping").get("ui")
+
     def read_tasks(self, tag: str) -> list[dict[str, Any]]:
         """The tasks of the stage that worked longest under `tag`; none from an endpoint without a control socket."""
         if self.control is None:

@@ -134,7 +134,8 @@ def test_a_stream_that_only_the_lake_knows_reads_its_source(project, instance, s
 def test_one_stream_that_fails_holds_up_no_other():
     with mock.patch("platform_plugin.orchestration.work.run_stored", side_effect=InvalidValue("gone", hint="look")):
         target = Target(name=Name.of("x"), kind="stream", key=dg.AssetKey("x"))
-        resource = mock.Mock(read_metrics=lambda: None)
+        resource = mock.Mock(read_metrics=lambda: None, read_links=lambda: {"spark_tag": "r", "spark_ui": "http://127.0.0.1:4040/jobs/"})
         with mock.patch("platform_plugin.orchestration.work.read_applied", return_value=[]):
             done = run_each(resource, [target], mock.Mock())
     assert (list(done.failed), done.told) == (["main.x"], ())
+    assert done.shared == {"spark_tag": "r", "spark_ui": dg.MetadataValue.url("http://127.0.0.1:4040/jobs/")}
