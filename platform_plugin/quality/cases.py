@@ -53,10 +53,8 @@ def read_cases(path: Path) -> tuple[Case, ...]:
     sql_file = path.with_name(path.name.removesuffix(ending) + ".sql")
     if not sql_file.is_file():
         raise UnknownObject(f'file "{path}" tests "{sql_file.name}", which is not there', hint="put it beside the SQL file, with its name")
-    try:
-        import yaml
-    except ImportError as error:
-        raise InvalidValue("PyYAML is not installed", hint='pip install "platform-plugin[dagster]"') from error
+    import yaml  # only those who test load it
+
     try:
         content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
@@ -94,7 +92,8 @@ def parse_case(name: str, body: Any, file: Path, sql_file: Path) -> Case:
     expected = expect if by_epoch else [None] * (len(epochs) - 1) + [expect]
     if len(expected) != len(epochs) or not all(part is None or _is_rows(part) for part in expected):
         raise wrong(
-            f"`expect` is not rows, or rows for each of {len(epochs)} epochs", "write null for an epoch that nothing is expected of"
+            f"`expect` is neither rows nor a list of rows for each epoch, of which `given` has {len(epochs)}",
+            "write null for an epoch that nothing is expected of",
         )
     return Case(
         name=name,

@@ -138,5 +138,9 @@ def _exact(value: Any) -> Any:
 
 def _compare(platform: Platform, name: Name, expected: Sequence[Row]) -> str | None:
     with platform.execute(f"SELECT * FROM {name_text(name)}") as result:
+        unknown = next((str(column) for row in expected for column in row if column not in result.columns), None)
+        if unknown is not None:
+            hint = did_you_mean(unknown, result.columns) or f"its columns are {', '.join(result.columns)}"
+            raise UnknownObject(f'column "{unknown}" is expected of view "{name}", which has none', hint=hint)
         found = [dict(zip(result.columns, row, strict=True)) for row in result]
     return find_difference(expected, found)

@@ -35,8 +35,8 @@ def test_expectations_are_by_epoch_or_of_the_end():
         ({"given": [[1]], "expect": []}, "not epochs of rows"),
         ({"given": {"s": [1]}, "expect": []}, "not epochs of rows"),
         ({"given": {"s": []}}, "expects nothing"),
-        ({"given": {"s": []}, "expect": [1]}, "is not rows"),
-        ({"given": [{"s": []}], "expect": [None, []]}, "each of 1 epochs"),
+        ({"given": {"s": []}, "expect": [1]}, "is neither rows"),
+        ({"given": [{"s": []}], "expect": [None, []]}, "for each epoch, of which `given` has 1"),
     ],
 )
 def test_what_is_wrong_is_said(body, says):

@@ -27,7 +27,7 @@ def write(folder, case):
 
 
 def test_what_differs_is_shown(tmp_path, spark_server):
-    wrong, unread, overflowing = write(
+    wrong, unread, overflowing, misspelt = write(
         tmp_path,
         """
 wrong:
@@ -44,8 +44,12 @@ unread:
 overflowing:
   given: {s: [{id: 10000000000}]}
   expect: []
+misspelt:
+  expect: [{idd: 1}]
 """,
     )
     assert wrong.difference == "  epoch 2\n    id  n\n  -  1  6\n  +  1  5\n  1 row as expected"
     assert 'rows are given for "t", which the view does not read' in str(unread.difference)
+    assert 'column "idd" is expected' in str(misspelt.difference)
+    assert "did you mean id?" in str(misspelt.difference)
     assert not overflowing.passed
