@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Numbers that lie so close together are looked up by counting from the smallest, which costs a tenth of hashing them.
+# Numbers that lie so close together, or closer than there are values to look up, are looked up by counting from the smallest, which costs
+# a fraction of hashing them.
 _SPREAD = 4
-_SMALL = 1_000
+_SMALL, _LARGE = 1_000, 1 << 31
 
 
 def find_places(values: Any, among: Any, *, once: bool = False) -> Any | None:
@@ -21,7 +22,7 @@ def find_places(values: Any, among: Any, *, once: bool = False) -> Any | None:
 
     With `once` it is None if one of the others stands there twice; without, any of its places will do.
     """
-    table = _numbered(among)
+    table = _numbered(among, max(_SPREAD * len(among), len(values)))
     if table is None:
         if once and pc.count_distinct(among, mode="only_valid").as_py() != len(among) - among.null_count:
             return None
@@ -32,28 +33,35 @@ def find_places(values: Any, among: Any, *, once: bool = False) -> Any | None:
     return _looked_up(values, first, places)
 
 
-def _numbered(among: Any) -> tuple[int, NDArray[np.int64], bool] | None:
-    """The places of numbers, by how far they are from the smallest; None where they are too few, too far apart or no numbers."""
-    if len(among) < _SMALL or among.null_count or not pa.types.is_integer(among.type):
+def _numbered(among: Any, widest: int) -> tuple[int, NDArray[np.int32], bool] | None:
+    """The places of numbers, by how far they are from the smallest, and nothing before and behind them; whether each stands there once.
+
+    None where they are too few, too far apart or no numbers.
+    """
+    if not _SMALL <= len(among) < _LARGE or among.null_count or not pa.types.is_integer(among.type):
         return None
     ends = pc.min_max(among)
     first, last = int(ends["min"].as_py()), int(ends["max"].as_py())
-    if last - first >= _SPREAD * len(among):
+    if last - first >= widest:
         return None
-    distances = among.to_numpy(zero_copy_only=False).astype(np.int64) - first
-    numbers = np.arange(len(among), dtype=np.int64)
-    places = np.full(last - first + 1, -1, dtype=np.int64)
+    distances = _distances(among, first)
+    numbers = np.arange(len(among), dtype=np.int32)
+    places = np.full(last - first + 3, -1, dtype=np.int32)
     places[distances] = numbers
     return first, places, bool((places[distances] == numbers).all())
 
 
-def _looked_up(values: Any, first: int, places: NDArray[np.int64]) -> Any:
+def _distances(values: Any, first: int) -> NDArray[np.int64]:
+    """How far numbers are from one, which is 1 itself; a difference that is too large for 64 bits comes out as one that is no place."""
+    found: NDArray[np.int64] = values.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return found - np.int64(first) + np.int64(1)
+
+
+def _looked_up(values: Any, first: int, places: NDArray[np.int32]) -> Any:
     whole = pc.fill_null(values, 0) if values.null_count else values
-    # A difference that is too large for 64 bits comes out as one that is no place.
-    distances = whole.to_numpy(zero_copy_only=False).astype(np.int64) - first
-    inside = (distances >= 0) & (distances < len(places))
-    found = places[np.where(inside, distances, 0)]
-    missing = ~inside | (found < 0)
+    # What lies before or behind is taken for what stands first or last, which is nothing.
+    found = places.take(_distances(whole, first), mode="clip")
+    missing = found < 0
     if values.null_count:
         missing |= pc.is_null(values).to_numpy(zero_copy_only=False)
     return pa.array(found, mask=missing)

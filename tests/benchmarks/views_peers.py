@@ -23,47 +23,49 @@ if TYPE_CHECKING:
 
 SEGMENTS = 5
 
-# What each kind of view keeps for a group, and how it is asked. {w} is a week.
+# What each kind of view keeps for a group, and how it is asked. The rest are parameters.
 _CLICKHOUSE = {
     "q1": (
         "entity_id UInt64, total SimpleAggregateFunction(sum, Int64), calls SimpleAggregateFunction(sum, UInt64)",
         "entity_id",
-        "SELECT entity_id, sum(duration) AS total, countIf(NOT long_distance) AS calls FROM events WHERE week = {w} GROUP BY entity_id",
-        "SELECT avg(t) FROM (SELECT sum(total) AS t, sum(calls) AS c FROM {v} GROUP BY entity_id) WHERE c > 2",
+        "SELECT entity_id, sum(duration) AS total, countIf(NOT long_distance) AS calls FROM events WHERE week = {week} GROUP BY entity_id",
+        "SELECT avg(t) FROM (SELECT sum(total) AS t, sum(calls) AS c FROM {v} GROUP BY entity_id) WHERE c > {alpha}",
     ),
     "q2": (
         "entity_id UInt64, highest SimpleAggregateFunction(max, Int64), calls SimpleAggregateFunction(sum, UInt64)",
         "entity_id",
-        "SELECT entity_id, max(cost) AS highest, count() AS calls FROM events WHERE week = {w} GROUP BY entity_id",
-        "SELECT max(h) FROM (SELECT max(highest) AS h, sum(calls) AS c FROM {v} GROUP BY entity_id) WHERE c > 2",
+        "SELECT entity_id, max(cost) AS highest, count() AS calls FROM events WHERE week = {week} GROUP BY entity_id",
+        "SELECT max(h) FROM (SELECT max(highest) AS h, sum(calls) AS c FROM {v} GROUP BY entity_id) WHERE c > {alpha}",
     ),
     "q3": (
         """entity_id UInt64, cost SimpleAggregateFunction(sum, Int64), duration SimpleAggregateFunction(sum, Int64),
         calls SimpleAggregateFunction(sum, UInt64)""",
         "entity_id",
-        "SELECT entity_id, sum(cost) AS cost, sum(duration) AS duration, count() AS calls FROM events WHERE week = {w} GROUP BY entity_id",
+        """SELECT entity_id, sum(cost) AS cost, sum(duration) AS duration, count() AS calls
+        FROM events WHERE week = {week} GROUP BY entity_id""",
         """SELECT n, sum(c) / sum(d)
-        FROM (SELECT sum(calls) AS n, sum(cost) AS c, sum(duration) AS d FROM {v} GROUP BY entity_id) GROUP BY n""",
+        FROM (SELECT sum(calls) AS n, sum(cost) AS c, sum(duration) AS d FROM {v} GROUP BY entity_id) WHERE n > {least} GROUP BY n""",
     ),
     "q4": (
         "entity_id UInt64, calls SimpleAggregateFunction(sum, UInt64), total SimpleAggregateFunction(sum, Int64)",
         "entity_id",
-        "SELECT entity_id, count() AS calls, sum(duration) AS total FROM events WHERE week = {w} AND NOT long_distance GROUP BY entity_id",
+        """SELECT entity_id, count() AS calls, sum(duration) AS total
+        FROM events WHERE week = {week} AND NOT long_distance GROUP BY entity_id""",
         """SELECT city, avg(n), sum(t) FROM (SELECT entity_id, sum(calls) AS n, sum(total) AS t FROM {v} GROUP BY entity_id) e
-        JOIN customers c ON c.id = e.entity_id WHERE n > 4 AND t > 25 GROUP BY city""",
+        JOIN customers c ON c.id = e.entity_id WHERE n > {gamma} AND t > 25 GROUP BY city""",
     ),
     "q5": (
         "region Int32, cost SimpleAggregateFunction(sum, Int64), duration SimpleAggregateFunction(sum, Int64)",
         "region",
-        """SELECT region, sum(cost) AS cost, sum(duration) AS duration FROM events e JOIN chosen5 c ON c.id = e.entity_id
-        WHERE week = {w} GROUP BY region""",
+        """SELECT region, sum(cost) AS cost, sum(duration) AS duration FROM events e JOIN chosen5_{type}_{category} c ON c.id = e.entity_id
+        WHERE week = {week} GROUP BY region""",
         "SELECT region, sum(cost), sum(duration) FROM {v} GROUP BY region",
     ),
     "q7": (
         "one UInt8, cost SimpleAggregateFunction(sum, Int64), duration SimpleAggregateFunction(sum, Int64)",
         "one",
-        """SELECT 1 AS one, sum(cost) AS cost, sum(duration) AS duration FROM events e JOIN chosen7 c ON c.id = e.entity_id
-        WHERE week = {w} GROUP BY one""",
+        """SELECT 1 AS one, sum(cost) AS cost, sum(duration) AS duration FROM events e JOIN chosen7_{value} c ON c.id = e.entity_id
+        WHERE week = {week} GROUP BY one""",
         "SELECT sum(cost) / sum(duration) FROM {v}",
     ),
 }
@@ -108,18 +110,19 @@ def chdb_arm(report: Report, folder: Path, counts: list[int]) -> None:
             """CREATE TABLE customers (id Int64, city Int32, region Int32, type Int32, category Int32, value_type Int32)
             ENGINE = MergeTree ORDER BY id""",
             f"INSERT INTO customers SELECT * FROM file('{folder}/customers.parquet', Parquet)",
-            "CREATE TABLE chosen5 ENGINE = Join(ALL, INNER, id) AS SELECT id, region FROM customers WHERE type = 2 AND category = 1",
-            "CREATE TABLE chosen7 ENGINE = Join(ALL, INNER, id) AS SELECT id, region FROM customers WHERE value_type = 2",
             "CREATE TABLE events (entity_id Int64, week Int32, duration Int64, cost Int64, long_distance Bool) ENGINE = Null",
         ]
+        chosen = "CREATE TABLE IF NOT EXISTS chosen{} ENGINE = Join(ALL, INNER, id) AS SELECT id, region FROM customers WHERE {}"
         reads = {}
         for number in range(count):
+            given = aim.parameters(number)
+            setup.append(chosen.format("5_{type}_{category}".format(**given), "type = {type} AND category = {category}".format(**given)))
+            setup.append(chosen.format("7_{value}".format(**given), "value_type = {value}".format(**given)))
             columns, key, fill, ask = list(_CLICKHOUSE.values())[number % len(_CLICKHOUSE)]
-            week = number // len(_CLICKHOUSE)
             setup.append(f"CREATE TABLE v{number} ({columns}) ENGINE = AggregatingMergeTree ORDER BY {key}")
-            setup.append(f"CREATE MATERIALIZED VIEW m{number} TO v{number} AS {fill.format(w=week)}")
+            setup.append(f"CREATE MATERIALIZED VIEW m{number} TO v{number} AS {fill.format(**given)}")
             if number in (0, 3):
-                reads[f"q{number + 1}"] = ask.format(v=f"v{number}")
+                reads[f"q{number + 1}"] = ask.format(v=f"v{number}", **given)
         # All in the one database that a new session has.
         work = {"folder": str(place), "setup": setup[1:], "segments": [str(path) for path in paths], "reads": reads}
         (place / "work.json").write_text(json.dumps(work))
