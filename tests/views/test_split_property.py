@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlglot
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from tests.views.composed import COLUMNS, Cut, Rows, bag, composed, split
@@ -63,8 +63,14 @@ cuts = st.builds(
 
 
 def check(engine: duckdb.DuckDBPyConnection, query: str, found: Rows, cut: Cut) -> None:
+    import duckdb as library
+
     fill(engine, found)
-    assert ask(engine, composed(split(query), found, cut, range_of)) == ask(engine, f"SELECT * FROM ({query}) AS answer")
+    try:
+        expected = ask(engine, f"SELECT * FROM ({query}) AS answer")
+    except (library.NotImplementedException, library.BinderException):
+        reject()  # some correlated sub-queries are beyond the engine that compares
+    assert ask(engine, composed(split(query), found, cut, range_of)) == expected
 
 
 @settings(max_examples=40)
