@@ -8,6 +8,7 @@ that stay.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
 
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.scan import Scan
@@ -177,9 +179,13 @@ def run_growing(
     looked = []
     for gap in behind.gaps:
         part = part_of_gap(behind, work, gap, held)
-        rows = None if behind.sample.definition.is_counted else rows_of(work.session, work.lake, gap, row_ids=True)
+        rows = partial(_rows_of, work, gap)
         looked.append((part, find_local(work, behind.sample.definition, part, rows, timeout=timeout, progress=progress)))
     return grow(work, behind, stored, held=held, looked=looked)
+
+
+def _rows_of(work: Workspace, gap: Range) -> DataFrame:
+    return rows_of(work.session, work.lake, gap, row_ids=True)
 
 
 def grow(

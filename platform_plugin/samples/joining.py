@@ -64,8 +64,7 @@ class Guest:
             try:
                 found = read_picked(definition, part, pa.concat_tables(self.picked)) if self.picked else {}
             except TooFew:
-                rows = rows_of(work.session, work.lake, self.behind.gaps[0], row_ids=True)
-                found = find_local(work, definition, part, rows)
+                found = find_local(work, definition, part, lambda: rows_of(work.session, work.lake, self.behind.gaps[0], row_ids=True))
         return write_change(work, self.behind, grow(work, self.behind, self.stored, held=self.held, looked=[(part, found)]))
 
 

@@ -17,12 +17,13 @@ from platform_plugin.language.render import identifier
 from platform_plugin.language.statements import Name as WrittenName
 from platform_plugin.queries.bind import new_name
 from platform_plugin.samples.keys import EVERY, keys_of_ids, low_keys, spark_key
+from platform_plugin.samples.looking import look_here
 from platform_plugin.samples.lowest import Held
 from platform_plugin.samples.strata import group
 from platform_plugin.views.parts import ROW_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import timedelta
 
     import pyarrow as pa
@@ -67,25 +68,36 @@ def find_local(
     work: Workspace,
     definition: Definition,
     part: Part,
-    rows: DataFrame | None = None,
+    rows: Callable[[], DataFrame] | None = None,
     *,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> dict[Key, Held]:
-    """The local reservoirs of a part; `rows` may bring its rows, with `_row_id`, where they are at hand already."""
+    """The local reservoirs of a part; `rows` makes its rows, with `_row_id`, where Spark has to look at a range of a stream."""
     if not part.pieces.row_count:
         return {}
     if definition.is_counted:
         return {(): lowest_of_pieces(part)}
+    here = look_here(work.lake, definition, part)
+    if here is not None and not _lacks(definition, part, here):
+        return here
     few: TooFew | None = None
     while True:
-        picked = picking_frame(work, definition, part, rows, few)
+        picked = picking_frame(work, definition, part, None if rows is None else rows(), few)
         with work.session.arrow(picked, timeout=timeout, progress=progress) as stream:
             table = stream.read_all()
         try:
             return read_picked(definition, part, table)
         except TooFew as shortage:
             few = shortage
+
+
+def _lacks(definition: Definition, part: Part, found: Mapping[Key, Held]) -> bool:
+    """Whether a stratum has fewer rows than it should, which next to never happens: they were taken up to a bound."""
+    return any(
+        len(held.keys) < min(part.size, held.cardinality) and held.bound < part.bounds.get(key if definition.strata else (), EVERY)
+        for key, held in found.items()
+    )
 
 
 def lowest_of_pieces(part: Part) -> Held:
@@ -160,7 +172,7 @@ def picking_frame(work: Workspace, definition: Definition, part: Part, rows: Dat
     if rows is None:
         rows = read_relation(work.session, work.lake, part.pieces.scan, hidden=True)
         file, place = _quoted(HIDDEN_FILE), f"CAST(coalesce({_quoted(POSITION)}, {_quoted(ROWID)}) AS BIGINT)"
-        key = spark_key(part.seed, file, place)
+        key = spark_key(part.seed, _quoted(ROWID))
     else:
         file, place = "CAST(NULL AS STRING)", f"CAST({ROW_ID} AS BIGINT)"
         key = spark_key(part.seed, place)

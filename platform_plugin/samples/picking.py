@@ -24,12 +24,13 @@ from platform_plugin.lake.types import arrow_schema
 from platform_plugin.samples.growing import held_of, read_stored
 from platform_plugin.samples.keys import EVERY, keys_between, low_keys, sample_seed
 from platform_plugin.samples.local import margin
+from platform_plugin.samples.looking import Condition, lowest_of_rows
 from platform_plugin.samples.lowest import Held
 from platform_plugin.samples.picks import LARGEST_BYTES, PICK, ROW, encode_rows, insert_picks, pool_picks, read_picks
 from platform_plugin.samples.record import all_samples, definitions, read_progress
 from platform_plugin.samples.reservoirs import window_bound
 from platform_plugin.samples.sources import in_shape
-from platform_plugin.samples.strata import group
+from platform_plugin.views.arrow_values import NotLocal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,6 +61,7 @@ class _Known:
     sample: Sample
     seed: int
     shape: pa.Schema
+    condition: Condition | None = None
     lowest: dict[Key, Integers] = field(default_factory=dict)
     bounds: dict[Key, int] = field(default_factory=dict)
     waiting: dict[Key, list[Integers]] = field(default_factory=dict)
@@ -215,14 +217,12 @@ def _pick(known: _Known, rows: pa.Table, first: int) -> _Picked | None:
             strata[()] = Held(cardinality=rows.num_rows, bound=bound, keys=keys, places=inside).lowest(most)
         else:
             keys = keys_between(known.seed, first, end)
-            for key, places in group(rows, definition.strata).items():
-                bound = known.bound(key, len(places), rows.num_rows)
-                own = Held(cardinality=len(places), bound=EVERY, keys=keys[places], places=places)
-                strata[key] = own.up_to(bound).lowest(most)
+            found = lowest_of_rows(rows, keys, definition, known.condition, lambda key, count: known.bound(key, count, rows.num_rows))
+            strata = {key: held.lowest(most) for key, held in found.items()}
         places = np.sort(np.concatenate([_NONE, *(held.places for held in strata.values())]))
         data = encode_rows(_taken(known, rows, places).append_column(ROW, pa.array(places + first, pa.int64())))
-    except PlatformError:
-        return None  # a value that the sample's column can't hold, which the run will tell of
+    except (PlatformError, NotLocal):
+        return None  # a value that the sample's column can't hold, which the run will tell of, or one that Spark has to judge
     return None if data is not None and len(data) > LARGEST_BYTES else _Picked(known=known, strata=strata, data=data)
 
 
@@ -306,9 +306,15 @@ def _look(lake: Lake, base: Snapshot, table: Table) -> _Samples:
         ring = read_ring(connection, table.uuid)
     samples.next_row_id, samples.rows_known = ring.next_row_id, ring.row_count
     for sample in all_samples(lake, base):
-        if str(sample.table.uuid) not in own or sample.definition.where is not None:
+        if str(sample.table.uuid) not in own:
             continue
-        known = _Known(sample=sample, seed=sample_seed(sample.definition.seed), shape=arrow_schema(sample.table.fields))
+        try:
+            condition = None if sample.definition.where is None else Condition(table, sample.definition.where)
+        except NotLocal:
+            continue  # Spark looks at the rows
+        known = _Known(
+            sample=sample, seed=sample_seed(sample.definition.seed), shape=arrow_schema(sample.table.fields), condition=condition
+        )
         if sample.definition.is_windowed:
             seconds = sample.definition.window_seconds
             known.window_rows = ring.row_count if seconds is None else _rows_of_window(lake, base, table, seconds)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
 
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.samples.definition import Definition, Key
@@ -81,9 +82,10 @@ class Window:
         self, work: Workspace, part: Part, first: int, end: int, *, timeout: timedelta | None, progress: ProgressHandler | None
     ) -> dict[Key, Held]:
         """The local reservoirs of a range that is in the stream."""
-        rows = None
-        if not self.sample.definition.is_counted and part.pieces.row_count:
-            rows = rows_of(work.session, work.lake, replace(self.whole, first_row_id=first, next_row_id=end), row_ids=True)
+
+        def rows() -> DataFrame:
+            return rows_of(work.session, work.lake, replace(self.whole, first_row_id=first, next_row_id=end), row_ids=True)
+
         return find_local(work, self.sample.definition, part, rows, timeout=timeout, progress=progress)
 
 

@@ -32,7 +32,15 @@ def keys_of(rows: pa.Table | pa.RecordBatch, strata: Sequence[str]) -> tuple[Int
             encoded = encoded.combine_chunks()
         names.append(pc.cast(encoded.dictionary, pa.string()).to_pylist())
         codes = codes * max(1, len(names[-1])) + encoded.indices.to_numpy(zero_copy_only=False)
-    found, numbers = np.unique(codes, return_inverse=True)
+    total = int(np.prod([max(1, len(values)) for values in names], dtype=np.float64))
+    if total <= 4 * rows.num_rows + 1000:
+        # To count is a tenth of the time that it takes to sort.
+        found = np.flatnonzero(np.bincount(codes, minlength=total))
+        places = np.zeros(total, dtype=np.int64)
+        places[found] = np.arange(len(found))
+        numbers = places[codes]
+    else:
+        found, numbers = np.unique(codes, return_inverse=True)
     keys = []
     for code in found.tolist():
         rest, key = code, []

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.lake.files import write_delete_file
+from platform_plugin.lake.relations import Declaration, declare
 from platform_plugin.lake.segments import CONSUMER
 from platform_plugin.platform import Platform
 from platform_plugin.samples import picking
@@ -18,7 +19,7 @@ from platform_plugin.samples.keys import keys_between, sample_seed
 from platform_plugin.samples.lowest import Held, choose_lowest
 from platform_plugin.samples.maintain import run_sample_maintenance
 from platform_plugin.samples.picks import PICK
-from platform_plugin.samples.record import find_sample
+from platform_plugin.samples.record import definitions, find_sample
 from platform_plugin.samples.sliding import find_window
 from tests.samples.streams import COLUMNS, append, ids, rows
 
@@ -270,3 +271,37 @@ def test_the_windows_of_old_snapshots_end_where_they_ended(platform):
     window = find_window(platform.work, sample, snapshot)
     assert (window.gap_rows, [each.span for each in window.picks]) == (0, [(0, 100), (100, 150)])
     assert ids(platform, "w") == lowest(1, 5, 0, 150)
+
+
+def test_conditions_are_judged_as_rows_come(platform):
+    # Where Spark is needed to judge, as for a call, rows wait for a run.
+    sample = make_sample(platform, "e", "STRATIFIED BY kind", where="posts.ID % 2 = 1 AND Score < 50 OR kind IS NULL")
+    plain = make_sample(platform, "c", "", where="score BETWEEN 10 AND 30")
+    call = make_sample(platform, "h", "", where="hash(id) > 0")
+    last = 0
+    for width in (700, 3, 900):
+        put(platform, "posts", last, last + width)
+        last += width
+    everything = rows(0, last).to_pandas()
+    for each, passing in ((sample, None), (plain, everything.query("10 <= score <= 30")), (call, None)):
+        snapshot = platform.lake.snapshot()
+        found = find_behind(platform.work, find_sample(platform.lake, platform.lake.table(each), snapshot), snapshot)
+        if passing is not None:
+            assert found.gap_rows == 0
+            keys = keys_between(sample_seed(1), 0, last)[passing.id]
+            assert ids(platform, each) == sorted(passing.id.to_numpy()[np.argsort(keys)[:20]].tolist())
+            assert platform.sample(each).cardinality == len(passing)
+        else:
+            assert found.gap_rows == last
+
+
+def make_sample(platform, name, rest, *, where):
+    """A sample with a condition, made without Spark, which CREATE SAMPLE asks whether it is one."""
+    lake = platform.lake
+    platform.execute(f"CREATE SAMPLE {name} ON posts SIZE 20 {rest} WITH (seed = 1)")
+    table = lake.table(name)
+    with lake.commit("a condition") as commit:
+        options = definitions(lake, lake.snapshot())[str(table.uuid)].options()
+        declare(commit, table, Declaration(kind="sample", options={**options, "where": where}))
+        commit.comment(table, "so that the schema has another version")
+    return name

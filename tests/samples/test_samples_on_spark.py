@@ -5,6 +5,8 @@ import pytest
 
 from platform_plugin.errors import QueryFailed
 from platform_plugin.platform import Platform
+from platform_plugin.samples.looking import look_here
+from platform_plugin.samples.read import _KEPT
 from tests.samples.chi_square import inclusion
 from tests.samples.streams import COLUMNS, append, ids, rows
 
@@ -111,3 +113,26 @@ def test_a_condition_that_spark_refuses_is_pointed_at(platform):
         platform.execute("CREATE SAMPLE s ON users SIZE 3 WHERE nothing > 3")
     assert "nothing" in str(refused.value)
     assert platform.execute("SHOW SAMPLES").row_count == 0
+
+
+@pytest.mark.parametrize("relation", ["posts", "users"])
+def test_spark_and_arrow_draw_the_same(platform, relation, monkeypatch):
+    append(platform, relation, 0, 3000, files=3)
+    if relation == "users":
+        platform.execute("DELETE FROM users WHERE id % 5 = 0")
+        platform.execute("UPDATE users SET score = score + 1 WHERE id < 40")
+    clauses = (
+        "WHERE ID < 2500 AND Kind <> 'a'",
+        f"WHERE {relation}.score BETWEEN 20 AND 60 OR kind IN ('rare') STRATIFIED BY kind SIZE 7 PER STRATUM",
+        "STRATIFIED BY (score, kind) SIZE 2 PER STRATUM",
+    )
+    for number, clause in enumerate(clauses):
+        platform.execute(f"CREATE SAMPLE s{number} ON {relation} SIZE 20 {clause} WITH (seed = {number})")
+    looks = []
+    monkeypatch.setattr("platform_plugin.samples.local.look_here", lambda *args: looks.append(look_here(*args)) or looks[-1])
+    here = [(ids(platform, f"s{number}"), platform.sample(f"s{number}").cardinalities) for number in range(3)]
+    assert len(looks) == 3
+    assert None not in looks
+    monkeypatch.setattr("platform_plugin.samples.local.look_here", lambda *_: None)
+    monkeypatch.setattr("platform_plugin.samples.read._KEPT", type(_KEPT)())
+    assert [(ids(platform, f"s{number}"), platform.sample(f"s{number}").cardinalities) for number in range(3)] == here
