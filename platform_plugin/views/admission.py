@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import nodes
+from platform_plugin.algebra.change import columns_in, nodes
 from platform_plugin.algebra.functions import CLOCKS, VOLATILE
 from platform_plugin.algebra.plan import (
     Aggregate,
@@ -23,6 +23,7 @@ from platform_plugin.algebra.plan import (
     Sort,
     Window,
     inputs,
+    outputs,
     scalars,
     scans,
     subqueries,
@@ -168,13 +169,18 @@ def _check_join(node: Join, stream: str, refuse: Refuser) -> None:
     left, right = loose(node.left), loose(node.right)
     if left and right:
         a, b = name_of(left[0]), name_of(right[0])
+        x, y = _compared(node, left[0]), _compared(node, right[0])
+        on = f"USING ({x})" if x == y else f"ON a.{x} = b.{y}"
+        message = f'streams "{a}" and "{b}" are joined, but stream "{a}" must be grouped first, and so must "{b}"'
+        if a == b:
+            message = f'stream "{a}" is joined with itself, but it must be grouped first, on both sides'
         raise refuse(
             "R3",
             "join",
-            f'streams "{a}" and "{b}" are joined, but stream "{a}" must be grouped first, and so must "{b}"',
+            message,
             node.at,
-            f"join groups: (SELECT key, count(*) AS n FROM {a} GROUP BY key) JOIN "
-            f"(SELECT key, count(*) AS m FROM {b} GROUP BY key) USING (key)",
+            f"join groups: (SELECT {x}, count(*) AS n FROM {a} GROUP BY {x}) AS a JOIN "
+            f"(SELECT {y}, count(*) AS m FROM {b} GROUP BY {y}) AS b {on}",
         )
     other = node.right if left else node.left
     if others := changing(other):
@@ -187,21 +193,30 @@ def _check_join(node: Join, stream: str, refuse: Refuser) -> None:
         )
     kept = ("inner", "cross", "left", "semi", "anti") if left else ("inner", "cross", "right")
     if node.kind not in kept or (right and node.lateral):
-        _refuse_side(node, stream, other, refuse)
+        _refuse_side(node, (left or right)[0], other, refuse)
 
 
-def _refuse_side(node: Join, stream: str, other: Node, refuse: Refuser) -> None:
+def _compared(node: Join, stream: Scan) -> str:
+    """The column of a stream by which it is joined."""
+    mentioned = columns_in(node.condition) if node.condition is not None else set()
+    return min((column.name for column in mentioned if column.alias == stream.alias), default="key")
+
+
+def _refuse_side(node: Join, scan: Scan, other: Node, refuse: Refuser) -> None:
+    stream, key = name_of(scan), _compared(node, scan)
     table = next((name_of(found) for found in scans(other)), "the table")
     words = "LATERAL" if node.lateral else {"semi": "LEFT SEMI", "anti": "LEFT ANTI"}.get(node.kind, node.kind.upper())
     if node.kind == "full":
-        hint = f"group {stream} in a sub-query, and FULL JOIN {table} with the groups"
+        hint = f"write {table} FULL JOIN (SELECT {key}, count(*) AS n FROM {stream} GROUP BY {key}) AS g ON … = g.{key}"
     elif node.kind in ("semi", "anti"):
-        word = "IN" if node.kind == "semi" else "NOT IN"
-        hint = f"write {table} … WHERE key {word} (SELECT key FROM {stream} GROUP BY key)"
+        hint = f"write {table} {words} JOIN (SELECT {key} FROM {stream} GROUP BY {key}) AS g ON … = g.{key}"
     elif node.lateral:
         hint = f"group {stream} by the column that is compared, in a sub-query, and LEFT JOIN the groups"
     else:
-        hint = f"write {table} LEFT JOIN (SELECT key, count(*) AS n FROM {stream} GROUP BY key) USING (key), or keep the rows of {stream}"
+        hint = (
+            f"write {table} LEFT JOIN (SELECT {key}, count(*) AS n FROM {stream} GROUP BY {key}) AS g ON … = g.{key}, "
+            f"or keep the rows of {stream} instead"
+        )
     side = "right" if other is node.right else "left"
     message = f'{words} JOIN keeps rows of "{table}", on its {side}, for which stream "{stream}" has no row yet'
     raise refuse("R4", f"{words} JOIN", message, node.at, hint)
@@ -231,9 +246,10 @@ def _check_settled(node: Node, refuse: Refuser) -> None:
 
 def _later(name: str) -> str:
     if name in CLOCKS:
+        key, compared = ("day", f"= {name}()") if "date" in name else ("hour", f"> {name}() - INTERVAL '1' HOUR")
         return (
-            f"put the column that is compared into GROUP BY, and compare above: SELECT … FROM (SELECT day, count(*) AS n FROM … "
-            f"GROUP BY day) WHERE day = {name}()"
+            f"put the column that is compared, cut to what is asked for, into GROUP BY, and compare above: "
+            f"SELECT … FROM (SELECT {key}, count(*) AS n FROM … GROUP BY {key}) WHERE {key} {compared}"
         )
     return f"use {name}() above the GROUP BY, or store its value as a column of the stream"
 
@@ -268,13 +284,13 @@ def refuse_loose(query: Query, refuse: Refuser) -> None:
     for found in walk(query):
         for plan in subqueries(found):
             if inner := loose(plan):
-                name = name_of(inner[0])
+                name, column = name_of(inner[0]), next((output.name for output in outputs(plan)), "key")
                 raise refuse(
                     "R1",
                     "sub-query",
                     f'stream "{name}" must be grouped in the sub-query that reads it',
                     inner[0].at,
-                    f"write (SELECT key FROM {name} GROUP BY key)",
+                    f"write (SELECT {column} FROM {name} GROUP BY {column})",
                 )
     stream = streams[0]
     name = name_of(stream)

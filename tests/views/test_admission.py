@@ -10,7 +10,7 @@ from platform_plugin.views.admission import RULES
 from platform_plugin.views.split import plan_split
 from tests.views.admitted import ADMITTED
 from tests.views.composed import RELATIONS, relation, split
-from tests.views.refused import REFUSED
+from tests.views.refused import INSTEAD, REFUSED
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "views" / "admission.md"
 MORE = {
@@ -32,6 +32,19 @@ def test_a_refusal_names_the_rule_the_place_and_what_to_write_instead(name: str)
     assert error.line == 1
     assert hint in str(error.hint)
     assert error.operator
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_refusal_leads_to_is_accepted(name: str) -> None:
+    instead = INSTEAD[name]
+    if instead is None:
+        return  # a plain view, which is no matter of streams
+    with pytest.raises(RefusedView) as caught:
+        plan_split(REFUSED[name][0], MORE)
+    fragments = re.findall(r"\([^()…]*(?:\(\*\)[^()…]*)?FROM [^()…]*\)", str(caught.value.hint))
+    # Where the text does not say by what is joined, the hint calls it the key.
+    assert all(re.sub(r"\bkey\b", "uid", fragment) in instead for fragment in fragments), "what the hint writes out is taken as it is"
+    assert plan_split(instead, MORE).streams
 
 
 def test_the_place_is_found_on_any_line() -> None:
