@@ -9,6 +9,7 @@ from platform_plugin.orchestration.folder import SqlFolder
 from platform_plugin.orchestration.inputs import ContinuousViewInput, ViewReader
 from platform_plugin.orchestration.nouns import ContinuousView, HistoryTable, Sample, Stream, Upkeep
 from platform_plugin.orchestration.place import lake_url
+from platform_plugin.orchestration.reach import Lake
 from platform_plugin.orchestration.resource import PlatformResource
 from platform_plugin.orchestration.translator import Relation, Translator
 
@@ -18,6 +19,7 @@ __all__ = [
     "ContinuousViewInput",
     "Decision",
     "HistoryTable",
+    "Lake",
     "Moment",
     "PlatformResource",
     "Relation",

@@ -7,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 from pydantic import Field
 
+from platform_plugin.errors import PlatformError
 from platform_plugin.orchestration.assets import build_assets
 from platform_plugin.orchestration.inventory import Inventory, read_inventory
 from platform_plugin.orchestration.loops import build_loops
@@ -49,7 +50,11 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Read the files and the catalogue."""
         folder = (Path(context.path) / self.path).resolve()
-        models = read_models(folder)
+        try:
+            models = read_models(folder)
+        except PlatformError as error:
+            # What a parser said to it would stand last, a screen below the place in the file.
+            raise error from None
         url = self.url or lake_url(context.project_root)
         inventory = read_inventory(url)
         if not self.include_lake:

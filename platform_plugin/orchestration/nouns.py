@@ -56,7 +56,7 @@ class Noun(dg.Component, dg.Model, dg.Resolvable):
             model = self.model_at(Path(context.path) / "defs.yaml")
         except PlatformError as error:
             what = f'{type(self).__name__} "{self.name}": {error.message}'
-            raise InvalidStatement(what, detail=error.detail, hint=error.hint) from error
+            raise InvalidStatement(what, detail=error.detail, hint=error.hint) from None
         inventory = read_inventory(self.url or lake_url(context.project_root))
         built = build_single(model, inventory, self.translator)
         return dg.Definitions(assets=list(built.assets), asset_checks=list(built.checks))

@@ -35,7 +35,7 @@ def test_every_yaml_example_is_valid():
 
 
 def test_the_attributes_of_a_folder_are_all_there():
-    section = PAGE.read_text().partition("## In your own project")[2].partition("```python")[0]
+    section = PAGE.read_text().partition("A folder of SQL is a component:")[2].partition("```python")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == set(SqlFolder.model_fields)
 
 
@@ -48,7 +48,7 @@ def test_every_sensor_and_check_is_there():
 
 def test_the_python_examples_run(monkeypatch):
     monkeypatch.setenv("PLATFORM_URL", "nowhere")
-    names: dict[str, object] = {}
+    names: dict[str, object] = {"__file__": str(PAGE)}
     for example in blocks("python"):
         exec(example, names)
     assert names["TeamFolder"](path=".").translator.__class__.__name__ == "ByTeam"
@@ -65,5 +65,5 @@ def test_the_error_is_the_one_that_is_shown(tmp_path):
 
 def test_the_pictures_are_there_and_small():
     pictures = re.findall(r"\]\((images/[\w.-]+)\)", PAGE.read_text())
-    assert len(pictures) == 6
+    assert len(pictures) == 7
     assert all(0 < (PAGE.parent / picture).stat().st_size < 300_000 for picture in pictures)

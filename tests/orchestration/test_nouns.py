@@ -8,7 +8,7 @@ from dagster.components.core.component_tree import ComponentTreeException
 from dagster.components.testing import create_defs_folder_sandbox
 
 from platform_plugin.language.script import parse_statement
-from platform_plugin.orchestration import ContinuousView, HistoryTable, PlatformResource, Sample, SqlFolder, Stream, Upkeep
+from platform_plugin.orchestration import ContinuousView, HistoryTable, Lake, PlatformResource, Sample, SqlFolder, Stream, Upkeep
 
 
 def loaded(component, attributes=None, name="relation"):
@@ -45,6 +45,21 @@ def _no_lake(monkeypatch, tmp_path):
 )
 def test_what_is_scaffolded_loads(component, expected):
     assert keys(loaded(component)) == expected
+
+
+def test_a_lake_brings_what_assets_ask_for(monkeypatch, tmp_path):
+    with create_defs_folder_sandbox() as sandbox:
+        for component, name in ((Lake, "lake"), (SqlFolder, "folder")):
+            sandbox.scaffold_component(component_cls=component, defs_path=name)
+        with sandbox.build_all_defs() as definitions:
+            dg.Definitions.validate_loadable(definitions)
+            assert set(definitions.resources) >= {"platform", "platform_views"}
+            # A password in it stays where it is.
+            assert definitions.resources["platform"].url == dg.EnvVar("PLATFORM_URL")
+            monkeypatch.setenv("PLATFORM_URL", str(tmp_path / "made"))
+            job = definitions.resolve_implicit_global_asset_job_def()
+            assert job.execute_in_process(asset_selection=[dg.AssetKey("posts")]).success
+    assert (tmp_path / "made").is_dir()
 
 
 def test_the_statement_is_what_the_attributes_say():
