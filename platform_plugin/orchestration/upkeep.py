@@ -21,6 +21,7 @@ from platform_plugin.views.stored import run_storing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from uuid import UUID
 
     from platform_plugin.algebra.types import Field
     from platform_plugin.lake.tables import Name, Snapshot
@@ -119,29 +120,28 @@ def _read_states(platform: Platform, views: Sequence[View], snapshot: Snapshot, 
     with platform.lake.reading() as connection:
         records = read_records(connection)
         found = {view.name: _State(columns=result_fields(records[view.uuid]) if view.uuid in records else ()) for view in views}
-        owners = {
-            uuid: view.name
-            for view in views
-            if view.uuid in records
-            for part, uuid in records[view.uuid].parts.items()
-            if part != RESULT_PART
-        }
+        owners: defaultdict[UUID, list[Name]] = defaultdict(list)  # views may share what they keep
+        for view in views:
+            for part, uuid in records[view.uuid].parts.items() if view.uuid in records else ():
+                if part != RESULT_PART:
+                    owners[uuid].append(view.name)
         tables = {table.id or -1: owners[table.uuid] for table in read_tables(connection, snapshot.id, uuids=list(owners))}
         query = sa.select(f.c.table_id, f.c.record_count, f.c.file_size_bytes, f.c.begin_snapshot).where(c.live(f, snapshot.id))
         new: defaultdict[int, list[int]] = defaultdict(list)
         for table_id, rows, size, begin in connection.execute(query.where(f.c.table_id.in_(tables))):
-            state = found[tables[table_id]]
-            state.rows += rows
-            state.size += size
-            state.files += 1
             if begin > after:
                 new[table_id].append(rows)
-                state.new_bytes += size
+            for state in (found[name] for name in tables[table_id]):
+                state.rows += rows
+                state.size += size
+                state.files += 1
+                state.new_bytes += size if begin > after else 0
         ended = sa.select(f.c.table_id).distinct().where(f.c.table_id.in_(tables), f.c.end_snapshot > after)
         rewritten = set(connection.execute(ended).scalars())
     for table_id, rows_in_files in new.items():
         # What was only written together is no group that a new row belongs to; it is the largest of the new files.
-        found[tables[table_id]].new_rows += sorted(rows_in_files)[:-1] if table_id in rewritten else rows_in_files
+        for name in tables[table_id]:
+            found[name].new_rows += sorted(rows_in_files)[:-1] if table_id in rewritten else rows_in_files
     return found
 
 

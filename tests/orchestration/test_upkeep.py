@@ -6,6 +6,7 @@ import dagster as dg
 import pytest
 
 from platform_plugin import Platform
+from platform_plugin.lake.tables import Name
 from platform_plugin.orchestration.assets import build_assets
 from platform_plugin.orchestration.firing import FAILED
 from platform_plugin.orchestration.inventory import read_inventory
@@ -13,6 +14,7 @@ from platform_plugin.orchestration.loops import build_loops
 from platform_plugin.orchestration.model import read_models
 from platform_plugin.orchestration.refreshing import SENSOR_NAME
 from platform_plugin.orchestration.translator import Translator
+from platform_plugin.orchestration.upkeep import run_upkeep
 from platform_plugin.orchestration.waiting import read_waiting
 from platform_plugin.views import take
 
@@ -107,3 +109,15 @@ def test_a_target_lag_is_changed_in_place(shop, spark_server):
         (waiting,) = read_waiting(platform.lake, platform.lake.snapshot())
         assert waiting.target_lag_seconds == 3.0
         assert list(platform.execute("SELECT uid, score FROM impact")) == [(1, 4.0)], "what it had taken up is still there"
+
+
+def test_views_that_share_a_state_are_both_told_of_what_it_holds(tmp_path, spark_server):
+    with Platform.create(tmp_path / "lake") as platform:
+        platform.execute("CREATE STREAM posts (uid INT, score INT)")
+        for name, least in (("most", 0), ("few", 1)):
+            counted = "SELECT uid, count(*) AS n FROM posts GROUP BY uid"
+            platform.execute(f"CREATE VIEW {name} AS SELECT uid, n FROM ({counted}) WHERE n > {least}")
+        platform.execute("INSERT INTO posts VALUES (1, 4), (1, 6), (2, 10)")
+        done = run_upkeep(platform, [Name.of("few"), Name.of("most")], [])
+        told = {str(kept.name): (kept.rows_in, kept.groups_touched, kept.state_rows) for kept in done.kept}
+        assert told == {"main.few": (3, 2, 2), "main.most": (3, 2, 2)}
