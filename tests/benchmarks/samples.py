@@ -19,9 +19,12 @@ import pyarrow.compute as pc
 
 from platform_plugin.lake.relations import Declaration, declare
 from platform_plugin.platform import Platform
+from platform_plugin.samples.definition import Definition
 from platform_plugin.samples.growing import find_behind, run_growing
+from platform_plugin.samples.local import Part, find_local, picking_frame
 from platform_plugin.samples.maintain import run_sample_maintenance
 from platform_plugin.samples.merge import draw_picks
+from platform_plugin.samples.pieces import read_pieces
 from platform_plugin.samples.record import find_sample
 from platform_plugin.samples.reservoir import Reservoir
 from platform_plugin.samples.shares import draw_shares
@@ -225,7 +228,6 @@ _number = iter(range(1_000_000))
 
 
 def _drawn_anew(platform: Platform, size: int) -> int:
-    from platform_plugin.samples.pieces import read_pieces
     from platform_plugin.samples.reservoir import draw_positions
 
     lake = platform.lake
@@ -288,20 +290,43 @@ def _measure_in_spark(report: Report, platform: Platform) -> None:
 
 
 def _measure_conditions(report: Report, platform: Platform) -> None:
-    """A sample of rows that pass a condition, drawn by Spark's own operators, against a scan that only counts them."""
+    """Reservoirs of rows that pass a condition, and of strata, by Arrow in this process and by Spark, against Spark's bare scan."""
+    from unittest.mock import patch
+
     session, lake = platform.work.session, platform.lake
-    files = Path(lake.storage.absolute(lake.scan(lake.table("lineitem"), lake.snapshot()).files[0].path)).parent
-    for where in ("l_quantity < 25", "l_quantity < 2"):
-        names = iter(range(1000))
+    table, snapshot = lake.table("lineitem"), lake.snapshot()
+    pieces = read_pieces(lake, lake.scan(table, snapshot))
+    files = Path(lake.storage.absolute(pieces.scan.files[0].path)).parent
+    cases = {
+        "WHERE l_quantity < 25": (Definition(relation="", source="table", size=1000, seed=1, where="l_quantity < 25"), "count(*)", ""),
+        "WHERE l_quantity < 2": (Definition(relation="", source="table", size=1000, seed=1, where="l_quantity < 2"), "count(*)", ""),
+        "seven strata": (
+            Definition(relation="", source="table", size=1000, seed=1, strata=("l_shipmode",)),
+            "l_shipmode, count(*)",
+            "GROUP BY ALL",
+        ),
+        "four strata of two columns": (
+            Definition(relation="", source="table", size=1000, seed=1, strata=("l_returnflag", "l_linestatus")),
+            "l_returnflag, l_linestatus, count(*)",
+            "GROUP BY ALL",
+        ),
+    }
+    for what, (definition, columns, rest) in cases.items():
+        where = f"WHERE {definition.where}" if definition.where else ""
+        bare = f"SELECT {columns} FROM parquet.`{files}` {where} {rest}"
+        part = Part(pieces=pieces, size=definition.cap(1), seed=5)
 
-        def draw() -> None:
-            name = f"where_{next(names)}"  # noqa: B023
-            platform.execute(f"CREATE SAMPLE {name} ON lineitem SIZE 1000 WHERE {where}")  # noqa: B023
-            platform.sample(name)
-            platform.execute(f"DROP SAMPLE {name}")
+        def in_spark() -> None:
+            with patch("platform_plugin.samples.local.look_here", lambda *_: None):
+                find_local(platform.work, definition, part)  # noqa: B023
 
-        ratio, ours = _pairs(draw, lambda: session.arrow(f"SELECT count(*) FROM parquet.`{files}` WHERE {where}").read_all())  # noqa: B023
-        report.add(what=f"draw of rows with {where}, n = 1000", milliseconds=ours * 1000, of_bare_count=ratio)
+        arms = {"Arrow here": lambda: find_local(platform.work, definition, part), "Spark": in_spark}  # noqa: B023
+        for name, arm in arms.items():
+            ratio, ours = _pairs(arm, lambda: session.arrow(bare).read_all())  # noqa: B023
+            report.add(what=f"reservoirs, n = 1000, {what}, by {name}", milliseconds=ours * 1000, of_bare_scan=ratio)
+        with patch("platform_plugin.samples.local.look_here", lambda *_: None):
+            picked = session.arrow(picking_frame(platform.work, definition, part, None)).read_all()
+        report.add(what=f"numbers of rows that reach the client of Spark, {what}", rows=picked.num_rows, bytes=picked.nbytes)
 
 
 def _measure_answers(report: Report, platform: Platform) -> None:
