@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -57,7 +58,7 @@ def build_assets(
 ) -> Built:
     """The same, with what sensors need to know of the views; `step` tells the step of these views from that of others in their pool."""
     if inventory.absence is not None:
-        _LOG.warning("only the SQL files are loaded: %s", _one_line(inventory.absence))
+        _warn(f"only the SQL files are loaded: {_one_line(inventory.absence)}")
     tracing = Tracing(models, inventory, memory)
     declared = {str(model.name).lower() for model in models}
     relations = [_relation(tracing, model.name, model, inventory.find(model.name)) for model in models]
@@ -245,6 +246,12 @@ def _reads(relation: Relation) -> tuple[Name, ...]:
         # Another client may have stored it; that must not keep the other assets from loading.
         _LOG.warning('the query of view "%s" can\'t be read: %s', relation.name, error.message)
         return ()
+
+
+@cache
+def _warn(text: str) -> None:
+    """Say something once: a code location is loaded several times before anything runs."""
+    _LOG.warning(text)
 
 
 def _one_line(error: PlatformError) -> str:
