@@ -79,7 +79,7 @@ def answers(population, monkeypatch, runs, *, error, confidence):
 def test_the_truth_is_between_the_bounds_as_often_as_said(population, monkeypatch, error, confidence, steps):
     frame = population.to_pandas().groupby("kind").amount.agg(["count", "sum", "mean"])
     truth = {kind: dict(zip("nsa", row, strict=True)) for kind, row in zip(frame.index, frame.to_numpy().tolist(), strict=True)}
-    inside, tried, runs, refused = np.zeros(3), 0, 250, 0
+    inside, tried, runs, refused = np.zeros(3), 0, 150, 0
     for rows in answers(population, monkeypatch, runs, error=error, confidence=confidence):
         if rows is None:
             refused += 1
