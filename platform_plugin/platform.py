@@ -11,7 +11,7 @@ from platform_plugin.lake.lake import Lake
 from platform_plugin.language import statements as s
 from platform_plugin.language.places import at
 from platform_plugin.language.script import parse_script
-from platform_plugin.queries.bind import Arguments, plan_arguments
+from platform_plugin.queries.arguments import Arguments, plan_arguments
 from platform_plugin.spark.workspace import Workspace
 
 if TYPE_CHECKING:

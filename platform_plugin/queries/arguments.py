@@ -8,7 +8,11 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from platform_plugin.errors import InvalidValue, WrongArguments
+from platform_plugin.errors import InvalidValue, UnknownObject, WrongArguments
+from platform_plugin.language.places import at
+from platform_plugin.language.values import Literal, Parameter
+
+Arguments = Mapping[str, Any] | tuple[Any, ...]
 
 _PLAIN = (bool, int, float, Decimal, date, time, timedelta, UUID)
 
@@ -51,7 +55,7 @@ def _text(value: str, name: str) -> str:
     return value
 
 
-def plan_given(given: object) -> Mapping[str, Any] | tuple[Any, ...]:
+def plan_given(given: object) -> Arguments:
     """What a caller gave as parameters: a dict by name or a sequence by place, of plain values."""
     match given:
         case None:
@@ -65,3 +69,64 @@ def plan_given(given: object) -> Mapping[str, Any] | tuple[Any, ...]:
         case Sequence():
             return tuple(plain(value, str(place)) for place, value in enumerate(given, start=1))
     raise WrongArguments(f"parameters are of type {type(given).__name__}", hint="give a list with a value for each ?, or a dict for :name")
+
+
+def used_arguments(parameters: Sequence[Parameter], arguments: Arguments) -> Arguments:
+    """The arguments that this query names, of all that its statement was given."""
+    if isinstance(arguments, Mapping):
+        return {parameter.name: arguments[parameter.name] for parameter in parameters if parameter.name is not None}
+    return arguments[: len(parameters)]
+
+
+def value_of(cell: object, arguments: Arguments) -> object:
+    """The value of a cell of a statement: a literal's, or what the caller gave for a parameter."""
+    match cell:
+        case Parameter():
+            return argument(cell, arguments)
+        case Literal(value=value):
+            return value
+        case _:
+            return cell
+
+
+def argument(parameter: Parameter, arguments: Arguments) -> Any:
+    """The value that the caller gave for a parameter; `check_arguments` has made sure that there is one."""
+    if parameter.name is not None and isinstance(arguments, Mapping):
+        return arguments[parameter.name]
+    if parameter.index is not None and isinstance(arguments, tuple):
+        return arguments[parameter.index]
+    raise WrongArguments("named and positional parameters are mixed", hint="give a dict for :name and a list for ?")
+
+
+def check_arguments(parameters: Sequence[Parameter], arguments: Arguments) -> None:
+    """Refuse a statement whose parameters the caller has not given, or has given in the other form."""
+    for parameter in parameters:
+        if parameter.name is not None:
+            if not isinstance(arguments, Mapping) or parameter.name not in arguments:
+                missing = UnknownObject(f'parameter ":{parameter.name}" has no value', hint="give it in the dict of parameters")
+                raise at(parameter.span, 0, len(parameter.span.text)).attach(missing)
+        elif not isinstance(arguments, tuple) or (parameter.index or 0) >= len(arguments):
+            given = len(arguments) if isinstance(arguments, tuple) else 0
+            missing = UnknownObject(
+                f"parameter {(parameter.index or 0) + 1} has no value",
+                detail=f"{given} were given",
+                hint="give a list with a value for each ?",
+            )
+            raise at(parameter.span, 0, len(parameter.span.text)).attach(missing)
+
+
+def plan_arguments(given: Mapping[str, Any] | Sequence[Any] | None, parameters: Sequence[Parameter]) -> Arguments:
+    """The caller's arguments, checked against all the parameters of a statement: none missing, none too many."""
+    arguments: Arguments = plan_given(given)
+    if not parameters and not arguments:
+        return ()
+    check_arguments(parameters, arguments)
+    if isinstance(arguments, Mapping):
+        unused = sorted(set(arguments) - {parameter.name for parameter in parameters})
+        if unused:
+            raise WrongArguments(f'the statement has no parameter ":{unused[0]}"', hint="leave it out, or check its spelling")
+    elif len(arguments) > len(parameters):
+        raise WrongArguments(
+            f"the statement has {len(parameters)} parameters, {len(arguments)} values were given", hint="give one for each ?"
+        )
+    return arguments

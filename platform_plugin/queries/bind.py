@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.errors import InvalidValue, PlatformError, UnknownObject, WrongArguments
+from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.relations import read_streams
 from platform_plugin.lake.tables import Name, Table, View
 from platform_plugin.language.blocks import Input
 from platform_plugin.language.places import Place, Span, at
 from platform_plugin.language.probing import plan_probing
 from platform_plugin.language.query import analyse_expression, analyse_query
-from platform_plugin.language.values import Literal, Parameter
-from platform_plugin.queries.arguments import plan_given
+from platform_plugin.queries.arguments import argument, check_arguments, used_arguments, value_of
 from platform_plugin.queries.size import SMALL_BYTES, SMALL_ROWS, is_plain
 from platform_plugin.queries.staleness import read_duration
 from platform_plugin.samples.record import find_sample
@@ -25,7 +23,7 @@ from platform_plugin.streams.arrivals import read_with_arrivals, wants_arrivals
 from platform_plugin.views.record import read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import timedelta
 
     from pyspark.sql import DataFrame
@@ -38,10 +36,10 @@ if TYPE_CHECKING:
     from platform_plugin.language.relations import Reference
     from platform_plugin.language.rendering import Rendered
     from platform_plugin.language.statements import Name as WrittenName
+    from platform_plugin.language.values import Parameter
+    from platform_plugin.queries.arguments import Arguments
     from platform_plugin.samples.record import Sample
     from platform_plugin.spark.workspace import Workspace
-
-Arguments = Mapping[str, Any] | tuple[Any, ...]
 
 _DEEPEST_VIEW = 50
 # Rows that travel with a query.
@@ -213,13 +211,6 @@ def read_beside_sessions(
     return {reference: _read(reading, reference, snapshot, arguments, ()) for reference in query.relations if reference.session is None}
 
 
-def used_arguments(parameters: Sequence[Parameter], arguments: Arguments) -> Arguments:
-    """The arguments that this query names, of all that its statement was given."""
-    if isinstance(arguments, Mapping):
-        return {parameter.name: arguments[parameter.name] for parameter in parameters if parameter.name is not None}
-    return arguments[: len(parameters)]
-
-
 def _read(
     reading: _Reading, reference: Reference, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]
 ) -> tuple[DataFrame, Input]:
@@ -352,11 +343,11 @@ def _travelled(reading: _Reading, reference: Reference, snapshot: Snapshot, argu
         return snapshot
     lake = reading.work.lake
     if travel.version is not None:
-        version = _value(travel.version, arguments)
+        version = value_of(travel.version, arguments)
         if isinstance(version, bool) or not isinstance(version, int) or abs(version) >= 1 << 63:
             raise InvalidValue(f"{version!r} is not a snapshot's number", hint="write AT (VERSION => 3)")
         return lake.snapshot(version)
-    moment = _value(travel.timestamp, arguments)
+    moment = value_of(travel.timestamp, arguments)
     return lake.snapshot(at=_moment(moment))
 
 
@@ -364,7 +355,7 @@ def _staleness(reference: Reference, arguments: Arguments) -> timedelta | None:
     """By how much what is read of a view may be behind."""
     if reference.travel is None or reference.travel.staleness is None:
         return None
-    return read_duration(_value(reference.travel.staleness, arguments))
+    return read_duration(value_of(reference.travel.staleness, arguments))
 
 
 def _moment(value: object) -> datetime:
@@ -378,56 +369,3 @@ def _moment(value: object) -> datetime:
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day, tzinfo=UTC)
     raise InvalidValue(f"{value!r} is not a time", hint="write AT (TIMESTAMP => '2026-01-31 12:00:00')")
-
-
-def _value(cell: object, arguments: Arguments) -> object:
-    match cell:
-        case Parameter():
-            return argument(cell, arguments)
-        case Literal(value=value):
-            return value
-        case _:
-            return cell
-
-
-def argument(parameter: Parameter, arguments: Arguments) -> Any:
-    """The value that the caller gave for a parameter; `check_arguments` has made sure that there is one."""
-    if parameter.name is not None and isinstance(arguments, Mapping):
-        return arguments[parameter.name]
-    if parameter.index is not None and isinstance(arguments, tuple):
-        return arguments[parameter.index]
-    raise WrongArguments("named and positional parameters are mixed", hint="give a dict for :name and a list for ?")
-
-
-def check_arguments(parameters: Sequence[Parameter], arguments: Arguments) -> None:
-    """Refuse a statement whose parameters the caller has not given, or has given in the other form."""
-    for parameter in parameters:
-        if parameter.name is not None:
-            if not isinstance(arguments, Mapping) or parameter.name not in arguments:
-                missing = UnknownObject(f'parameter ":{parameter.name}" has no value', hint="give it in the dict of parameters")
-                raise at(parameter.span, 0, len(parameter.span.text)).attach(missing)
-        elif not isinstance(arguments, tuple) or (parameter.index or 0) >= len(arguments):
-            given = len(arguments) if isinstance(arguments, tuple) else 0
-            missing = UnknownObject(
-                f"parameter {(parameter.index or 0) + 1} has no value",
-                detail=f"{given} were given",
-                hint="give a list with a value for each ?",
-            )
-            raise at(parameter.span, 0, len(parameter.span.text)).attach(missing)
-
-
-def plan_arguments(given: Mapping[str, Any] | Sequence[Any] | None, parameters: Sequence[Parameter]) -> Arguments:
-    """The caller's arguments, checked against all the parameters of a statement: none missing, none too many."""
-    arguments: Arguments = plan_given(given)
-    if not parameters and not arguments:
-        return ()
-    check_arguments(parameters, arguments)
-    if isinstance(arguments, Mapping):
-        unused = sorted(set(arguments) - {parameter.name for parameter in parameters})
-        if unused:
-            raise WrongArguments(f'the statement has no parameter ":{unused[0]}"', hint="leave it out, or check its spelling")
-    elif len(arguments) > len(parameters):
-        raise WrongArguments(
-            f"the statement has {len(parameters)} parameters, {len(arguments)} values were given", hint="give one for each ?"
-        )
-    return arguments

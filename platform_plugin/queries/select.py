@@ -12,7 +12,7 @@ import pyarrow as pa
 from platform_plugin.errors import CatalogueError, PlatformError, QueryFailed
 from platform_plugin.language.approximate import wants_sample
 from platform_plugin.language.places import did_you_mean
-from platform_plugin.queries.bind import Arguments, bind_query
+from platform_plugin.queries.bind import bind_query
 from platform_plugin.queries.lookup import answer_lookup
 from platform_plugin.queries.result import Result
 from platform_plugin.queries.size import split_limit
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.language.places import Place, Span
     from platform_plugin.language.statements import Explain, Select
+    from platform_plugin.queries.arguments import Arguments
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
 

@@ -16,7 +16,8 @@ from platform_plugin.errors import InvalidValue
 from platform_plugin.language.approximate import STRATUM, UNIT, plan_approximation
 from platform_plugin.language.places import Span, at
 from platform_plugin.language.query import analyse_query
-from platform_plugin.queries.bind import check_arguments, lake_name, new_name, pointing_at, read_named, used_arguments
+from platform_plugin.queries.arguments import check_arguments, used_arguments
+from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
 from platform_plugin.queries.result import Result
 from platform_plugin.samples.estimators import Bounded, Design, needed_size, quantile, ratio, total
 from platform_plugin.samples.population import PILOT, find_source
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.approximate import Approximation, Measure
     from platform_plugin.language.query import Query
     from platform_plugin.language.relations import Reference
-    from platform_plugin.queries.bind import Arguments
+    from platform_plugin.queries.arguments import Arguments
     from platform_plugin.samples.population import Drawn, Source
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.lake.scan import Scan
 from platform_plugin.language.blocks import Input
 from platform_plugin.language.probing import plan_probing
-from platform_plugin.queries.bind import used_arguments
+from platform_plugin.queries.arguments import used_arguments
 from platform_plugin.queries.select import placed
 from platform_plugin.streams.arrivals import ARRIVED_AT, ROW_ID, read_with_arrivals
 from platform_plugin.streams.follow import Arrived
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.query import Query
     from platform_plugin.language.relations import Reference
     from platform_plugin.language.rendering import Rendered
-    from platform_plugin.queries.bind import Arguments
+    from platform_plugin.queries.arguments import Arguments
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
 

@@ -16,7 +16,8 @@ from platform_plugin.lake.leases import SESSION
 from platform_plugin.lake.relations import read_streams
 from platform_plugin.lake.tables import Table
 from platform_plugin.language.query import analyse_query
-from platform_plugin.queries.bind import check_arguments, lake_name, new_name, pointing_at, read_beside_sessions
+from platform_plugin.queries.arguments import check_arguments
+from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_beside_sessions
 from platform_plugin.queries.result import Result
 from platform_plugin.spark.job import Progress
 from platform_plugin.streams.collecting import Collected, Inputs
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.places import Span
     from platform_plugin.language.query import Query
     from platform_plugin.language.relations import Reference
-    from platform_plugin.queries.bind import Arguments
+    from platform_plugin.queries.arguments import Arguments
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
 

@@ -15,7 +15,7 @@ from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.files import write_delete_file
 from platform_plugin.lake.read import read_positions
 from platform_plugin.language.places import at
-from platform_plugin.queries.bind import Arguments, bind_rows, new_name, pointing_at
+from platform_plugin.queries.bind import bind_rows, new_name, pointing_at
 from platform_plugin.queries.select import placed
 from platform_plugin.tables.target import find_changeable, named_fields, outcome, refuse_partitioned
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.language.places import Span
     from platform_plugin.language.statements import Assignment, Delete, Update
+    from platform_plugin.queries.arguments import Arguments
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace

@@ -10,7 +10,8 @@ from pyspark.sql.connect import functions as f
 
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, StorageError
 from platform_plugin.language.values import Parameter
-from platform_plugin.queries.bind import Arguments, argument, pointing_at
+from platform_plugin.queries.arguments import Arguments, argument
+from platform_plugin.queries.bind import pointing_at
 from platform_plugin.spark.schema import to_spark_type
 from platform_plugin.spark.text_options import text_options
 from platform_plugin.spark.write import run_write, shaped

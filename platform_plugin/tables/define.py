@@ -12,7 +12,7 @@ from platform_plugin.lake.tables import Table, View
 from platform_plugin.language import statements as s
 from platform_plugin.language.options import STREAM
 from platform_plugin.language.places import at
-from platform_plugin.queries.bind import Arguments, bind_query, lake_name, pointing_at
+from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
 from platform_plugin.queries.select import placed
 from platform_plugin.samples.record import find_sample
 from platform_plugin.samples.remove import drop_sample, samples_of
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit import Commit
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.tables import Name, Snapshot
+    from platform_plugin.queries.arguments import Arguments
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace

@@ -18,7 +18,7 @@ from platform_plugin.lake.files import constant
 from platform_plugin.lake.types import arrow_field, to_arrow
 from platform_plugin.language.places import at
 from platform_plugin.language.values import Literal, Parameter
-from platform_plugin.queries.bind import Arguments, argument
+from platform_plugin.queries.arguments import Arguments, argument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
