@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.relations import Declaration, read_declarations
-from platform_plugin.lake.segments import STREAM
+from platform_plugin.lake.segments import SEGMENT, STREAM
 from platform_plugin.orchestration.changes import read_changes
 from platform_plugin.orchestration.firing import Decision, build_sensor
 from platform_plugin.orchestration.overview import KEY, overview_metadata
@@ -48,9 +48,10 @@ def build_arrivals_sensor(
                 metadata=arrival_metadata(
                     figures, figures.next_row_id - known.get(str(table.uuid), figures.first_row_id), moment.snapshot, moment.now
                 ),
-                tags={"dagster/data_version": str(moment.snapshot.id)},
+                # As a run tells of a stream that it fed itself, so that one arrival is one version.
+                tags={"dagster/data_version": str(arrived_at)},
             )
-            for table, figures in _read_figures(moment, [streams[uuid][0] for uuid in sorted(grown)])
+            for table, figures, arrived_at in _read_figures(moment, [streams[uuid][0] for uuid in sorted(grown)])
         ]
         arrived = len(events)
         events += _told_of_tables(moment, int(moment.memory.get("seen", moment.snapshot.id)), translator, built)
@@ -96,12 +97,14 @@ def _told_of_tables(moment: Moment, seen: int, translator: Translator, built: Co
             yield dg.AssetMaterialization(key, metadata={"snapshot": change.last}, tags={"dagster/data_version": str(change.last)})
 
 
-def _read_figures(moment: Moment, streams: Sequence[Table]) -> Iterator[tuple[Table, StreamFigures]]:
+def _read_figures(moment: Moment, streams: Sequence[Table]) -> Iterator[tuple[Table, StreamFigures, int]]:
+    """Streams with their figures, and the snapshot of the last arrival of each."""
     with moment.lake.reading() as connection:
         for table in streams:
             figures = read_figures(connection, table, moment.snapshot, moment.now)
             if figures is not None:
-                yield table, figures
+                newest = sa.select(sa.func.max(SEGMENT.c.snapshot_id)).where(SEGMENT.c.relation_uuid == str(table.uuid))
+                yield table, figures, connection.execute(newest).scalar() or moment.snapshot.id
 
 
 def arrival_metadata(figures: StreamFigures, rows_in: int, snapshot: Snapshot, now: datetime) -> Mapping[str, Any]:

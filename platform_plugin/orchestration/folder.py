@@ -10,42 +10,23 @@ from pydantic import Field
 from platform_plugin.errors import PlatformError
 from platform_plugin.orchestration.assets import build_assets
 from platform_plugin.orchestration.inventory import Inventory, read_inventory
-from platform_plugin.orchestration.loops import build_loops
 from platform_plugin.orchestration.model import fingerprint, read_models
-from platform_plugin.orchestration.overview import build_overview
 from platform_plugin.orchestration.place import lake_url
 from platform_plugin.orchestration.remembered import FileMemory
 from platform_plugin.orchestration.scaffolding import FolderScaffolder
-from platform_plugin.orchestration.translator import Translator
+from platform_plugin.orchestration.sensing import Sensing
 
 
 @dg.scaffold_with(FolderScaffolder)
-class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
-    """A folder of SQL files, each of which declares one table, stream or view; and the relations of the lake beside them.
+class SqlFolder(Sensing):
+    """A folder of SQL files, each of which declares one table, stream, view or sample; and the relations of the lake beside them.
 
-    The assets need a resource called `platform`, a `PlatformResource` on the same lake. To change keys, groups, kinds
-    or tags, subclass this component and override `translator`.
+    The assets need a resource called `platform`, a `PlatformResource` on the same lake; the component `Lake` brings one. To change keys,
+    groups, kinds or tags, subclass this component and override `translator`.
     """
 
     path: str = Field(description="The folder, absolute or seen from the folder of this YAML file.")
-    url: str | None = Field(
-        default=None, description="The lake whose catalogue is read; by default the one in PLATFORM_URL, or .platform/lake in the project."
-    )
     include_lake: bool = Field(default=True, description="Whether relations of the lake that no file declares are assets too.")
-    refresh: bool = Field(default=True, description="Whether a sensor keeps continuous views within their target lag.")
-    ingest: bool = Field(default=True, description="Whether a sensor lets streams that pull read their sources.")
-    sample: bool = Field(default=True, description="Whether a sensor lets reservoirs of samples take up what has arrived.")
-    report_arrivals: bool = Field(default=True, description="Whether a sensor reports new rows of streams, with their rates.")
-
-    rebuild: bool = Field(default=True, description="Whether a sensor builds tables again that say so in their YAML file.")
-    notices: str | None = Field(
-        default=None, description="The environment variable with the address of a webhook that is told of failed runs."
-    )
-
-    @property
-    def translator(self) -> Translator:
-        """How relations are called, grouped and marked."""
-        return Translator()
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Read the files and the catalogue."""
@@ -65,18 +46,10 @@ class SqlFolder(dg.Component, dg.Model, dg.Resolvable):
         memory = FileMemory(context.project_root / ".platform" / "known" / f"{fingerprint(str(folder))}.json")
         built = build_assets(models, inventory, self.translator, memory=memory)
         memory.save()
-        loops = build_loops(
+        sensors = self.build_sensors(
             url,
-            self.translator,
             targets=built.targets,
             checked=built.checked,
             built={self.translator.asset_key(model.name) for model in models if model.kind == "table" and model.reads},
-            refresh=self.refresh,
-            ingest=self.ingest,
-            sample=self.sample,
-            arrivals=self.report_arrivals,
-            rebuild=self.rebuild,
-            notices=self.notices,
         )
-        assets = [*built.assets, *([build_overview()] if self.report_arrivals else [])]
-        return dg.Definitions.merge(dg.Definitions(assets=assets, asset_checks=list(built.checks)), loops)
+        return dg.Definitions.merge(dg.Definitions(assets=[*built.assets], asset_checks=list(built.checks)), sensors)

@@ -14,11 +14,10 @@ from platform_plugin.language.render import identifier
 from platform_plugin.orchestration.assets import build_assets
 from platform_plugin.orchestration.documentation import Check, Documentation
 from platform_plugin.orchestration.inventory import Inventory, read_inventory
-from platform_plugin.orchestration.loops import build_loops
 from platform_plugin.orchestration.model import parse_model
-from platform_plugin.orchestration.overview import build_overview
 from platform_plugin.orchestration.place import lake_url
 from platform_plugin.orchestration.scaffolding import NounScaffolder
+from platform_plugin.orchestration.sensing import Sensing
 from platform_plugin.orchestration.translator import Translator
 
 if TYPE_CHECKING:
@@ -158,40 +157,12 @@ class Sample(Noun):
         return f"CREATE SAMPLE {_name(self.name)} ON {_name(self.relation)} SIZE {self.size}{where}{strata}{options}"
 
 
-class Upkeep(dg.Component, dg.Model, dg.Resolvable):
+class Upkeep(Sensing):
     """The sensors that keep the relations of a lake current; an `SqlFolder` brings them by itself."""
-
-    url: str | None = Field(default=None, description="The lake; by default the one in PLATFORM_URL, or .platform/lake in the project.")
-    refresh: bool = Field(default=True, description="Whether a sensor keeps continuous views within their target lag.")
-    ingest: bool = Field(default=True, description="Whether a sensor lets streams that pull read their sources.")
-    sample: bool = Field(default=True, description="Whether a sensor lets reservoirs of samples take up what has arrived.")
-    report_arrivals: bool = Field(default=True, description="Whether a sensor reports new rows of streams, with their rates.")
-    rebuild: bool = Field(default=True, description="Whether a sensor builds tables again that say so.")
-    notices: str | None = Field(
-        default=None, description="The environment variable with the address of a webhook that is told of failed runs."
-    )
-    running: bool = Field(default=True, description="Whether the sensors are on from the beginning.")
-
-    @property
-    def translator(self) -> Translator:
-        """How relations are called, as in the components of the relations."""
-        return Translator()
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The sensors and their jobs."""
-        overview = dg.Definitions(assets=[build_overview()] if self.report_arrivals else [])
-        loops = build_loops(
-            self.url or lake_url(context.project_root),
-            self.translator,
-            refresh=self.refresh,
-            ingest=self.ingest,
-            sample=self.sample,
-            arrivals=self.report_arrivals,
-            rebuild=self.rebuild,
-            notices=self.notices,
-            running=self.running,
-        )
-        return dg.Definitions.merge(overview, loops)
+        return self.build_sensors(self.url or lake_url(context.project_root))
 
 
 def _name(written: str) -> str:

@@ -85,6 +85,12 @@ def test_a_round_without_names_is_for_all_and_what_failed_is_told_on_its_own_pag
     assert done.failure_data_for_node("maintain_views_together_step").user_failure_data.description.startswith("it broke")
 
 
+def test_a_round_needs_no_configuration(two, instance):
+    job = definitions(two, work=nothing_done).resolve_job_def("maintain_views_together")
+    job.execute_in_process(instance=instance, raise_on_error=False)
+    assert instance.get_latest_materialization_event(dg.AssetKey(["impact", "base"])) is not None
+
+
 def test_a_round_evaluates_the_checks_that_it_is_asked_for(two, instance):
     defs = definitions(two, work=nothing_done)
     key = dg.AssetCheckKey(dg.AssetKey("impact"), "schema_stable")
