@@ -23,6 +23,8 @@ def platform(tmp_path, spark_server):
         made.execute("CREATE STREAM posts (uid INT, score INT) WITH (retention_rows = 4)")
         made.execute("CREATE VIEW impact AS SELECT uid, count(*) AS n, sum(score) AS s FROM posts GROUP BY uid")
         made.execute("CREATE VIEW total AS SELECT count(*) AS n FROM posts")
+        made.execute("CREATE VIEW twin AS SELECT sum(n) AS n FROM (SELECT uid, count(*) AS n, sum(score) AS s FROM posts GROUP BY uid)")
+        assert "# shares its states with" in [row[0] for row in made.execute("DESCRIBE EXTENDED twin")]
         yield made
 
 
@@ -50,7 +52,7 @@ def attack(platform, tmp_path, step, most, *, by_spark=False):
         told = kill_at(tmp_path, point, by_spark=by_spark)
         (n, s) = next(iter(platform.execute("SELECT sum(n), sum(s) FROM impact")))
         assert (n, s) == (appended, appended // 2 * 3)
-        assert list(platform.execute("SELECT n FROM total")) == [(appended,)]
+        assert list(platform.execute("SELECT t.n, w.n FROM total t, twin w")) == [(appended, appended)]
         if kills % 3 == 0:
             assert not run_maintenance(platform.work).failed
             assert list(platform.execute("SELECT n FROM total")) == [(appended,)]
