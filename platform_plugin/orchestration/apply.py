@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from platform_plugin.errors import InvalidValue, ObjectExists
@@ -14,6 +15,7 @@ from platform_plugin.language.render import identifier
 from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements import CreateSample, CreateSchema, CreateStream, CreateTable, CreateView
 from platform_plugin.orchestration.differences import plan_differences
+from platform_plugin.orchestration.documentation import Days
 from platform_plugin.orchestration.inventory import Stored, read_changed, read_lake
 from platform_plugin.orchestration.model import normalised
 from platform_plugin.queries.shows import created
@@ -29,11 +31,10 @@ from platform_plugin.views.record import VIEW, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import date
 
     from platform_plugin.algebra.types import Field
     from platform_plugin.lake.relations import Kind
-    from platform_plugin.lake.tables import Name, Table
+    from platform_plugin.lake.tables import Name, Snapshot, Table
     from platform_plugin.orchestration.inventory import Inventory
     from platform_plugin.orchestration.model import Model
     from platform_plugin.platform import Platform
@@ -90,29 +91,44 @@ def run_stored(platform: Platform, name: Name, kind: Kind, *, progress: Progress
     return Ran(name=name, kind=kind, action="unchanged", work=_run_intake(platform, name, kind, progress))
 
 
-def run_days(platform: Platform, model: Model, first: date, last: date, *, progress: ProgressHandler | None = None) -> Applied:
-    """Build the days of a table from `first` up to but not including `last` anew, and leave its other rows as they are."""
-    statement, days = model.statement, model.documentation.partitions
-    if not isinstance(statement, CreateTable) or statement.query is None or days is None:
-        raise InvalidValue(f'"{model.name}" is not built day by day', hint="only a table that a query builds can be")
+def run_parts(
+    platform: Platform, model: Model, spans: Sequence[tuple[date | int, date | int]], *, progress: ProgressHandler | None = None
+) -> Applied:
+    """Build parts of a table anew, days or numbers of rows, from the first up to but not including the second of each span.
+
+    Its other rows stay as they are.
+    """
+    statement, parts = model.statement, model.documentation.partitions
+    if not isinstance(statement, CreateTable) or statement.query is None or parts is None:
+        raise InvalidValue(f'"{model.name}" is not built part by part', hint="only a table that a query builds can be")
     work = platform.work
     action: Action = "rebuilt"
     if find_existing(work.lake, model.name, work.lake.snapshot()) is None:
         empty = f"CREATE TABLE {_written(model.name)} AS\nSELECT * FROM (\n{statement.query.text}\n) WHERE false"
         run_definition(platform, replace(model, statement=cast("CreateTable", parse_statement(empty))), progress=progress)
         action = "created"
-    done = run_exchange(work, model.name, statement.query.text, column=days.column, first=first, last=last, progress=progress)
-    told = {"rows_in": done.row_count, "days": (last - first).days}
-    ran = Ran(name=model.name, kind=model.kind, action=action, metrics=done.metrics, work=told)
-    return read_applied(platform, [ran])[0]
+    done = [
+        run_exchange(work, model.name, statement.query.text, column=parts.column, first=first, last=last, progress=progress)
+        for first, last in spans
+    ]
+    told: dict[str, Any] = {"rows_in": sum(each.row_count for each in done)}
+    if isinstance(parts, Days):
+        told["days"] = sum((last - first).days for first, last in spans if isinstance(first, date) and isinstance(last, date))
+    metrics = done[0].metrics if len(done) == 1 else None
+    return read_applied(platform, [Ran(name=model.name, kind=model.kind, action=action, metrics=metrics, work=told)])[0]
 
 
 def _written(name: Name) -> str:
     return f"{identifier(name.schema)}.{identifier(name.relation)}"
 
 
-def run_definition(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> tuple[Action, JobMetrics | None]:
-    """Make the relation that a file declares as it says; a view whose query has changed starts over."""
+def run_definition(
+    platform: Platform, model: Model, *, since: Snapshot | None = None, progress: ProgressHandler | None = None
+) -> tuple[Action, JobMetrics | None]:
+    """Make the relation that a file declares as it says; a view whose query has changed starts over.
+
+    Views begin with what has arrived `since` a snapshot, so that those of one run cover the same rows.
+    """
     work, lake = platform.work, platform.lake
     base = lake.snapshot()
     if model.name.schema not in lake.schemas(base):
@@ -140,7 +156,7 @@ def run_definition(platform: Platform, model: Model, *, progress: ProgressHandle
         case CreateView() as statement:
             record = _read_record(platform, old)
             if not (isinstance(old, View) and _is_same(old, record, statement)):
-                run_create_view(work, replace(statement, or_replace=True, if_not_exists=False))
+                run_create_view(work, replace(statement, or_replace=True, if_not_exists=False), since=since)
                 action = "created" if old is None else "replaced"
             elif record is not None and (wanted := _wanted(record, statement)) != dict(record.options):
                 _set_options(platform, old, record, wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -13,6 +14,7 @@ from platform_plugin.lake.segments import SEGMENT, STREAM
 from platform_plugin.orchestration.changes import read_changes
 from platform_plugin.orchestration.firing import Decision, build_sensor
 from platform_plugin.orchestration.overview import KEY, overview_metadata
+from platform_plugin.orchestration.ranges import plan_keys
 from platform_plugin.streams.figures import read_figures
 
 if TYPE_CHECKING:
@@ -24,16 +26,33 @@ if TYPE_CHECKING:
     from platform_plugin.orchestration.translator import Translator
     from platform_plugin.streams.figures import StreamFigures
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranged:
+    """A table that is built `size` rows of a stream at a time; the stream's name is in lower case."""
+
+    table: str
+    stream: str
+    size: int
+
+
 _INTERVAL_SECONDS = 30
 # A picture is some kilobytes in Dagster's database.
 _DRAWN_EVERY_SECONDS = 120
 
 
 def build_arrivals_sensor(
-    url: str, translator: Translator, *, built: Collection[dg.AssetKey] = (), overview: bool = True, running: bool = True
+    url: str,
+    translator: Translator,
+    *,
+    built: Collection[dg.AssetKey] = (),
+    ranged: Collection[Ranged] = (),
+    overview: bool = True,
+    running: bool = True,
 ) -> dg.SensorDefinition:
     """The sensor for all streams of a lake, and for tables that people write to; those that runs build are `built`.
 
+    It adds a partition to each of the tables that are `ranged` when the rows of its stream reach it.
     It also draws the overview anew now and then. It starts no run and no Spark.
     """
 
@@ -61,7 +80,13 @@ def build_arrivals_sensor(
             events.append(dg.AssetMaterialization(KEY, metadata=overview_metadata(moment.lake, moment.snapshot, moment.now)))
             drawn_at = moment.now.timestamp()
         memory["drawn_at"] = drawn_at
-        return Decision(events=events, memory=memory, reason=f"no new rows in {len(streams)} streams at snapshot {moment.snapshot.id}")
+        came = {str(table.name).lower(): rows for table, rows in streams.values()}
+        counts: Mapping[str, int] = moment.memory.get("ranges", {})
+        added = {each.table: plan_keys(each.size, known=counts.get(each.table, 0), rows=came.get(each.stream, 0)) for each in ranged}
+        memory["ranges"] = {table: counts.get(table, 0) + len(keys) for table, keys in added.items()}
+        return Decision(
+            events=events, memory=memory, partitions=added, reason=f"no new rows in {len(streams)} streams at snapshot {moment.snapshot.id}"
+        )
 
     return build_sensor(
         "stream_arrivals",

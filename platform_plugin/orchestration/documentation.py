@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, field_validator
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.quality.suite import parse_suite
@@ -30,6 +30,22 @@ class Days(BaseModel):
     start: date
 
 
+class Rows(BaseModel):
+    """A table that a query builds so many rows of a stream at a time, and the column that says the number of a row."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    column: str
+    rows: int = Field(gt=0)
+
+
+def _kind_of(said: Any) -> str:
+    return "rows" if isinstance(said, Rows) or (isinstance(said, dict) and "rows" in said) else "days"
+
+
+Partitions = Annotated[Annotated[Days, Tag("days")] | Annotated[Rows, Tag("rows")], Discriminator(_kind_of)]
+
+
 class Documentation(BaseModel):
     """What people should know about a relation. Every key is optional, an unknown one is refused.
 
@@ -44,7 +60,7 @@ class Documentation(BaseModel):
     tags: dict[str, str] = Field(default_factory=dict)
     columns: dict[str, str] = Field(default_factory=dict)
     checks: list[Check] = Field(default_factory=list)
-    partitions: Days | None = None
+    partitions: Partitions | None = None
     rebuild: str | None = None
     """When a table that is the result of a query is built again by itself: `on_change`, or a cron expression."""
 

@@ -95,6 +95,8 @@ class Decision:
     reason: str = "nothing to do"
     events: Sequence[dg.AssetMaterialization] = ()
     memory: Mapping[str, Any] = field(default_factory=dict)
+    partitions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """New partitions, by the name of what they are added to."""
 
 
 Decide = Callable[[Moment], Decision]
@@ -147,7 +149,8 @@ def build_sensor(
             f"told of {len(decision.events)} {'asset' if len(decision.events) == 1 else 'assets'}" if decision.events else decision.reason
         )
         reason = f"a run is under way in pool {', '.join(waiting)}: {decision.asks[0].reason}" if waiting else told
-        return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=cursor)
+        added = [dg.DynamicPartitionsDefinition(name=of).build_add_request(keys) for of, keys in decision.partitions.items() if keys]
+        return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=cursor, dynamic_partitions_requests=added)
 
     return tick
 

@@ -8,7 +8,9 @@ import dagster as dg
 from pydantic import Field
 
 from platform_plugin.errors import PlatformError
+from platform_plugin.orchestration.arrivals import Ranged
 from platform_plugin.orchestration.assets import build_assets
+from platform_plugin.orchestration.documentation import Rows
 from platform_plugin.orchestration.inventory import Inventory, read_inventory
 from platform_plugin.orchestration.model import fingerprint, read_models
 from platform_plugin.orchestration.place import lake_url
@@ -50,6 +52,11 @@ class SqlFolder(Sensing):
             url,
             targets=built.targets,
             checked=built.checked,
+            ranged=[
+                Ranged(table=str(model.name), stream=str(model.reads[0]).lower(), size=model.documentation.partitions.rows)
+                for model in models
+                if isinstance(model.documentation.partitions, Rows) and model.reads
+            ],
             built={self.translator.asset_key(model.name) for model in models if model.kind == "table" and model.reads},
         )
         return dg.Definitions.merge(dg.Definitions(assets=[*built.assets], asset_checks=list(built.checks)), sensors)

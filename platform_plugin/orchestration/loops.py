@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+    from platform_plugin.orchestration.arrivals import Ranged
     from platform_plugin.orchestration.checks import Checked
     from platform_plugin.orchestration.jobs import Target
     from platform_plugin.orchestration.rounds import Work
@@ -42,6 +43,7 @@ def build_loops(
     targets: Sequence[Target] = (),
     checked: Sequence[Checked] = (),
     built: Collection[dg.AssetKey] = (),
+    ranged: Collection[Ranged] = (),
     refresh: bool = True,
     ingest: bool = True,
     sample: bool = True,
@@ -75,7 +77,7 @@ def build_loops(
         jobs += made.all
         sensors.append(build_sample_sensor(url, made, asset_key=translator.asset_key, running=running))
     if arrivals:
-        sensors.append(build_arrivals_sensor(url, translator, built=built, running=running))
+        sensors.append(build_arrivals_sensor(url, translator, built=built, ranged=ranged, running=running))
     if rebuild:
         status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
         everything = every_asset()

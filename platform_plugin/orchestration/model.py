@@ -88,7 +88,7 @@ def _read(path: Path, file: str) -> Model:
         raise InvalidStatement(f'file "{file}": {error.message}', detail=error.detail, hint=error.hint) from error
     _check_columns(model)
     if model.documentation.partitions is not None and not (isinstance(model.statement, CreateTable) and model.statement.query is not None):
-        raise InvalidValue(f'"{file}" has partitions but no query', hint="only CREATE TABLE … AS query is built day by day")
+        raise InvalidValue(f'"{file}" has partitions but no query', hint="only CREATE TABLE … AS query is built part by part")
     return model
 
 

@@ -9,12 +9,14 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from platform_plugin.lake.tables import Name
-from platform_plugin.orchestration.apply import run_days, run_model
+from platform_plugin.orchestration.apply import run_model, run_parts
+from platform_plugin.orchestration.documentation import Days, Rows
 from platform_plugin.orchestration.failure import all_as_failure, note_failed, told_as_failure
 from platform_plugin.orchestration.jobs import Target
 from platform_plugin.orchestration.metadata import applied_metadata, view_metadata
 from platform_plugin.orchestration.model import Model
 from platform_plugin.orchestration.progress import told_in_log
+from platform_plugin.orchestration.ranges import plan_spans
 from platform_plugin.orchestration.work import run_views
 
 RESOURCE_KEY = "platform"
@@ -22,15 +24,15 @@ RESOURCE_KEY = "platform"
 
 def build_asset(model: Model, spec: dg.AssetSpec) -> dg.AssetsDefinition:
     """A model as an asset: materializing it makes the lake hold what the file declares."""
-    days = model.documentation.partitions
+    parts = model.documentation.partitions
 
     @dg.multi_asset(
         name=_step_name(model),
         specs=[spec],
         required_resource_keys={RESOURCE_KEY},
-        partitions_def=dg.DailyPartitionsDefinition(days.start.isoformat()) if days is not None else None,
-        # One statement builds any number of days.
-        backfill_policy=dg.BackfillPolicy.single_run() if days is not None else None,
+        partitions_def=_partitions(model),
+        # One statement builds any number of parts that meet.
+        backfill_policy=dg.BackfillPolicy.single_run() if parts is not None else None,
     )
     def materialize(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
         started = time.monotonic()
@@ -38,11 +40,14 @@ def build_asset(model: Model, spec: dg.AssetSpec) -> dg.AssetsDefinition:
             with told_as_failure():
                 platform = getattr(context.resources, RESOURCE_KEY).platform
                 progress = told_in_log(context.log)
-                if days is None:
-                    applied = run_model(platform, model, progress=progress)
-                else:
-                    window = context.partition_time_window
-                    applied = run_days(platform, model, window.start.date(), window.end.date(), progress=progress)
+                match parts:
+                    case None:
+                        applied = run_model(platform, model, progress=progress)
+                    case Days():
+                        window = context.partition_time_window
+                        applied = run_parts(platform, model, [(window.start.date(), window.end.date())], progress=progress)
+                    case _:
+                        applied = run_parts(platform, model, plan_spans(context.partition_keys), progress=progress)
         except dg.Failure:
             note_failed(context.instance, context.run.run_id, [str(model.name)])
             raise
@@ -54,6 +59,17 @@ def build_asset(model: Model, spec: dg.AssetSpec) -> dg.AssetsDefinition:
         )
 
     return materialize
+
+
+def _partitions(model: Model) -> dg.PartitionsDefinition | None:
+    match model.documentation.partitions:
+        case Days(start=start):
+            return dg.DailyPartitionsDefinition(start.isoformat())
+        case Rows():
+            # A sensor adds the ranges as the stream grows.
+            return dg.DynamicPartitionsDefinition(name=str(model.name))
+        case _:
+            return None
 
 
 def build_upkeep(pool: str, step: str, targets: Sequence[Target], specs: Sequence[tuple[Name, dg.AssetSpec]]) -> dg.AssetsDefinition:

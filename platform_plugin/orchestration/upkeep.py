@@ -63,11 +63,12 @@ class Upkeep:
 def run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model], *, progress: ProgressHandler | None = None) -> Upkeep:
     """Maintain the views of these names, those with a file made first as it says; a view that fails holds up no other."""
     lake = platform.lake
+    since = lake.snapshot()
     actions: dict[str, Action] = {}
     failed: dict[str, PlatformError] = {}
     for model in find_changed(platform, models):
         try:
-            actions[str(model.name).lower()], _ = run_definition(platform, model, progress=progress)
+            actions[str(model.name).lower()], _ = run_definition(platform, model, since=since, progress=progress)
         except PlatformError as error:
             failed[str(model.name)] = error
     base = lake.snapshot()

@@ -22,15 +22,17 @@ if TYPE_CHECKING:
 
 
 def run_exchange(
-    work: Workspace, name: Name, query: str, *, column: str, first: date, last: date, progress: ProgressHandler | None = None
+    work: Workspace, name: Name, query: str, *, column: str, first: date | int, last: date | int, progress: ProgressHandler | None = None
 ) -> Result:
-    """Put the query's rows from the day `first` up to but not including `last` in the place of the table's; repeating it changes nothing.
+    """Put the query's rows from `first` up to but not including `last`, days or numbers, in the place of the table's.
 
-    Readers see either the old days or the new ones. Another writer to the same rows is a conflict, and then nothing happens.
+    Repeating it changes nothing. Readers see either the old rows or the new ones.
+    Another writer to the same rows is a conflict, and then nothing happens.
     """
     from platform_plugin.spark.write import run_write, shaped
 
-    where = f"{identifier(column)} >= DATE '{first}' AND {identifier(column)} < DATE '{last}'"
+    least, end = (str(each) if isinstance(each, int) else f"DATE '{each}'" for each in (first, last))
+    where = f"{identifier(column)} >= {least} AND {identifier(column)} < {end}"
     full = f"{identifier(name.schema)}.{identifier(name.relation)}"
     with work.lake.lease(holder="exchange") as lease:
         table = work.lake.table(name, lease.snapshot)
@@ -45,7 +47,7 @@ def run_exchange(
             files, metrics = run_write(work.session, work.lake, table, frame, progress=progress)
         with discarding(work, files):
             written, gone = write_deletes(work, scan, found)
-        with discarding(work, [*written.values(), *files]), work.lake.commit(f"exchange days of {name}", base=lease.snapshot) as commit:
+        with discarding(work, [*written.values(), *files]), work.lake.commit(f"exchange a part of {name}", base=lease.snapshot) as commit:
             commit_deletes(commit, scan, written, gone, found)
             commit.append(table, files)
     rows = sum(file.record_count for file in files)
