@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import sqlalchemy as sa
 
-from platform_plugin.errors import InvalidValue, ObjectExists, RefusedView
+from platform_plugin.errors import CommitConflict, InvalidValue, ObjectExists, PlatformError, RefusedView
 from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.segments import CONSUMER
 from platform_plugin.lake.tables import Table
@@ -21,11 +22,15 @@ from platform_plugin.views.explain import explain_split
 from platform_plugin.views.kept import find_kept
 from platform_plugin.views.making import NewView, first_rows, run_making
 from platform_plugin.views.plans import plan_query, read_plans
+from platform_plugin.views.ranges import first_uncovered
+from platform_plugin.views.read import split_name
 from platform_plugin.views.sharing import ViewParts, plan_sharing
 from platform_plugin.views.strategy import BATCH
 from platform_plugin.views.twins import find_alike, likeness
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from platform_plugin.lake.tables import Name, Snapshot, View
     from platform_plugin.language import statements as s
     from platform_plugin.spark.workspace import Workspace
@@ -33,8 +38,11 @@ if TYPE_CHECKING:
     from platform_plugin.views.relations import Meaning
 
 
-def run_create_view(work: Workspace, statement: s.CreateView) -> Result:
-    """Store a query under a name. Over a stream it is maintained from now on, or refused with the rule that it breaks."""
+def run_create_view(work: Workspace, statement: s.CreateView, *, since: Snapshot | None = None) -> Result:
+    """Store a query under a name. Over a stream it is maintained from now on, or refused with the rule that it breaks.
+
+    Views that are made one after the other and begin with what has arrived `since` the same snapshot can share states.
+    """
     name = lake_name(statement.name)
     with work.lake.lease(holder="create view") as lease:
         old = find_existing(work.lake, name, lease.snapshot)
@@ -69,7 +77,8 @@ def run_create_view(work: Workspace, statement: s.CreateView) -> Result:
                     InvalidValue(f'view "{name}" reads no stream', hint="leave out CONTINUOUS and WITH: it is computed when it is read")
                 )
             return _create_plain(work, statement, name, aliases, lease.snapshot)
-        return _create_continuous(work, statement, (plan, meaning), lease.snapshot, old)
+        begins = {} if since is None else _begins(work, plan, since)
+        return _create_continuous(work, statement, (plan, meaning), lease.snapshot, old, begins=begins)
 
 
 def run_explain_view(work: Workspace, statement: s.CreateView) -> Result:
@@ -99,8 +108,22 @@ def _create_plain(work: Workspace, statement: s.CreateView, name: Name, aliases:
     return outcome(commit.made, f"view {name} created; it is computed when it is read")
 
 
+def _begins(work: Workspace, plan: SplitPlan, since: Snapshot) -> dict[str, int]:
+    """The rows at which streams ended at a snapshot; nothing if what has come since then is not all there any more."""
+    try:
+        return {stream: first_uncovered(work.lake, work.lake.table(split_name(stream), since), since) for stream in plan.stream_names}
+    except PlatformError:
+        return {}
+
+
 def _create_continuous(
-    work: Workspace, statement: s.CreateView, planned: tuple[SplitPlan, Meaning], snapshot: Snapshot, old: View | None
+    work: Workspace,
+    statement: s.CreateView,
+    planned: tuple[SplitPlan, Meaning],
+    snapshot: Snapshot,
+    old: View | None,
+    *,
+    begins: Mapping[str, int],
 ) -> Result:
     name = lake_name(statement.name)
     plan, meaning = planned
@@ -117,9 +140,15 @@ def _create_continuous(
         options=dict(stored_option(option) for option in statement.options),
         plan=plan,
         meaning=meaning,
+        begins={} if "start" in options and options["start"].value == "earliest" else begins,
     )
     with pointing_at(statement.name.span):
-        made = run_making(work, new, snapshot, old=old)
+        try:
+            made = run_making(work, new, snapshot, old=old)
+        except CommitConflict:
+            if not new.begins:
+                raise
+            made = run_making(work, replace(new, begins={}), snapshot, old=old)
     return outcome(made, f"view {name} created; it is maintained from now on")
 
 

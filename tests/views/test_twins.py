@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from platform_plugin.errors import CommitConflict
 from platform_plugin.lake.tables import Name
+from platform_plugin.language.script import parse_statement
 from platform_plugin.platform import Platform
 from platform_plugin.views import maintain, making, twins
+from platform_plugin.views.define import run_create_view
 from platform_plugin.views.maintain import run_maintenance
 
 pytestmark = pytest.mark.spark
@@ -88,6 +90,24 @@ def test_a_view_that_begins_later_shares_nothing(platform):
     run_maintenance(platform.work)
     assert rows(platform, "SELECT * FROM a") == [(1, 15)]
     assert rows(platform, "SELECT * FROM b") == [(1, 5)]
+
+
+def test_views_that_begin_since_the_same_snapshot_share_though_rows_come_in_between(platform):
+    append(platform, (7, 7))
+    since = platform.lake.snapshot()
+    for name in "ab":
+        run_create_view(platform.work, parse_statement(f"CREATE VIEW {name} AS {SUMS.format(0)}"), since=since)
+        append(platform, (1, 5))
+    assert states(platform) == ["a"]
+    assert rows(platform, "SELECT * FROM a") == rows(platform, "SELECT * FROM b") == [(1, 10)]
+    platform.execute("ALTER STREAM posts SET (retention_rows = 1)")
+    platform.execute("DROP VIEW a")
+    platform.execute("DROP VIEW b")
+    append(platform, (1, 1), (1, 2))
+    append(platform, (1, 3))
+    run_create_view(platform.work, parse_statement(f"CREATE VIEW late AS {SUMS.format(0)}"), since=since)
+    append(platform, (1, 9))
+    assert rows(platform, "SELECT * FROM late") == [(1, 9)], "what came since has left, so it begins now"
 
 
 def test_states_stay_as_long_as_somebody_needs_them(platform):
