@@ -1,7 +1,8 @@
 """Continuous views on the AIM telecom queries: maintenance by number of views, reads of changed and unchanged views, recomputation beside.
 
 Sizes come from the environment: CUSTOMERS (100 000), EVENTS a segment (1 000 000), VIEWS (1,2,6,16,64), PAIRS of runs (5), MIXED_SECONDS
-(10), TPCH_SCALE (0.05); `BENCH_CHDB` names a Python that can import chdb, and ONLY some of maintain, mixed, chdb, postgres, tpch.
+(10), TPCH_SCALE (0.05); `BENCH_CHDB` and `BENCH_FLINK` name Pythons that can import chdb and pyflink, and ONLY some of maintain, mixed,
+chdb, postgres, streaming, tpch.
 Views beyond the sixth ask for other weeks or, with VARIANTS=parameter, with other parameters for the same one.
 With SPARK=1 every range is taken up by Spark, as large ones are.
 """
@@ -28,7 +29,7 @@ EVENTS = int(os.environ.get("EVENTS", "1000000"))
 VIEWS = [int(number) for number in os.environ.get("VIEWS", "1,2,6,16,64").split(",")]
 VARIANTS = os.environ.get("VARIANTS", "week")
 PAIRS = int(os.environ.get("PAIRS", "5"))
-ARMS = ("maintain", "mixed", "chdb", "postgres", "tpch")
+ARMS = ("maintain", "mixed", "chdb", "postgres", "streaming", "tpch")
 
 _COLUMNS = "entity_id BIGINT, week INT, duration BIGINT, cost BIGINT, long_distance BOOLEAN"
 # Parameters as in the thesis: alpha = beta = 2, gamma = 4, delta = 25, t = 2, cat = 1, v = 2. The week is part of the text, since a view's
@@ -228,7 +229,7 @@ def duckdb_arm(report: Report, platform: Platform) -> None:
 
 def run() -> None:
     """Everything, on one server."""
-    from tests.benchmarks import views_mixed, views_peers, views_tpch
+    from tests.benchmarks import views_mixed, views_peers, views_streaming, views_tpch
 
     report = Report("views")
     if os.environ.get("SPARK"):
@@ -250,6 +251,11 @@ def run() -> None:
             views_peers.chdb_arm(report, folder / "chdb", VIEWS)
         if "postgres" in arms:
             views_peers.postgres_arm(report, rows=100_000)
+        if "streaming" in arms:
+            (folder / "streams").mkdir()
+            paths = views_peers.written(folder / "streams")
+            views_streaming.structured_streaming_arm(report, folder / "streams", paths)
+            views_streaming.flink_arm(report, folder / "streams", paths)
         if "tpch" in arms:
             (folder / "tpch").mkdir()
             views_tpch.strategies(report, folder / "tpch", scale=float(os.environ.get("TPCH_SCALE", "0.05")))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 import textwrap
 import time
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +16,11 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from tests.benchmarks import views as aim
+from tests.benchmarks import views_streaming
 from tests.postgres import PostgresServer, find_binaries
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from tests.benchmarks.report import Report
 
@@ -121,16 +124,20 @@ def chdb_arm(report: Report, folder: Path, counts: list[int]) -> None:
             columns, key, fill, ask = list(_CLICKHOUSE.values())[number % len(_CLICKHOUSE)]
             setup.append(f"CREATE TABLE v{number} ({columns}) ENGINE = AggregatingMergeTree ORDER BY {key}")
             setup.append(f"CREATE MATERIALIZED VIEW m{number} TO v{number} AS {fill.format(**given)}")
-            if number in (0, 3):
-                reads[f"q{number + 1}"] = ask.format(v=f"v{number}", **given)
+            if number < len(_CLICKHOUSE):
+                reads[f"q{(*range(1, 6), 7)[number]}"] = ask.format(v=f"v{number}", **given)
         # All in the one database that a new session has.
         work = {"folder": str(place), "setup": setup[1:], "segments": [str(path) for path in paths], "reads": reads}
         (place / "work.json").write_text(json.dumps(work))
         command = [python, "-c", textwrap.dedent(_CHDB), str(place / "work.json")]
         done = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=1800).stdout.splitlines()[-1])
+        for number, (_, rows) in enumerate(done["reads"].values()):
+            assert views_streaming.rounded(rows) == views_streaming.expected(paths, folder / "customers.parquet", number), number
         typical = median(done["taken"][1:])
         report.add(what="chdb: insert into views", views=count, seconds=typical, events_per_second=aim.EVENTS / typical)
         for name, (taken, _) in done["reads"].items():
+            if name not in ("q1", "q4"):
+                continue
             report.add(what=f"chdb: read of changed view {name}", views=count, milliseconds=1000 * taken)
 
 
@@ -156,12 +163,12 @@ def postgres_arm(report: Report, *, rows: int) -> None:
             host=engine.host or str(engine.query.get("host")), port=engine.port, user=engine.username, dbname="postgres"
         ) as db:
             _prepare_postgres(db)
-            taken = []
-            for number in range(4):
-                segment = aim.events(number, rows=rows)
+            taken, segments = [], [aim.events(number, rows=rows) for number in range(4)]
+            for segment in segments:
                 began = time.perf_counter()
                 _insert_postgres(db, segment)
                 taken.append(time.perf_counter() - began)
+            _check_postgres(db, segments)
             typical = median(taken[1:])
             report.add(what="PostgreSQL: insert into eager views", views=6, rows=rows, seconds=typical, events_per_second=rows / typical)
             began = time.perf_counter()
@@ -169,6 +176,29 @@ def postgres_arm(report: Report, *, rows: int) -> None:
             report.add(what="PostgreSQL: read of changed view q1", views=6, milliseconds=1000 * (time.perf_counter() - began))
     finally:
         server.remove()
+
+
+# What is asked of the eager tables for each of the six views.
+_POSTGRES = (
+    "SELECT avg(total) FROM eager WHERE local_calls > 2",
+    "SELECT max(highest) FROM eager WHERE calls > 2",
+    "SELECT calls, sum(cost) / sum(total) FROM eager WHERE calls > 0 GROUP BY calls",
+    """SELECT city, avg(local_calls), sum(local_total) FROM eager JOIN customers ON id = entity_id
+    WHERE local_calls > 4 AND local_total > 25 GROUP BY city""",
+    "SELECT region, cost, duration FROM eager5",
+    "SELECT cost::numeric / duration FROM eager7",
+)
+
+
+def _check_postgres(db: Any, segments: Sequence[Any]) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        paths = [Path(place) / f"{number}.parquet" for number in range(len(segments))]
+        for path, segment in zip(paths, segments, strict=True):
+            pq.write_table(segment, path)
+        pq.write_table(aim.customers(), Path(place) / "customers.parquet")
+        for number, text in enumerate(_POSTGRES):
+            found = views_streaming.rounded(db.execute(text).fetchall())
+            assert found == views_streaming.expected(paths, Path(place) / "customers.parquet", number), number
 
 
 def _prepare_postgres(db: Any) -> None:
