@@ -76,8 +76,10 @@ def definitions(lake: Lake, snapshot: Snapshot) -> dict[str, Definition]:
     known = _KNOWN.get(key)
     if known is None:
         with lake.reading() as connection:
-            declared = read_declarations(connection)
-        known = {uuid: Definition.of(found.options) for uuid, found in declared.items() if found.kind == KIND}
+            declared = {uuid: found for uuid, found in read_declarations(connection).items() if found.kind == KIND}
+            # What was declared stays when the sample is dropped, for reads at older snapshots.
+            there = read_tables(connection, snapshot.id, uuids=[UUID(uuid) for uuid in declared]) if declared else []
+        known = {str(table.uuid): Definition.of(declared[str(table.uuid)].options) for table in there}
         if len(_KNOWN) >= _CACHED:
             _KNOWN.clear()
         _KNOWN[key] = known

@@ -63,7 +63,7 @@ def test_rows_at_positions(tmp_path, groups, names):
 
 
 @settings(max_examples=25, deadline=None)
-@given(positions=st.sets(st.integers(0, 2999), min_size=1, max_size=4))
+@given(positions=st.sets(st.integers(0, 2999), min_size=1, max_size=3))
 def test_any_positions(tmp_path_factory, positions):
     path = tmp_path_factory.getbasetemp() / "any.parquet"
     if not path.exists():
