@@ -19,6 +19,9 @@ def explain_split(plan: SplitPlan, *, trees: bool = True) -> str:
 
 
 def _lines(plan: SplitPlan, *, trees: bool) -> Iterator[str]:
+    parts = [f"{_count(len(plan.streams), 'stream part')} into {_count(len(plan.states), 'state')}", "an upper part"]
+    yield " and ".join([", ".join([_count(len(plan.statics), "static part"), parts[0]]), parts[1]] if plan.statics else parts)
+    yield ""
     for static in plan.statics:
         when = f"once, into {static.feeds}" if static.feeds else "once, at creation"
         title = f"static part {static.name}: {when}; reads {', '.join(static.tables)}"
@@ -40,6 +43,13 @@ def _lines(plan: SplitPlan, *, trees: bool) -> Iterator[str]:
         yield "its answer depends on the time of the read, so no answer is served twice"
     for note in plan.notes:
         yield f"note: {note}"
+    for table in plan.static_tables:
+        if table in plan.upper_tables:
+            yield f"note: {table} is read twice: below the grouping as it is when the view is made, above it as it is at each read"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _part(title: str, sql: str, query: Query | None) -> Iterator[str]:

@@ -183,6 +183,7 @@ def explained(plan: SplitPlan) -> str:
 def test_all_parts_are_explained_as_sql_and_as_trees() -> None:
     text = explained(split("SELECT region, avg(score) AS a FROM posts JOIN users ON uid = id GROUP BY region ORDER BY a"))
     for line in (
+        "1 static part, 1 stream part into 1 state and an upper part",
         "static part static_1: once, at creation; reads main.users",
         "stream part stream_1: for each range of main.posts, into state_1, looks up static_1",
         "    └─ inner join on posts.uid = users.id",
@@ -192,3 +193,10 @@ def test_all_parts_are_explained_as_sql_and_as_trees() -> None:
         "note: ORDER BY without LIMIT is left out: sort when reading the view",
     ):
         assert line in text.splitlines()
+
+
+def test_a_table_that_is_read_at_two_moments_is_told_of() -> None:
+    below = "SELECT uid, count(*) AS n FROM posts WHERE EXISTS (SELECT 1 FROM users v WHERE v.id = posts.uid) GROUP BY uid"
+    text = explained(split(f"SELECT region, n FROM users u JOIN ({below}) g ON g.uid = u.id"))
+    assert "note: main.users is read twice: below the grouping as it is when the view is made" in text
+    assert "read twice" not in explained(split(below))
