@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ from platform_plugin.views.arrow_values import NotLocal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from concurrent.futures import Future
     from uuid import UUID
 
     from numpy.typing import NDArray
@@ -119,29 +121,23 @@ class PickRows:
         self._first = -1
         self._picked: list[_Picked] = []
         self._made = False
-        self._failure: BaseException | None = None
-        self._thread: threading.Thread | None = None
+        self._work: Future[None] | None = None
 
     def start(self) -> None:
         """Pick beside what else is done with the rows, as if they began where the last ones ended: mostly they do."""
-        if self._rows.num_rows < _WORTH_A_THREAD:
-            self.prepare(self._samples.next_row_id)
-            return
-        self._thread = threading.Thread(target=self._work, name="platform-pick", daemon=True)
-        self._thread.start()
-
-    def _work(self) -> None:
-        try:
-            self.prepare(self._samples.next_row_id)
-        except BaseException as error:  # noqa: BLE001  raised again by the thread that waits
-            self._failure = error
+        if self._rows.num_rows >= _WORTH_A_THREAD:
+            try:
+                self._work = _workers().submit(self.prepare, self._samples.next_row_id)
+            except RuntimeError:
+                pass  # the process is about to end, and has no more threads to give
+            else:
+                return
+        self.prepare(self._samples.next_row_id)
 
     def wait(self) -> None:
         """Return when the rows are picked."""
-        if self._thread is not None:
-            self._thread.join()
-        if self._failure is not None:
-            raise self._failure
+        if self._work is not None:
+            self._work.result()
 
     def prepare(self, first_row_id: int) -> None:
         """Pick as if the rows began with this id."""
@@ -270,6 +266,18 @@ class _Samples:
         return late or self.rows_since > max(self.rows_known, 1_000_000)
 
 
+_POOL: ThreadPoolExecutor | None = None
+
+
+def _workers() -> ThreadPoolExecutor:
+    """Threads that stay: to start one takes longer than to pick."""
+    global _POOL  # noqa: PLW0603  made when first needed, and anew in a forked child
+    with _LOCK:
+        if _POOL is None:
+            _POOL = ThreadPoolExecutor(max_workers=2, thread_name_prefix="platform-pick")
+        return _POOL
+
+
 _STREAMS: OrderedDict[tuple[UUID, str, UUID], _Samples] = OrderedDict()
 _LOCK = threading.Lock()
 
@@ -346,8 +354,9 @@ def _learn_all(lake: Lake, base: Snapshot, known: _Known) -> None:
 
 
 def _after_fork() -> None:
-    global _LOCK  # noqa: PLW0603  the parent's may be held for ever
-    _LOCK = threading.Lock()
+    # The parent's lock may be held for ever, and its threads are not here.
+    global _LOCK, _POOL
+    _LOCK, _POOL = threading.Lock(), None
     _STREAMS.clear()
 
 

@@ -1,6 +1,9 @@
 """Picks at ingest: the sample is the same as if all rows had been looked at, whoever writes, merges and expires in whatever order."""
 
+import subprocess
+import sys
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +25,8 @@ from platform_plugin.samples.picks import PICK
 from platform_plugin.samples.record import definitions, find_sample
 from platform_plugin.samples.sliding import find_window
 from tests.samples.streams import COLUMNS, append, ids, rows
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -170,6 +175,19 @@ def test_a_stream_lets_go_of_rows_that_were_picked(platform):
     assert ids(platform, "s") == lowest(2, 4, 0, 400)
     with platform.lake.reading() as connection:
         assert connection.execute(sa.select(CONSUMER.c.next_row_id)).scalar() >= 160
+
+
+def test_rows_of_a_process_that_ends_are_picked_too(platform, tmp_path):
+    platform.execute("CREATE SAMPLE s ON posts SIZE 5 WITH (seed = 9)")
+    script = f"""
+from platform_plugin.platform import Platform
+from tests.samples.streams import rows
+platform = Platform.open({str(tmp_path / "lake")!r})
+platform.stream("posts").append(rows(0, 5000))
+"""
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, timeout=100)
+    assert ids(platform, "s") == lowest(9, 5, 0, 5000)
+    assert behind(platform).gap_rows == 0
 
 
 def test_old_snapshots_keep_their_picks(platform, tmp_path):
