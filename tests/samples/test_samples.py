@@ -9,6 +9,7 @@ from platform_plugin.lake.files import write_delete_file
 from platform_plugin.platform import Platform
 from platform_plugin.samples.handle import merge_named
 from platform_plugin.samples.maintain import run_sample_maintenance
+from platform_plugin.samples.pieces import read_pieces
 from tests.samples.chi_square import inclusion
 from tests.samples.streams import COLUMNS, append, ids, rows
 
@@ -249,3 +250,16 @@ def test_merging_samples_of_several_streams(platform):
         merge_named(platform.work, ["a0", "a1"], 3)
     with pytest.raises(InvalidValue, match="holds 6 rows"):
         merge_named(platform.work, ["a0", "b0"], 7)
+
+
+def test_single_rows_of_a_large_file_are_the_right_ones(platform):
+    count = 40_000
+    table = platform.lake.table("users")
+    with platform.lake.commit("load") as commit:
+        commit.append(table, [platform.lake.write(table, rows(0, count))])
+    platform.execute("CREATE SAMPLE s ON users SIZE 2 WITH (seed = 4)")
+    found = platform.sample("s").arrow()
+    assert found.cast(rows(0, 1).schema).equals(rows(0, count).take(sorted(found.column("id").to_pylist())))
+    pieces = read_pieces(platform.lake, platform.lake.scan(table, platform.lake.snapshot()))
+    for places in ([0], [39_999], [4095, 4096], [17, 20_000, 33_333]):
+        assert pieces.fetch(platform.lake, np.array(places), table.fields).column("id").to_pylist() == places
