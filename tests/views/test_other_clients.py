@@ -201,3 +201,17 @@ def test_a_stored_result_does_not_outlive_a_view_that_it_is_of(platform):
     assert rows(platform, "SELECT * FROM best") == [(2, 3)]
     with pytest.raises(InvalidValue, match=r'view "main\.sums" can\'t be dropped'):
         platform.execute("DROP VIEW sums")
+
+
+def test_rows_of_a_stream_that_another_client_changes_count_as_they_were_when_they_were_taken_up(platform, other):
+    platform.execute("CREATE VIEW sums AS SELECT uid, count(*) AS n, sum(score) AS s FROM posts GROUP BY uid")
+    arrive(platform, "(1, 1), (2, 2)")
+    arrive(platform, "(1, 10), (2, 20)", maintain=False)
+    other("UPDATE lake.posts SET score = 100 WHERE score = 10")
+    other("DELETE FROM lake.posts WHERE score = 20")
+    other("UPDATE lake.posts SET score = 500 WHERE score = 1")  # taken up long ago
+    for _ in range(2):
+        assert rows(platform, "SELECT * FROM sums") == [(1, 2, 101), (2, 1, 2)]
+        assert not run_maintenance(platform.work).failed
+    arrive(platform, "(3, 3)")
+    assert rows(platform, "SELECT * FROM sums") == [(1, 2, 101), (2, 1, 2), (3, 1, 3)]
