@@ -1,7 +1,8 @@
 """B3, samples: the local phase, draws of stored rows against Spark's and DuckDB's ways, upkeep as a share of ingest, merges, answers.
 
 `BENCH_SCALE` is TPC-H's scale factor, 0.2 by default (1.2 million rows of `lineitem`); `BENCH_PAIRS` how often each arm runs;
-`BENCH_ROWS` how many generated rows go by, 100 million by default.
+`BENCH_ROWS` how many generated rows go by, 100 million by default; `BENCH_SIZES` the sizes of samples that are drawn. ONLY names some of
+memory, upkeep, draws, spark, conditions, answers.
 """
 
 from __future__ import annotations
@@ -41,29 +42,32 @@ if TYPE_CHECKING:
 SCALE = float(os.environ.get("BENCH_SCALE", "0.2"))
 PAIRS = int(os.environ.get("BENCH_PAIRS", "3"))
 ROWS = int(os.environ.get("BENCH_ROWS", "100000000"))
-SIZES = (1, 100, 1000, 10_000, 100_000)
+SIZES = [int(size) for size in os.environ.get("BENCH_SIZES", "1,100,1000,10000,100000").split(",")]
+PARTS = ("memory", "upkeep", "draws", "spark", "conditions", "answers")
 _BATCHES = 100
 
 
 def run() -> None:
     """Measure; what needs Spark on a server of this benchmark's own."""
     report = Report("samples")
-    _measure_merges(report)
-    _measure_local_phase(report)
+    parts = os.environ.get("ONLY", ",".join(PARTS)).split(",")
+    if "memory" in parts:
+        _measure_merges(report)
+        _measure_local_phase(report)
     with tempfile.TemporaryDirectory() as folder:
         runtime = Path(folder) / "runtime"
         runtime.mkdir(mode=0o700)
         os.environ[RUNTIME_VARIABLE] = str(runtime)
         rows = tpch.read(tpch.generate(Path(folder) / "tpch", SCALE), "lineitem")
         with Platform.create(Path(folder) / "lake") as platform:
-            _measure_upkeep(report, platform, rows)
+            if "upkeep" in parts:
+                _measure_upkeep(report, platform, rows)
             try:
                 start(ServerSettings(cores=2, driver_memory_mib=4096))
                 _load(platform, rows)
-                _measure_draws(report, platform)
-                _measure_in_spark(report, platform)
-                _measure_conditions(report, platform)
-                _measure_answers(report, platform)
+                for part, measure in _ON_SPARK.items():
+                    if part in parts:
+                        measure(report, platform)
             finally:
                 platform.work.forget_session()
                 stop()
@@ -222,6 +226,7 @@ def _measure_draws(report: Report, platform: Platform) -> None:
         platform.execute(f"REFRESH SAMPLE kept_{size}")
         read = seconds(lambda: platform.execute(f"SELECT * FROM kept_{size}").arrow(), times=9)  # noqa: B023
         report.add(what="read of the stored sample", n=size, milliseconds=read * 1000)
+        platform.execute(f"DROP SAMPLE kept_{size}")  # or queries would be answered from it
 
 
 _number = iter(range(1_000_000))
@@ -362,3 +367,6 @@ def _measure_answers(report: Report, platform: Platform) -> None:
 
 def _key(row: dict[str, Any]) -> object:
     return row.get("l_returnflag") or row.get("l_shipmode")
+
+
+_ON_SPARK = {"draws": _measure_draws, "spark": _measure_in_spark, "conditions": _measure_conditions, "answers": _measure_answers}
