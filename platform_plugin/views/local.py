@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,9 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot, r
         if isinstance(found, View):
             raise NotLocal
         known[relation] = _whole(read_whole, work, found, snapshot)
-    wanted = {part.stream: {column.name for column in columns_in(part.query)} for part in plan.streams}
+    wanted: defaultdict[str, set[str]] = defaultdict(set)
+    for part in plan.streams:
+        wanted[part.stream] |= {column.name for column in columns_in(part.query)}
     tails = {stream: arrow_rows_of(work.lake, found, wanted[stream]) for stream, found in ranges.items() if not found.is_empty}
     for state in plan.states:
         fields = tables[state.name].fields

@@ -47,8 +47,10 @@ def take_locally(work: Workspace, snapshot: Snapshot, stream: str, views: Sequen
     tail = views[0].ranges[stream]
     if not tail.is_whole or tail.row_count > LARGEST_ROWS or tail.scan.size_bytes > _LARGEST_BYTES:
         return list(views), []
-    mine = [view for view in views if _may_be_local(work, snapshot, stream, view)]
-    rest = [view for view in views if view not in mine]
+    mine: list[Behind] = []
+    rest: list[Behind] = []
+    for view in views:
+        (mine if _may_be_local(work, snapshot, stream, view) else rest).append(view)
     if not mine:
         return rest, []
     writing: list[tuple[Target, Future[DataFile] | None]] = []

@@ -6,8 +6,11 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.errors import PlatformError
+from platform_plugin.lake.tables import Name
 from platform_plugin.platform import Platform
+from platform_plugin.queries.lookup import read_small
 from platform_plugin.views import merged, ranges
+from platform_plugin.views.local import read_local
 from platform_plugin.views.maintain import run_maintenance
 
 pytestmark = pytest.mark.spark
@@ -108,3 +111,18 @@ def test_errors_and_what_engines_do_not_agree_on_are_sparks(platform, monkeypatc
     platform.execute(f"INSERT INTO odd VALUES (1, {2**63 - 1}, 0)")
     with pytest.raises(PlatformError, match="overflow"):
         list(platform.execute("SELECT * FROM sums"))
+
+
+def test_two_groupings_of_one_stream_are_read_without_spark_though_each_looks_at_other_columns(platform):
+    platform.execute(
+        "CREATE VIEW both_ways AS SELECT a.uid, a.n, b.s FROM (SELECT uid, count(word) AS n FROM posts GROUP BY uid) a "
+        "JOIN (SELECT day, sum(score) AS s FROM posts GROUP BY day) b ON a.n = b.s"
+    )
+    platform.execute("INSERT INTO posts VALUES (5, 1, 'x', 1, 1, DATE '2030-01-01', true)")
+    work = platform.work
+    snapshot = work.lake.snapshot()
+    with work.lake.reading() as connection:
+        view = work.lake.find_relation(connection, Name(schema="main", relation="both_ways"), snapshot)
+    found = read_local(work, view, snapshot, read_small)
+    assert found is not None
+    assert found.rows.to_pylist() == [{"uid": 5, "n": 1, "s": 1}]
