@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.errors import CatalogueError, CommitConflict, PlatformError, QueryInterrupted, ServerError
+from platform_plugin.errors import CatalogueError, CommitConflict, PlatformError, QueryInterrupted, ServerError, StorageError
 from platform_plugin.samples.joining import find_guests
 from platform_plugin.views.advance import Advance, Advances
 from platform_plugin.views.answers import Answer, Target, put_answers, run_answers
@@ -187,7 +187,7 @@ def _maintain_together(
 ) -> Maintained:
     try:
         return _maintain(work, snapshot, behind, guests=guests, timeout=timeout, progress=progress)
-    except (CommitConflict, CatalogueError, ServerError, QueryInterrupted):
+    except (CommitConflict, CatalogueError, StorageError, ServerError, QueryInterrupted):
         raise  # no view's fault
     except PlatformError as error:
         if len(behind) == 1 and not guests:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, RefusedView
+from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, RefusedView, StorageError
 from platform_plugin.platform import Platform
 from platform_plugin.views import compaction, take
 from platform_plugin.views.maintain import run_maintenance
@@ -143,6 +143,20 @@ def test_a_row_that_one_view_cannot_digest_does_not_hold_up_the_others(platform)
     assert rows(platform, "SELECT uid, posts FROM impact") == [(1, 1), (2, 1)]
     with pytest.raises(PlatformError, match="division by zero"):
         rows(platform, "SELECT * FROM shares")
+
+
+def test_a_disk_that_fails_is_no_view_s_fault(platform, monkeypatch):
+    define(platform)
+    append(platform, (1, 10))
+
+    def full(*_given, **_more):
+        raise StorageError("no space is left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(platform.lake), "write", full)
+        with pytest.raises(StorageError, match="no space"):
+            run_maintenance(platform.work)
+    assert run_maintenance(platform.work).views == ("main.impact",), "nothing is held back once there is space"
 
 
 def test_views_over_views(platform):
