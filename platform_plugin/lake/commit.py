@@ -270,12 +270,16 @@ class Commit:
 
     def follow(self, operation: data.Operation) -> None:
         """Add an operation that runs once files have joined their tables, and rows have their ids; without files it does not run."""
+        self._refuse_finished()
         self._following.append(operation)
 
     def _do(self, operation: data.Operation) -> None:
+        self._refuse_finished()
+        self._operations.append(operation)
+
+    def _refuse_finished(self) -> None:
         if self.snapshot is not None:
             raise InvalidValue(f'commit "{self.message}" is finished', hint="open another one")
-        self._operations.append(operation)
 
     def _planned(self) -> list[data.Operation]:
         """The operations in their order, appends last so that tables of this commit exist and row ids follow removals."""
