@@ -129,7 +129,8 @@ def read_raw(
         names = [own.field(index).name for index in places]
         rows = None
         if names and positions is not None:
-            rows = read_pages(opened.file, parquet, (file.path, file.size_bytes), names, positions)
+            # Files of two lakes may have the same path below their folders.
+            rows = read_pages(opened.file, parquet, (lake.storage.absolute(file.path), file.size_bytes), names, positions)
         if rows is None:
             rows = _read_columns(parquet, names, positions) if names else pa.table({"": pa.nulls(file.record_count)}).select([])
         if names:

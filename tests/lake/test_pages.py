@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from platform_plugin.lake.files import write_data_file
+from platform_plugin.lake.lake import Lake
 from platform_plugin.lake.pages import read_locations, read_pages
+from platform_plugin.lake.read import read_file
 from platform_plugin.lake.thrift import BINARY, I32, I64, LIST, STRUCT, TRUE, read_struct, write_struct
 
 _values = st.recursive(
@@ -108,3 +111,19 @@ def test_offset_indexes_of_many_pages(tmp_path):
         offsets, sizes, firsts = read_locations(file.read(chunk[5][1]))
     assert firsts.tolist() == list(range(0, 30_000, 10))
     assert (offsets[:-1] + sizes[:-1] == offsets[1:]).all()
+
+
+def test_files_of_two_lakes_with_the_same_name_are_told_apart(tmp_path):
+    found = []
+    for place, first in enumerate((0, 1_000_000)):
+        ids = pa.table({"id": pa.array(range(first, first + 100_000), pa.int64())})
+        with Lake.create(tmp_path / f"lake{place}") as lake:
+            with lake.commit("load") as commit:
+                table = commit.create_table("t", lake.columns_of(ids))
+                path = f"{table.path}same.parquet"
+                commit.append(table, [write_data_file(lake.storage, table, ids, path=path)])
+            snapshot = lake.snapshot()
+            (file,) = lake.scan(lake.table("t"), snapshot).files
+            rows, _ = read_file(lake, lake.table("t"), file, snapshot, positions=np.array([5, 99_000]))
+            found.append(rows.column("id").to_pylist())
+    assert found == [[5, 99_000], [1_000_005, 1_099_000]]
