@@ -142,14 +142,14 @@ def build_sensor(
         busy = {run.pool for run in runs if run.is_under_way}
         wanted = request_runs(name, [ask for ask in decision.asks if ask.pool not in busy], runs)
         report_without_run(context.instance, decision.events)
+        added = [dg.DynamicPartitionsDefinition(name=of).build_add_request(keys) for of, keys in decision.partitions.items() if keys]
         if wanted:
-            return dg.SensorResult(run_requests=wanted, cursor=cursor)
+            return dg.SensorResult(run_requests=wanted, cursor=cursor, dynamic_partitions_requests=added)
         waiting = sorted({ask.pool for ask in decision.asks if ask.pool in busy})
         told = (
             f"told of {len(decision.events)} {'asset' if len(decision.events) == 1 else 'assets'}" if decision.events else decision.reason
         )
         reason = f"a run is under way in pool {', '.join(waiting)}: {decision.asks[0].reason}" if waiting else told
-        added = [dg.DynamicPartitionsDefinition(name=of).build_add_request(keys) for of, keys in decision.partitions.items() if keys]
         return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=cursor, dynamic_partitions_requests=added)
 
     return tick

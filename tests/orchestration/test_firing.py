@@ -66,6 +66,15 @@ def test_a_decision_becomes_one_run_for_each_pool_with_its_reason(url, instance)
     assert [(request.run_key, request.tags["platform/reason"]) for request in told.run_requests] == [("3-9", "lag"), ("slow 1-9", "also")]
 
 
+def test_partitions_are_added_whether_or_not_a_run_is_asked_for(url, instance):
+    for asks in ((), (Ask(first=3, last=9, reason="lag"),)):
+        decision = Decision(asks=asks, partitions={"daily": ["0-99"], "none": []})
+        told = ticked(build_sensor("s", url, lambda _, made=decision: made, description="", jobs=[work]), instance)
+        assert [(added.partitions_def_name, list(added.partition_keys)) for added in told.dynamic_partitions_requests] == [
+            ("daily", ["0-99"])
+        ]
+
+
 def test_a_pool_with_a_run_under_way_is_left_alone_and_the_tick_says_so(url, instance):
     run(instance, dg.DagsterRunStatus.STARTED)
     told = ticked(
