@@ -113,17 +113,22 @@ def test_offset_indexes_of_many_pages(tmp_path):
     assert (offsets[:-1] + sizes[:-1] == offsets[1:]).all()
 
 
-def test_files_of_two_lakes_with_the_same_name_are_told_apart(tmp_path):
-    found = []
-    for place, first in enumerate((0, 1_000_000)):
-        ids = pa.table({"id": pa.array(range(first, first + 100_000), pa.int64())})
+def test_files_of_two_lakes_with_the_same_name_are_told_apart(tmp_path, monkeypatch):
+    keys = []
+
+    def noted(file, parquet, key, names, positions):
+        keys.append(key)
+        return read_pages(file, parquet, key, names, positions)
+
+    monkeypatch.setattr("platform_plugin.lake.read.read_pages", noted)
+    rows = pa.table({"id": pa.array(range(10_000), pa.int64())})
+    for place in range(2):
         with Lake.create(tmp_path / f"lake{place}") as lake:
             with lake.commit("load") as commit:
-                table = commit.create_table("t", lake.columns_of(ids))
-                path = f"{table.path}same.parquet"
-                commit.append(table, [write_data_file(lake.storage, table, ids, path=path)])
+                table = commit.create_table("t", lake.columns_of(rows))
+                commit.append(table, [write_data_file(lake.storage, table, rows, path=f"{table.path}same.parquet")])
             snapshot = lake.snapshot()
             (file,) = lake.scan(lake.table("t"), snapshot).files
-            rows, _ = read_file(lake, lake.table("t"), file, snapshot, positions=np.array([5, 99_000]))
-            found.append(rows.column("id").to_pylist())
-    assert found == [[5, 99_000], [1_000_005, 1_099_000]]
+            found, _ = read_file(lake, lake.table("t"), file, snapshot, positions=np.array([5, 9_000]))
+            assert found.column("id").to_pylist() == [5, 9_000]
+    assert len(set(keys)) == 2
