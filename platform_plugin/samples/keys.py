@@ -47,10 +47,10 @@ def keys_between(seed: int, first: int, end: int) -> Integers:
     >>> keys_between(7, 10, 12).tolist() == keys_of_ids(7, np.array([10, 11])).tolist()
     True
     """
-    found = np.empty(end - first, dtype=np.int64)
-    for start, keys in _blocks(seed, first, end):
-        found[start : start + len(keys)] = keys
-    return found
+    found = np.empty(end - first, dtype=np.uint64)
+    for start, mixed in _blocks(seed, first, end):
+        _fold(mixed, found[start : start + len(mixed)])
+    return found.view(np.int64)
 
 
 def low_keys(seed: int, first: int, end: int, bound: int) -> tuple[Integers, Integers]:
@@ -59,42 +59,48 @@ def low_keys(seed: int, first: int, end: int, bound: int) -> tuple[Integers, Int
     >>> [part.tolist() for part in low_keys(7, 10, 12, EVERY)] == [[0, 1], keys_between(7, 10, 12).tolist()]
     True
     """
-    places, found = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-    for start, keys in _blocks(seed, first, end):
-        inside = np.flatnonzero(keys <= bound)
+    places, found = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.uint64)]
+    # Its last step leaves the upper half of a hash as it is, so that it is taken only of those that can be low enough.
+    limit = np.uint64((bound << 1 | 1) | 0xFFFFFFFF)
+    for start, mixed in _blocks(seed, first, end):
+        inside = np.flatnonzero(mixed <= limit)
         if len(inside):
-            found.append(keys[inside])
+            found.append(mixed[inside])
             places.append(inside + start)
-    return np.concatenate(places), np.concatenate(found)
+    rows, mixed = np.concatenate(places), np.concatenate(found)
+    keys = _fold(mixed, np.empty_like(mixed)).view(np.int64)
+    low = keys <= bound
+    return (rows, keys) if low.all() else (rows[low], keys[low])
 
 
 def keys_of_ids(seed: int, ids: Integers) -> Integers:
     """The keys of the rows with these ids."""
-    found = ids.astype(np.int64)
-    _hash(found.view(np.uint64), np.empty(len(found), dtype=np.uint64), _state(seed))
-    return found
+    found = ids.astype(np.int64).view(np.uint64)
+    found *= np.uint64(_P2)
+    scratch = np.empty_like(found)
+    _mix(found, scratch, _state(seed))
+    return _fold(found, scratch).view(np.int64)
 
 
-def _blocks(seed: int, first: int, end: int) -> Iterator[tuple[int, Integers]]:
-    """Keys in blocks, each of which is overwritten by the next: memory that is new for every block costs more than the hash."""
-    if not hasattr(_SCRATCH, "ids"):
-        _SCRATCH.ids, _SCRATCH.other = np.empty(_BLOCK, dtype=np.int64), np.empty(_BLOCK, dtype=np.uint64)
+def _blocks(seed: int, first: int, end: int) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+    """Hashes but for their last step, in blocks that each overwrite the one before: new memory for each would cost more than the hash."""
+    if not hasattr(_SCRATCH, "blocks"):
+        _SCRATCH.blocks = np.empty((2, _BLOCK), dtype=np.uint64)
     state = _state(seed)
     for start in range(0, end - first, _BLOCK):
-        count = min(_BLOCK, end - first - start)
-        ids = _SCRATCH.ids[:count]
-        np.add(_NUMBERS[:count], first + start, out=ids)
-        _hash(ids.view(np.uint64), _SCRATCH.other[:count], state)
-        yield start, ids
+        mixed, scratch = _SCRATCH.blocks[:, : min(_BLOCK, end - first - start)]
+        np.add(_STEPS[: len(mixed)], np.uint64((first + start) * _P2 & _MASK), out=mixed)
+        _mix(mixed, scratch, state)
+        yield start, mixed
 
 
 _SCRATCH = threading.local()
-_NUMBERS = np.arange(_BLOCK, dtype=np.int64)
+# Ids that follow each other differ by as much after the hash's first multiplication.
+_STEPS = np.arange(_BLOCK, dtype=np.uint64) * np.uint64(_P2)
 
 
-def _hash(h: NDArray[np.uint64], t: NDArray[np.uint64], state: np.uint64) -> None:
-    """XXH64 of eight bytes each, in place."""
-    h *= np.uint64(_P2)
+def _mix(h: NDArray[np.uint64], t: NDArray[np.uint64], state: np.uint64) -> None:
+    """XXH64 of eight bytes each, in place, from after its first step to before its last."""
     np.right_shift(h, np.uint64(33), out=t)
     h <<= np.uint64(31)
     h |= t
@@ -109,9 +115,14 @@ def _hash(h: NDArray[np.uint64], t: NDArray[np.uint64], state: np.uint64) -> Non
         np.right_shift(h, np.uint64(bits), out=t)
         h ^= t
         h *= np.uint64(prime)
-    np.right_shift(h, np.uint64(32), out=t)
-    h ^= t
-    h >>= np.uint64(1)
+
+
+def _fold(h: NDArray[np.uint64], out: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The last step of the hash, and the bit that is dropped."""
+    np.right_shift(h, np.uint64(32), out=out)
+    out ^= h
+    out >>= np.uint64(1)
+    return out
 
 
 def _state(seed: int) -> np.uint64:

@@ -24,6 +24,11 @@ def test_keys_are_distinct_and_do_not_depend_on_where_a_range_begins():
     places, low = low_keys(sample_seed(3), 1000, 150_000, EVERY // 1000)
     assert (keys[places + 1000] == low).all()
     assert len(places) == (keys[1000:150_000] <= EVERY // 1000).sum()
+    far = (1 << 62) + 12_345
+    assert (keys_between(-7, far, far + 50_000) == keys_of_ids(-7, np.arange(far, far + 50_000))).all()
+    bound = int(keys[77])
+    assert 77 in low_keys(sample_seed(3), 0, 200_000, bound)[0], "a bound is inside, to the last bit"
+    assert 77 not in low_keys(sample_seed(3), 0, 200_000, bound - 1)[0]
 
 
 @pytest.mark.parametrize("size", [1, 7, 35])
