@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from platform_plugin.algebra.plan import Column
+from platform_plugin.views.arrow_decimals import alike_decimals, beside_decimal, calculated, doubles, widest_decimal, written_decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -131,9 +132,23 @@ def evaluate_node(node: exp.Expr, rows: Rows) -> Any:
     if type(node) in _COMPARE:
         return compare(type(node), evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
     if type(node) in _ARITHMETIC:
-        left, right = _alike([_number(evaluate_node(node.this, rows)), _number(evaluate_node(node.expression, rows))])
-        return _ARITHMETIC[type(node)](left, right)
+        return _calculated(node, evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
     raise NotLocal
+
+
+def _calculated(node: exp.Expr, left: Any, right: Any) -> Any:
+    kinds = (left.type, right.type)
+    if any(map(pa.types.is_decimal, kinds)) and pa.float64() not in kinds:
+        one, other = beside_decimal(node.this, left), beside_decimal(node.expression, right)
+        return _known(None if one is None or other is None else calculated(type(node), one, other))
+    left, right = map(_number, _alike([left, right]))
+    return _ARITHMETIC[type(node)](left, right)
+
+
+def _known(found: Any | None) -> Any:
+    if found is None:
+        raise NotLocal
+    return found
 
 
 def _literal(node: exp.Literal) -> pa.Scalar:
@@ -145,10 +160,22 @@ def _literal(node: exp.Literal) -> pa.Scalar:
             raise NotLocal
         return pa.scalar(inside)
     if text.replace(".", "", 1).isdigit() and "." in text and len(text) <= _DIGITS:
-        return pa.scalar(Decimal(text))
+        return written_decimal(text)
+    if text[:4].upper() == "DATE":
+        return _day(text[4:].strip().strip("'"))
     if not text.isdigit() or int(text) >= 1 << 63:
         raise NotLocal
     return pa.scalar(int(text), pa.int32() if int(text) < 1 << 31 else pa.int64())
+
+
+def _day(text: str) -> pa.Scalar:
+    # Spark reads more, such as a year alone; Python's own forms beyond this one it does not.
+    if len(text) != 10 or text[4] != "-" or text[7] != "-":
+        raise NotLocal
+    try:
+        return pa.scalar(date.fromisoformat(text), pa.date32())
+    except ValueError as error:
+        raise NotLocal from error
 
 
 def _truth(node: exp.Expr, rows: Rows) -> Any:
@@ -168,6 +195,9 @@ def compare(operator: type[exp.Expr], left: Any, right: Any) -> Any:
     """The comparison of two values of one kind."""
     if pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type):
         return _COMPARE[operator](*_exact(left, right))
+    if pa.date32() in (left.type, right.type):
+        # A text beside a date is a date to Spark.
+        left, right = (_day(part.as_py()) if isinstance(part, pa.StringScalar) and part.as_py() else part for part in (left, right))
     return _COMPARE[operator](*(ordered(part) for part in _alike([left, right])))
 
 
@@ -182,9 +212,7 @@ def _exact(left: Any, right: Any) -> tuple[Any, Any]:
             continue
         if part.type not in _WHOLE and not pa.types.is_decimal(part.type):
             raise NotLocal
-        scale = max(kind.scale if pa.types.is_decimal(kind) else 0 for kind in (left.type, right.type))
-        pair.append(part.cast(pa.decimal128(38, scale)))
-    return pair[0], pair[1]
+    return (pair[0], pair[1]) if pair else alike_decimals(left, right)
 
 
 def ordered(found: Any) -> Any:
@@ -206,15 +234,20 @@ def _alike(found: Sequence[Any]) -> list[Any]:
     if all(kind in _WHOLE for kind in types):
         widest = _WHOLE[max(_WHOLE.index(kind) for kind in types)]
         return [part.cast(widest) for part in found]
-    if all(kind in (*_WHOLE, pa.float64()) for kind in types):
-        return [_double(part) for part in found]
+    if pa.float64() in types:
+        return [_double(part if pa.types.is_decimal(part.type) else _number(part)) for part in found]
+    if any(map(pa.types.is_decimal, types)):
+        kind = _known(widest_decimal(types))
+        return [part.cast(pa.decimal128(20, 0)).cast(kind) if part.type in _WHOLE else part.cast(kind) for part in found]
     raise NotLocal
 
 
 def _double(found: Any) -> Any:
-    """As the JVM does it: a whole number becomes the nearest double."""
+    """As the JVM does it: a whole number or a decimal becomes the nearest double."""
     if found.type == pa.float64():
         return found
+    if pa.types.is_decimal(found.type):
+        return _known(doubles(found))
     return found.cast(pa.float64()) if isinstance(found, pa.Scalar) else pc.cast(found, pa.float64(), safe=False)
 
 
@@ -228,6 +261,8 @@ def _divided(left: Any, right: Any) -> Any:
 
 def _cast(found: Any, kind: str) -> Any:
     wanted = _CASTS.get(kind)
+    if wanted == pa.float64() and pa.types.is_decimal(found.type):
+        return _double(found)
     if wanted is None or found.type not in (*_WHOLE, pa.float64()):
         raise NotLocal
     if wanted == pa.float64():

@@ -1,0 +1,117 @@
+"""Decimals over Arrow: with the types that Spark gives their sums, differences and products, and as the doubles that the JVM makes of them.
+
+What Spark would have to round, or Arrow can't hold, is None: Spark's to answer.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MOST_DIGITS = 38
+_FUNCTIONS: dict[type[exp.Expr], Any] = {exp.Add: pc.add_checked, exp.Sub: pc.subtract_checked, exp.Mul: pc.multiply_checked}
+# How many digits Spark gives a whole number beside a decimal.
+_DIGITS_OF = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}
+# Up to here a double holds every whole number, and every power of ten: one division then rounds once, as the JVM does.
+_EXACT = 1 << 53
+_EXACT_TENS = 22
+
+
+def written_decimal(text: str) -> pa.Scalar:
+    """A number with a point as it was written, with as many digits as Spark counts.
+
+    >>> str(written_decimal("0.05").type), str(written_decimal("1.50").type)
+    ('decimal128(2, 2)', 'decimal128(3, 2)')
+    """
+    value = Decimal(text)
+    scale = -int(value.as_tuple().exponent)
+    return pa.scalar(value, pa.decimal128(max(len(value.as_tuple().digits), scale), scale))
+
+
+def calculated(operator: type[exp.Expr], left: Any, right: Any) -> Any | None:
+    """The sum, difference or product of two decimals, in the type that Spark gives it.
+
+    >>> price, share = pa.array([Decimal("10.00")]), pa.array([Decimal("0.05")], pa.decimal128(15, 2))
+    >>> calculated(exp.Mul, price, share).to_pylist(), str(calculated(exp.Mul, price, share).type)
+    ([Decimal('0.5000')], 'decimal128(20, 4)')
+    """
+    one, other = left.type, right.type
+    if operator is exp.Mul:
+        digits, scale = one.precision + other.precision + 1, one.scale + other.scale
+    else:
+        scale = max(one.scale, other.scale)
+        digits = max(one.precision - one.scale, other.precision - other.scale) + scale + 1
+    if digits > _MOST_DIGITS:
+        return None
+    found = _FUNCTIONS[operator](left, right)
+    return found if found.type == pa.decimal128(digits, scale) else None
+
+
+def beside_decimal(node: exp.Expr, value: Any) -> Any | None:
+    """A value as the decimal that Spark calculates with: a written whole number has just its own digits."""
+    if pa.types.is_decimal128(value.type):
+        return value
+    if value.type not in _DIGITS_OF:
+        return None
+    written = isinstance(node, exp.Literal) and isinstance(value, pa.Scalar)
+    return value.cast(pa.decimal128(20, 0)).cast(pa.decimal128(len(str(value.as_py())) if written else _DIGITS_OF[value.type], 0))
+
+
+def widest_decimal(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
+    """The decimal that Spark brings values of these types to, such as those of a CASE.
+
+    >>> str(widest_decimal([pa.decimal128(15, 2), pa.int32()]))
+    'decimal128(15, 2)'
+    """
+    if not all(pa.types.is_decimal128(kind) or kind in _DIGITS_OF for kind in kinds):
+        return None
+    scale = max(kind.scale for kind in kinds if pa.types.is_decimal128(kind))
+    before = max(kind.precision - kind.scale if pa.types.is_decimal128(kind) else _DIGITS_OF[kind] for kind in kinds)
+    return pa.decimal128(before + scale, scale) if before + scale <= _MOST_DIGITS else None
+
+
+def alike_decimals(left: Any, right: Any) -> tuple[Any, Any]:
+    """Two exact numbers, at least one of them a decimal, as decimals of one type, to be compared digit by digit."""
+    scale = max(kind.scale if pa.types.is_decimal(kind) else 0 for kind in (left.type, right.type))
+    for one, other, turned in ((left, right, False), (right, left, True)):
+        # A written value takes the column's type where it fits: to bring a column to another takes twenty times as long as to compare it.
+        if isinstance(other, pa.Scalar) and not isinstance(one, pa.Scalar) and pa.types.is_decimal(one.type) and one.type.scale == scale:
+            try:
+                same = other.cast(pa.decimal128(_MOST_DIGITS, scale)).cast(one.type)
+            except pa.ArrowInvalid:
+                continue
+            return (same, one) if turned else (one, same)
+    return left.cast(pa.decimal128(_MOST_DIGITS, scale)), right.cast(pa.decimal128(_MOST_DIGITS, scale))
+
+
+def doubles(found: Any) -> Any | None:
+    """Decimals as the nearest doubles; None where that takes more than one division of two exact ones.
+
+    >>> doubles(pa.array([Decimal("0.3"), None])).to_pylist()
+    [0.3, None]
+    """
+    if isinstance(found, pa.Scalar):
+        return pa.scalar(None if found.as_py() is None else float(found.as_py()), pa.float64())
+    scale = found.type.scale
+    if not 0 <= scale <= _EXACT_TENS:
+        return None
+    column = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    if isinstance(column, pa.ChunkedArray):  # of no chunks at all
+        return pa.array([], pa.float64())
+    if not len(column):
+        return pa.array([], pa.float64())
+    words = np.frombuffer(column.buffers()[1], dtype=np.int64)[2 * column.offset : 2 * (column.offset + len(column))].reshape(-1, 2)
+    low, high = words[:, 0], words[:, 1]
+    valid = None if not column.null_count else column.is_valid().to_numpy(zero_copy_only=False)
+    fits = (high == low >> 63) & (low < _EXACT) & (low > -_EXACT)
+    if not (fits if valid is None else fits | ~valid).all():
+        return None
+    return pa.array(low / np.float64(10**scale), mask=None if valid is None else ~valid)
