@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from platform_plugin.algebra.plan import Column
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.evolution import adapt
 from platform_plugin.lake.files import ROW_ID
@@ -21,11 +20,11 @@ from platform_plugin.language.render import identifier
 from platform_plugin.samples.keys import EVERY, keys_of_ids
 from platform_plugin.samples.lowest import Held
 from platform_plugin.samples.strata import group, keys_of
-from platform_plugin.views.arrow_values import NotLocal, Rows, evaluate_node
+from platform_plugin.views.arrow_values import NotLocal, RelationColumns, Rows, evaluate_node
 from platform_plugin.views.body import read_body
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -60,9 +59,8 @@ class Condition:
 
     def mask(self, rows: pa.Table) -> NDArray[np.bool_]:
         """Which rows pass: NULL does not."""
-        columns = _AnyCase({name.lower(): rows.column(name).combine_chunks() for name in self.columns}, self._relation)
         try:
-            found = evaluate_node(self._node, Rows(columns=columns, count=rows.num_rows))
+            found = evaluate_node(self._node, Rows(columns=RelationColumns(rows, self._relation), count=rows.num_rows))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise NotLocal from error  # an overflow, for instance, which Spark tells in its own words
         if not pa.types.is_boolean(found.type):
@@ -70,18 +68,6 @@ class Condition:
         if isinstance(found, pa.Scalar):
             return np.full(rows.num_rows, found.as_py() is True)
         return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=bool)  # noqa: FBT003
-
-
-class _AnyCase(dict[Column, Any]):
-    """Columns as a condition may name them: alone or behind the relation, in upper or lower case."""
-
-    def __init__(self, columns: Mapping[str, Any], relation: str) -> None:
-        super().__init__()
-        self._columns, self._relation = columns, relation
-
-    def get(self, name: Column, default: Any = None) -> Any:
-        alias, column = name
-        return self._columns.get(column.lower(), default) if alias in ("", self._relation) else default
 
 
 def look_here(lake: Lake, definition: Definition, part: Part) -> dict[Key, Held] | None:

@@ -79,6 +79,29 @@ class _Picked(Mapping[Column, Any]):
         return len(self._columns)
 
 
+class RelationColumns(Mapping[Column, Any]):
+    """The columns of one relation as an expression may name them: alone or behind its name, in upper or lower case."""
+
+    def __init__(self, rows: pa.Table, relation: str) -> None:
+        self._rows, self._relation = rows, relation.lower()
+        self._names = {name.lower(): name for name in rows.column_names}
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: Column) -> Any:
+        alias, column = name[0].lower(), name[1].lower()
+        if alias not in ("", self._relation) or column not in self._names:
+            raise KeyError(name)
+        if column not in self._made:
+            self._made[column] = self._rows.column(self._names[column]).combine_chunks()
+        return self._made[column]
+
+    def __iter__(self) -> Iterator[Column]:
+        return (Column(self._relation, name) for name in self._names.values())
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 def evaluate(value: Scalar, rows: Rows) -> Any:
     """The values of an expression, one for each row."""
     if value.plans:
