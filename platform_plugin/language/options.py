@@ -39,7 +39,7 @@ VIEW: dict[str, str | tuple[str, ...]] = {
     "on_table_change": ("pin", "refuse"),
     "batch_rows": "count",
 }
-SAMPLE: dict[str, str | tuple[str, ...]] = {"window": "text", "seed": "count"}
+SAMPLE: dict[str, str | tuple[str, ...]] = {"window": "text", "seed": "seed"}
 COPY: dict[str, str | tuple[str, ...]] = {
     "format": ("csv", "json", "parquet"),
     "header": "boolean",
@@ -131,8 +131,9 @@ def _read_value(cursor: Cursor, name: str, takes: str | tuple[str, ...]) -> str 
     elif takes == "boolean":
         value = {"true": True, "false": False, "1": True, "0": False, "on": True, "off": False}.get(text.lower())
         expected = "true or false"
-    elif takes == "count":
-        value = int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
+    elif takes in ("count", "seed"):
+        # The lake itself chooses seeds of up to nineteen digits.
+        value = int(text) if re.fullmatch(r"[0-9]{1,18}" if takes == "count" else r"[0-9]{1,19}", text) else None
         expected = "a whole number"
     elif takes == "duration":
         value = parse_duration(text)
