@@ -182,9 +182,13 @@ def _read_alias(cursor: Cursor) -> ViewColumn:
 def _read_sample(cursor: Cursor) -> Statement:
     name, exists = _new_name(cursor, "sample", replaced=False)
     cursor.expect("ON")
-    relation = cursor.name("a relation")
+    parts = _read_parts(cursor) if cursor.accept("SAMPLES", "(") else ()
+    relation = parts[0] if parts else cursor.name("a relation")
     cursor.expect("SIZE")
     size = _read_size(cursor)
+    if parts and (taken := cursor.accept_one("WHERE", "STRATIFIED")):
+        cursor.advance(-1)
+        raise cursor.fail("WITH", message=f"a merged sample has no {taken}", hint="its rows are those of its samples: say it there")
     where, each = None, None
     strata: tuple[str, ...] = ()
     if cursor.accept("WHERE"):
@@ -199,12 +203,24 @@ def _read_sample(cursor: Cursor) -> Statement:
         name=name,
         relation=relation,
         size=size,
+        parts=parts,
         where=where,
         strata=strata,
         size_per_stratum=each,
         options=options,
         if_not_exists=exists,
     )
+
+
+def _read_parts(cursor: Cursor) -> tuple[Name, ...]:
+    """The samples of a merged one, after `SAMPLES (`."""
+    parts = [cursor.name("a sample")]
+    while cursor.accept(","):
+        parts.append(cursor.name("a sample"))
+    if len(parts) < 2:
+        raise cursor.fail(",", message="a merged sample needs two samples at least", hint="write ON SAMPLES (one, other)")
+    cursor.expect(")")
+    return tuple(parts)
 
 
 def _read_size(cursor: Cursor) -> int:

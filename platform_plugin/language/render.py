@@ -211,7 +211,9 @@ def _stream_text(statement: CreateStream) -> str:
 
 def _sample_text(statement: CreateSample) -> str:
     exists = "IF NOT EXISTS " if statement.if_not_exists else ""
-    text = f"CREATE SAMPLE {exists}{name_text(statement.name)} ON {name_text(statement.relation)} SIZE {statement.size}"
+    parts = ", ".join(name_text(part) for part in statement.parts)
+    of = f"SAMPLES ({parts})" if parts else name_text(statement.relation)
+    text = f"CREATE SAMPLE {exists}{name_text(statement.name)} ON {of} SIZE {statement.size}"
     if statement.where is not None:
         text += f" WHERE {statement.where.text}"
     if statement.strata:

@@ -131,16 +131,25 @@ class CreateView(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateSample(Statement):
-    """A uniform sample of at most `size` rows, of each stratum at most `size_per_stratum` where that is given."""
+    """A sample of at most `size` rows, of each stratum at most `size_per_stratum` where that is given.
+
+    One that merges other samples has them as its `parts`, and its `relation` is the first of them.
+    """
 
     name: Name
     relation: Name
     size: int
+    parts: tuple[Name, ...] = ()
     where: Span | None = None
     strata: tuple[str, ...] = ()
     size_per_stratum: int | None = None
     options: tuple[Option, ...] = ()
     if_not_exists: bool = False
+
+    @property
+    def reads(self) -> tuple[Name, ...]:
+        """The relations that it is drawn from."""
+        return self.parts or (self.relation,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,15 +49,21 @@ def _options(statement: CreateTable) -> dict[str, Any]:
 def _sample_differences(declared: CreateSample, stored: CreateSample) -> Iterator[str]:
     conditions = (normalised(each.where.text) if each.where is not None else None for each in (declared, stored))
     sides = {
-        "relation": (lake_name(declared.relation), lake_name(stored.relation)),
+        "relation": (_sampled(declared), _sampled(stored)),
         "size": (declared.size, stored.size),
         "condition": tuple(conditions),
         "strata": (", ".join(_folded(declared.strata)) or None, ", ".join(_folded(stored.strata)) or None),
         "size of a stratum": (declared.size_per_stratum, stored.size_per_stratum),
     }
     for what, (ours, theirs) in sides.items():
-        if ours != theirs and (what != "relation" or str(ours).lower() != str(theirs).lower()):
+        if ours != theirs:
             yield f"the {what} is {_shown(ours)} in the file, {_shown(theirs)} in the lake"
+
+
+def _sampled(statement: CreateSample) -> str:
+    """What a sample is of, in whatever case it is written."""
+    names = ", ".join(str(lake_name(name)).lower() for name in statement.reads)
+    return f"samples {names}" if statement.parts else names
 
 
 def _sample_options(statement: CreateSample) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def parse_model(text: str, *, file: str, path: Path | None = None, documentation
         unbound = InvalidValue("a file has no parameters", hint="write the value itself, or join a table that holds it")
         raise at(statement.parameters[0].span).attach(unbound)
     query = statement.query if isinstance(statement, CreateTable | CreateView) else None
-    sampled = (lake_name(statement.relation),) if isinstance(statement, CreateSample) else ()
+    sampled = tuple(map(lake_name, statement.reads)) if isinstance(statement, CreateSample) else ()
     return Model(
         name=lake_name(statement.name),
         kind=_KINDS[type(statement)],

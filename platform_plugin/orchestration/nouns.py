@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field
 
-from platform_plugin.errors import InvalidStatement, PlatformError
+from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError
 from platform_plugin.language.render import identifier
 from platform_plugin.orchestration.assets import build_assets
 from platform_plugin.orchestration.documentation import Check, Documentation
@@ -140,9 +140,10 @@ class HistoryTable(Noun):
 
 @dg.scaffold_with(NounScaffolder)
 class Sample(Noun):
-    """A uniform draw of a fixed number of rows from a stream, a table or a view, kept up while rows arrive."""
+    """A uniform draw of so many rows from a stream, a table or a view, kept up while rows arrive, or merged from other samples."""
 
-    relation: str = Field(description="What it is drawn from.")
+    relation: str | None = Field(default=None, description="What it is drawn from, unless it merges samples.")
+    samples: list[str] = Field(default_factory=list, description="The samples that it merges, of relations with the same columns.")
     size: int = Field(description="How many rows it has at most.")
     where: str | None = Field(default=None, description="The condition for rows that count, in SQL.")
     strata: list[str] = Field(default_factory=list, description="Columns; rows of each of their values are drawn apart.")
@@ -154,7 +155,10 @@ class Sample(Noun):
         where = f"\nWHERE {self.where}" if self.where else ""
         strata = f"\nSTRATIFIED BY ({', '.join(identifier(column) for column in self.strata)})" if self.strata else ""
         options = _options({"window": self.window})
-        return f"CREATE SAMPLE {_name(self.name)} ON {_name(self.relation)} SIZE {self.size}{where}{strata}{options}"
+        if (self.relation is None) == (not self.samples):
+            raise InvalidValue(f'sample "{self.name}" needs a relation or samples to merge', hint="give `relation`, or else `samples`")
+        of = _name(self.relation) if self.relation is not None else f"SAMPLES ({', '.join(map(_name, self.samples))})"
+        return f"CREATE SAMPLE {_name(self.name)} ON {of} SIZE {self.size}{where}{strata}{options}"
 
 
 class Upkeep(Sensing):

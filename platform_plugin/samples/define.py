@@ -15,8 +15,9 @@ from platform_plugin.lake.tables import Table, View
 from platform_plugin.language.places import at, did_you_mean
 from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
 from platform_plugin.samples.definition import LARGEST, Definition, parse_window
+from platform_plugin.samples.merged import check_parts
 from platform_plugin.samples.picks import PICK
-from platform_plugin.samples.record import KIND, SAMPLE, Attach, Progress, Store
+from platform_plugin.samples.record import KIND, SAMPLE, Attach, Progress, Store, find_sample
 from platform_plugin.tables.target import find_existing, outcome
 from platform_plugin.views.ranges import first_uncovered
 from platform_plugin.views.record import read_records, result_fields
@@ -47,20 +48,24 @@ def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
             if statement.if_not_exists:
                 return outcome(base, f"sample {name} exists already")
             raise at(statement.name.span).attach(ObjectExists(f'"{name}" exists already', hint="choose another name"))
-        with pointing_at(statement.relation.span), lake.reading() as connection:
-            relation = lake.find_relation(connection, lake_name(statement.relation), base)
-        source = _source(work, statement, relation)
-        fields = _fields(work, relation, base)
-        _check_strata(statement, fields)
-        if statement.where is not None:
-            _check_condition(work, statement, relation, base)
-        definition = _definition(statement, relation, source)
+        relation: Table | View | None = None
+        if statement.parts:
+            fields, definition = _merged(work, statement, base)
+        else:
+            with pointing_at(statement.relation.span), lake.reading() as connection:
+                relation = lake.find_relation(connection, lake_name(statement.relation), base)
+            source = _source(work, statement, relation)
+            fields = _fields(work, relation, base)
+            _check_strata(statement, fields)
+            if statement.where is not None:
+                _check_condition(work, statement, relation, base)
+            definition = _definition(statement, relation, source)
         lake.prepare_tables([RELATION, *RING_TABLES, SAMPLE, PICK])
         with pointing_at(statement.name.span), lake.commit(f"create sample {name}", base=base) as commit:
             shown = [replace(field, nullable=True, default=None) for field in fields]
             table = commit.create_table(name, shown)
             declare(commit, table, Declaration(kind=KIND, options=definition.options()))
-            if isinstance(relation, Table) and source == "stream":
+            if isinstance(relation, Table) and definition.source == "stream":
                 start = first_uncovered(lake, relation, base, earliest=True)
                 if definition.is_windowed:
                     commit.also(Store(sample=table, progress=Progress(next_row_id=start)))
@@ -76,8 +81,31 @@ def _source(work: Workspace, statement: s.CreateSample, relation: Table | View) 
         kind = read_declaration(connection, relation.uuid).kind
     if kind in (KIND, STATE):
         what = "a sample itself" if kind == KIND else "part of a continuous view"
-        raise at(statement.relation.span).attach(InvalidValue(f'"{relation.name}" is {what}', hint="sample what it was made from"))
+        hint = "sample what it was made from" + (", or merge samples: ON SAMPLES (one, other)" if kind == KIND else "")
+        raise at(statement.relation.span).attach(InvalidValue(f'"{relation.name}" is {what}', hint=hint))
     return "stream" if kind == "stream" else "table"
+
+
+def _merged(work: Workspace, statement: s.CreateSample, base: Snapshot) -> tuple[tuple[Field, ...], Definition]:
+    """The columns and the definition of a sample that merges others."""
+    parts = []
+    for written in statement.parts:
+        with pointing_at(written.span), work.lake.reading() as connection:
+            if str(lake_name(written)).lower() == str(lake_name(statement.name)).lower():
+                raise InvalidValue(f'sample "{lake_name(written)}" can\'t be part of itself', hint="give the merged sample another name")
+            relation = work.lake.find_relation(connection, lake_name(written), base)
+            found = find_sample(work.lake, relation, base) if isinstance(relation, Table) else None
+            if found is None:
+                raise InvalidValue(f'"{relation.name}" is not a sample', hint=f"make one of it first: CREATE SAMPLE … ON {relation.name}")
+        parts.append(found)
+    _check_sizes(statement)
+    window = next((option for option in statement.options if option.name == "window"), None)
+    if window is not None:
+        raise at(window.span).attach(InvalidValue("a merged sample has no window of its own", hint="give its samples one"))
+    with pointing_at(statement.span):
+        check_parts(work.lake, parts, statement.size, base)
+    uuids = tuple(str(part.table.uuid) for part in parts)
+    return parts[0].table.fields, Definition(relation="", source="samples", size=statement.size, seed=_seed(statement), parts=uuids)
 
 
 def _fields(work: Workspace, relation: Table | View, snapshot: Snapshot) -> tuple[Field, ...]:
@@ -138,12 +166,20 @@ def _check_condition(work: Workspace, statement: s.CreateSample, relation: Table
         _ = query_relations(work.session, text, {name: frame}).schema
 
 
-def _definition(statement: s.CreateSample, relation: Table | View, source: Source) -> Definition:
-    given = {option.name: option for option in statement.options}
+def _check_sizes(statement: s.CreateSample) -> None:
     for size in (statement.size, statement.size_per_stratum or 1):
         if not 1 <= size <= LARGEST:
             raise at(statement.span).attach(InvalidValue(f"a sample can't have {size} rows", hint=f"give 1 to {LARGEST}"))
-    seed = int(str(given["seed"].value)) if "seed" in given else secrets.randbits(62)
+
+
+def _seed(statement: s.CreateSample) -> int:
+    given = next((option for option in statement.options if option.name == "seed"), None)
+    return secrets.randbits(62) if given is None else int(str(given.value))
+
+
+def _definition(statement: s.CreateSample, relation: Table | View, source: Source) -> Definition:
+    given = {option.name: option for option in statement.options}
+    _check_sizes(statement)
     window = None
     if "window" in given:
         window = parse_window(str(given["window"].value))
@@ -155,7 +191,7 @@ def _definition(statement: s.CreateSample, relation: Table | View, source: Sourc
         relation=str(relation.uuid),
         source=source,
         size=statement.size,
-        seed=seed,
+        seed=_seed(statement),
         where=None if statement.where is None else statement.where.text,
         strata=statement.strata,
         size_per_stratum=statement.size_per_stratum,

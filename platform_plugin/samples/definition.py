@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
 
-Source = Literal["stream", "table", "view"]
+Source = Literal["stream", "table", "view", "samples"]
 Key = tuple[str | None, ...]
 """The values of a stratum's columns, as text; `()` where there are no strata."""
 
@@ -23,7 +23,8 @@ LARGEST = 10_000_000
 class Definition:
     """What CREATE SAMPLE said, in the form in which the lake keeps it.
 
-    A window is a number of rows, a number of seconds, or what the stream holds (`retained`).
+    A window is a number of rows, a number of seconds, or what the stream holds (`retained`). One that merges others has them as its `parts`
+    and no relation of its own.
     """
 
     relation: str
@@ -36,11 +37,12 @@ class Definition:
     window_rows: int | None = None
     window_seconds: float | None = None
     retained: bool = False
+    parts: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Definition:
         """A definition as it was kept."""
-        return cls(**{**options, "strata": tuple(options.get("strata", ()))})
+        return cls(**{**options, "strata": tuple(options.get("strata", ())), "parts": tuple(options.get("parts", ()))})
 
     def options(self) -> dict[str, Any]:
         """The definition as it is kept; what was not said is left out."""

@@ -21,7 +21,7 @@ from platform_plugin.samples.pieces import read_pieces
 from platform_plugin.samples.record import Progress, read_progress
 from platform_plugin.samples.reservoir import draw_positions
 from platform_plugin.samples.seeds import generator
-from platform_plugin.samples.sources import find_table, find_view, in_shape, wanted_fields
+from platform_plugin.samples.sources import find_parts, find_table, find_view, in_shape, wanted_fields
 from platform_plugin.samples.strata import group, sortable
 from platform_plugin.samples.task import CARDINALITY, TASK, sampler
 from platform_plugin.views.changes import last_change
@@ -59,8 +59,16 @@ def find_current(work: Workspace, sample: Sample, snapshot: Snapshot) -> Progres
 
 def version_of(work: Workspace, sample: Sample, snapshot: Snapshot) -> int | None:
     """The newest snapshot that changed what a sample is drawn from; None where that can't be told."""
-    if sample.definition.source == "table":
-        return last_change(work, find_table(work.lake, sample, snapshot), snapshot)
+    definition = sample.definition
+    if definition.source == "samples":
+        versions = [version_of(work, part, snapshot) for part in find_parts(work.lake, sample, snapshot)]
+        known = [version for version in versions if version is not None]
+        return max(known) if len(known) == len(versions) else None
+    if definition.source != "view":
+        # A window of time moves with every snapshot.
+        appends_only = definition.source == "stream" and not definition.is_windowed
+        table = find_table(work.lake, sample, snapshot)
+        return None if definition.window_seconds is not None else last_change(work, table, snapshot, appends_only=appends_only)
     view = find_view(work.lake, sample, snapshot)
     with work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)

@@ -9,7 +9,7 @@ from platform_plugin.errors import PlatformError, SnapshotExpired, UnknownObject
 from platform_plugin.samples.growing import find_behind
 from platform_plugin.samples.record import read_progress
 from platform_plugin.samples.sliding import find_window
-from platform_plugin.samples.sources import source_name
+from platform_plugin.samples.sources import find_parts, source_names
 
 if TYPE_CHECKING:
     from platform_plugin.lake.tables import Snapshot
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from platform_plugin.spark.workspace import Workspace
 
 _SHOWN_STRATA = 20
+_A = {"stream": "a stream", "table": "a table", "view": "a view", "samples": "a sample"}
 
 
 def sample_facts(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
     """What DESCRIBE EXTENDED says of a sample, from the catalogue alone."""
     lake, definition = work.lake, sample.definition
-    name = source_name(lake, sample, snapshot)
+    names = source_names(lake, sample, snapshot)
     facts: dict[str, Any] = {
-        "of": f"{definition.source} {name}" if name else f"a {definition.source} that was dropped",
+        "of": f"{definition.source} {', '.join(map(str, names))}" if names else f"{_A[definition.source]} that was dropped",
         "size": definition.size,
         "where": definition.where,
         "stratified by": ", ".join(definition.strata) or None,
@@ -46,10 +47,21 @@ def sample_facts(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[st
         facts["strata"] = len(largest)
         for key, count in largest[:_SHOWN_STRATA]:
             facts[f"stratum {', '.join('NULL' if value is None else value for value in key)}"] = f"{count} rows"
-    if definition.is_windowed and name:
+    if definition.parts and names:
+        facts |= _parts(work, sample, snapshot)
+    elif definition.is_windowed and names:
         facts |= _window(work, sample, snapshot)
-    elif definition.source == "stream" and name:
+    elif definition.source == "stream" and names:
         facts |= _tail(work, sample, snapshot)
+    return facts
+
+
+def _parts(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    for part in find_parts(work.lake, sample, snapshot):
+        own = sample_facts(work, part, snapshot)
+        said = [f"{part.definition.size} rows at most of {own['of']}", own["cardinality"], own.get("taken up")]
+        facts[f"part {part.name}"] = "; ".join(filter(None, said))
     return facts
 
 

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, cast
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.tables import Name
-from platform_plugin.samples.merge import Sampled, merge_samples
+from platform_plugin.samples.merged import check_parts, merge_parts
 from platform_plugin.samples.read import read_sample
 from platform_plugin.samples.record import find_sample
-from platform_plugin.samples.seeds import generator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.samples.growing import Grown
+    from platform_plugin.samples.merge import Sampled
     from platform_plugin.samples.record import Sample
     from platform_plugin.spark.workspace import Workspace
 
@@ -61,24 +61,12 @@ def open_sample(work: Workspace, name: str | tuple[str, str], snapshot: Snapshot
 
 
 def merge_named(work: Workspace, names: Sequence[str | tuple[str, str]], size: int, *, seed: int = 0) -> Sampled:
-    """A uniform sample of all that several samples stand for together, such as streams with the same columns.
-
-    Their rows must not be the same rows: two samples of one stream would count each row twice.
-    """
+    """A merged sample without a name, as `CREATE SAMPLE … ON SAMPLES (…)` makes it."""
     with work.lake.lease(holder="sample") as lease:
         samples = [find_named(work, name, lease.snapshot) for name in names]
-        for sample in samples:
-            if sample.definition.strata or sample.definition.size < size:
-                why = "is stratified" if sample.definition.strata else f"holds {sample.definition.size} rows"
-                raise InvalidValue(
-                    f'sample "{sample.name}" {why}, a merged sample of {size} rows needs plain ones as large', hint="ask for fewer rows"
-                )
-        if len({sample.definition.relation for sample in samples}) < len(samples):
-            raise InvalidValue("two of the samples are of one relation", hint="merge samples of different relations")
+        check_parts(work.lake, samples, size, lease.snapshot)
         read = [read_sample(work, sample, lease.snapshot) for sample in samples]
-    parts = [Sampled(rows=one.rows, cardinality=sum(one.progress.cardinalities.values())) for one in read]
-    words = [f"{sample.table.uuid}:{one.progress.next_row_id}" for sample, one in zip(samples, read, strict=True)]
-    return merge_samples(parts, size, generator(seed, "merge", *words))
+    return merge_parts(samples, read, size, seed)
 
 
 def find_named(work: Workspace, name: str | tuple[str, str], snapshot: Snapshot) -> Sample:

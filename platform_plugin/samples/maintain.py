@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
 from platform_plugin.queries.bind import lake_name, pointing_at
-from platform_plugin.samples.drawn import find_stored, run_drawing
+from platform_plugin.samples.drawn import find_stored
 from platform_plugin.samples.growing import find_behind, run_growing
+from platform_plugin.samples.read import draw_sample
 from platform_plugin.samples.record import SAMPLE, Store, TakeUp, all_samples, definitions, find_sample
 from platform_plugin.samples.reservoirs import run_sliding
 from platform_plugin.samples.sliding import Window, find_window
@@ -222,13 +223,13 @@ def run_refresh_sample(
 def store_drawn(
     work: Workspace, sample: Sample, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
 ) -> tuple[Snapshot, int]:
-    """Draw the sample of a table or view and store it, unless what is stored is of the relation as it is now."""
+    """Draw the sample of a table, a view or other samples and store it, unless what is stored is of the relation as it is now."""
     lake = work.lake
     with lake.lease(holder="samples") as lease:
         stored = find_stored(work, sample, lease.snapshot)
         if stored is not None:
             return lease.snapshot, stored.rows.num_rows
-        drawn = run_drawing(work, sample, lease.snapshot, timeout=timeout, progress=progress)
+        drawn = draw_sample(work, sample, lease.snapshot, timeout=timeout, progress=progress)
         files = [lake.write(sample.table, drawn.rows)] if drawn.rows.num_rows else []
         lake.prepare_tables([SAMPLE])
         try:

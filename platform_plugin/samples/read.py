@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from platform_plugin.lake.read import read_rows
 from platform_plugin.samples.drawn import find_current, find_stored, run_drawing
 from platform_plugin.samples.growing import Grown, find_behind, run_growing
+from platform_plugin.samples.merged import merge_read
 from platform_plugin.samples.sliding import find_window, run_window
+from platform_plugin.samples.sources import find_parts
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -54,17 +56,33 @@ def find_scan(work: Workspace, sample: Sample, snapshot: Snapshot) -> Scan | Non
 
 def is_drawn_here(work: Workspace, sample: Sample, snapshot: Snapshot) -> bool:
     """Whether a sample is read without Spark: it is at hand, or its rows are only counted."""
-    if sample.definition.is_counted and sample.definition.source != "view":
+    if sample.definition.is_counted and sample.definition.source in ("stream", "table"):
         return True
-    if _KEPT.get(work, sample, snapshot) is not None:
+    if _KEPT.get(work, sample, snapshot) is not None or find_scan(work, sample, snapshot) is not None:
         return True
-    return find_scan(work, sample, snapshot) is not None
+    parts = find_parts(work.lake, sample, snapshot) if sample.definition.parts else []
+    return bool(parts) and all(is_drawn_here(work, part, snapshot) for part in parts)
+
+
+def draw_sample(
+    work: Workspace,
+    sample: Sample,
+    snapshot: Snapshot,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> Grown:
+    """The sample of a table, a view or other samples, drawn from them as they are at a snapshot whether it is stored or not."""
+    if not sample.definition.parts:
+        return run_drawing(work, sample, snapshot, timeout=timeout, progress=progress)
+    parts = find_parts(work.lake, sample, snapshot)
+    return merge_read(sample, parts, [read_sample(work, part, snapshot, timeout=timeout, progress=progress) for part in parts], snapshot)
 
 
 def _read(work: Workspace, sample: Sample, snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None) -> Grown:
     if sample.definition.source != "stream":
         stored = find_stored(work, sample, snapshot)
-        return stored or run_drawing(work, sample, snapshot, timeout=timeout, progress=progress)
+        return stored or draw_sample(work, sample, snapshot, timeout=timeout, progress=progress)
     if sample.definition.is_windowed:
         return run_window(work, find_window(work, sample, snapshot), timeout=timeout, progress=progress)
     behind = find_behind(work, sample, snapshot)

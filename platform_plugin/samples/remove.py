@@ -20,5 +20,7 @@ def drop_sample(commit: Commit, sample: Sample) -> None:
 
 
 def samples_of(lake: Lake, relation: Table, snapshot: Snapshot) -> list[str]:
-    """The names of the samples that are drawn from a relation."""
-    return sorted(sample.name for sample in all_samples(lake, snapshot) if sample.definition.relation == str(relation.uuid))
+    """The names of the samples that are drawn from a relation, or merged from it."""
+    own = str(relation.uuid)
+    known = all_samples(lake, snapshot)
+    return sorted(sample.name for sample in known if own == sample.definition.relation or own in sample.definition.parts)

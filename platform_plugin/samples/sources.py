@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -12,6 +13,7 @@ from platform_plugin.lake.tables import Table, View, read_tables
 from platform_plugin.lake.types import arrow_schema
 from platform_plugin.language import statements as s
 from platform_plugin.language.places import Span
+from platform_plugin.samples.record import find_sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
 
 def find_table(lake: Lake, sample: Sample, snapshot: Snapshot) -> Table:
     """The stream or table that a sample is of."""
-    from uuid import UUID
-
     with lake.reading() as connection:
         found = read_tables(connection, snapshot.id, uuids=[UUID(sample.definition.relation)])
     if not found:
@@ -42,24 +42,41 @@ def find_view(lake: Lake, sample: Sample, snapshot: Snapshot) -> View:
     return view
 
 
-def source_name(lake: Lake, sample: Sample, snapshot: Snapshot) -> Name | None:
-    """The name that the relation of a sample has at a snapshot; None if it is gone."""
+def find_parts(lake: Lake, sample: Sample, snapshot: Snapshot) -> list[Sample]:
+    """The samples that a merged one is of, in the order in which they were named."""
+    with lake.reading() as connection:
+        tables = read_tables(connection, snapshot.id, uuids=[UUID(part) for part in sample.definition.parts])
+    by_uuid = {str(table.uuid): find_sample(lake, table, snapshot) for table in tables}
+    found = [part for uuid in sample.definition.parts if (part := by_uuid.get(uuid)) is not None]
+    if len(found) < len(sample.definition.parts):
+        raise _gone(sample, snapshot)
+    return found
+
+
+def source_names(lake: Lake, sample: Sample, snapshot: Snapshot) -> tuple[Name, ...]:
+    """The name that the relation of a sample has at a snapshot, of a merged one those of its parts; none if it is gone."""
     try:
-        found = find_view(lake, sample, snapshot) if sample.definition.source == "view" else find_table(lake, sample, snapshot)
+        match sample.definition.source:
+            case "samples":
+                return tuple(part.table.name for part in find_parts(lake, sample, snapshot))
+            case "view":
+                return (find_view(lake, sample, snapshot).name,)
+            case _:
+                return (find_table(lake, sample, snapshot).name,)
     except UnknownObject:
-        return None
-    return found.name
+        return ()
 
 
 def sample_statement(lake: Lake, name: s.Name, sample: Sample, snapshot: Snapshot) -> s.CreateSample:
     """The statement that makes a sample like this one; its seed is part of it, so that the same rows are drawn."""
     definition = sample.definition
     where = definition.where
-    of = source_name(lake, sample, snapshot)
+    of = [s.Name(parts=(found.schema, found.relation)) for found in source_names(lake, sample, snapshot)]
     return s.CreateSample(
         name=name,
-        relation=s.Name(parts=(of.schema, of.relation) if of is not None else ("dropped",)),
+        relation=of[0] if of else s.Name(parts=("dropped",)),
         size=definition.size,
+        parts=tuple(of) if definition.parts else (),
         where=None if where is None else Span(where, 0, len(where)),
         strata=definition.strata,
         size_per_stratum=definition.size_per_stratum,

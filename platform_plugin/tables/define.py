@@ -159,11 +159,11 @@ def run_drop(work: Workspace, statement: s.Drop) -> Result:
         )
     if actual == "stream" and isinstance(found, Table):
         refuse_consumed(work, found, statement, base)
-        samples = samples_of(lake, found, base)
-        if samples:
-            raise at(statement.name.span).attach(
-                InvalidValue(f'stream "{found.name}" is sampled by {", ".join(samples)}', hint=f"drop that first: DROP SAMPLE {samples[0]}")
-            )
+    if actual in ("stream", "sample") and isinstance(found, Table) and (samples := samples_of(lake, found, base)):
+        said = "sampled by" if actual == "stream" else "part of"
+        raise at(statement.name.span).attach(
+            InvalidValue(f'{actual} "{found.name}" is {said} {", ".join(samples)}', hint=f"drop that first: DROP SAMPLE {samples[0]}")
+        )
     with pointing_at(statement.name.span), lake.commit(f"drop {actual} {name}", base=base) as commit:
         _drop(work, commit, found, base)
     return outcome(commit.made, f"{actual} {name} dropped")

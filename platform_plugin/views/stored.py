@@ -14,7 +14,7 @@ from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, Ser
 from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.tables import Name, View, read_snapshot, read_tables
 from platform_plugin.samples.record import find_sample
-from platform_plugin.samples.sources import find_table, find_view
+from platform_plugin.samples.sources import find_parts, find_table, find_view
 from platform_plugin.views.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.views.changes import has_changed
 from platform_plugin.views.plans import plan_view
@@ -141,6 +141,10 @@ def _sampled(work: Workspace, sample: Sample, snapshot: Snapshot) -> Iterator[tu
     definition = sample.definition
     if definition.window_seconds is not None:
         raise _Unknowable
+    if definition.parts:
+        for part in find_parts(work.lake, sample, snapshot):
+            yield from _sampled(work, part, snapshot)
+        return
     if definition.source != "view":
         yield find_table(work.lake, sample, snapshot), definition.source == "stream" and not definition.retained
         return

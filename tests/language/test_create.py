@@ -115,6 +115,18 @@ def test_sample():
     )
 
 
+def test_every_seed_that_the_lake_chooses_can_be_read_back():
+    (seed,) = parse_statement(f"CREATE SAMPLE s ON p SIZE 1 WITH (seed = {(1 << 62) - 1})").options
+    assert seed.value == (1 << 62) - 1
+
+
+def test_a_sample_of_samples():
+    merged = parse_statement("CREATE SAMPLE both ON SAMPLES (eu.posts, us) SIZE 10 WITH (seed = 7)")
+    assert merged.reads == merged.parts == (Name(parts=("eu", "posts")), Name(parts=("us",)))
+    assert (merged.relation, merged.size) == (merged.parts[0], 10)
+    assert parse_statement("CREATE SAMPLE s ON samples SIZE 10").reads == (Name(parts=("samples",)),)
+
+
 def test_schema():
     assert parse_statement('CREATE SCHEMA IF NOT EXISTS "my schema"') == CreateSchema(name="my schema", if_not_exists=True)
 
@@ -151,6 +163,10 @@ def test_names_may_hold_anything_between_quotes(name):
         ("CREATE VIEW v SELECT 1", "expected", 15),
         ("CREATE SAMPLE s ON posts SIZE 0", "at least one row", 31),
         ("CREATE SAMPLE s ON posts", "expected SIZE", 25),
+        ("CREATE SAMPLE s ON SAMPLES (a) SIZE 3", "needs two samples at least", 30),
+        ("CREATE SAMPLE s ON SAMPLES (a, b) 3", "expected SIZE", 35),
+        ("CREATE SAMPLE s ON SAMPLES (a, b) SIZE 3 WHERE x > 1", "a merged sample has no WHERE", 42),
+        ("CREATE SAMPLE s ON SAMPLES (a, b) SIZE 3 STRATIFIED BY x", "a merged sample has no STRATIFIED", 42),
         ("CREATE VIEW v AS SELECT :x", "a definition has no parameters", 25),
         ("CREATE TABLE '; DROP TABLE x' (a INT)", "expected", 14),
         ('CREATE TABLE "" (a INT)', "a name has 1 to 255", 14),

@@ -139,6 +139,12 @@ definitions = st.one_of(
         size=st.integers(1, 10**9),
         strata=st.lists(names, max_size=2, unique_by=str.lower).map(tuple),
     ),
+    st.builds(
+        lambda name, parts, size: CreateSample(name=name, relation=parts[0], parts=tuple(parts), size=size),
+        relations,
+        st.lists(relations, min_size=2, max_size=4),
+        st.integers(1, 10**9),
+    ),
     st.builds(CreateSchema, name=names, if_not_exists=st.booleans()),
     st.builds(
         Drop, kind=st.sampled_from(["TABLE", "STREAM", "VIEW", "SAMPLE"]), name=relations, if_exists=st.booleans(), cascade=st.booleans()

@@ -20,6 +20,16 @@ def test_a_sample_that_is_written_otherwise_is_the_same():
     assert differences("create sample S on Posts size 10 where score  >  3 with (seed = 7, window = '60 minutes')") == []
 
 
+def test_other_parts_of_a_merged_sample_are_told():
+    stored = "CREATE SAMPLE main.both ON SAMPLES (main.a, main.b) SIZE 10 WITH (seed = 7)"
+    assert differences("CREATE SAMPLE both ON SAMPLES (A, b) SIZE 10", stored) == []
+    told = "the relation is samples main.a, main.c in the file, samples main.a, main.b in the lake"
+    assert differences("CREATE SAMPLE both ON SAMPLES (a, c) SIZE 10", stored) == [told]
+    assert differences("CREATE SAMPLE both ON a SIZE 10", stored) == [
+        "the relation is main.a in the file, samples main.a, main.b in the lake"
+    ]
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

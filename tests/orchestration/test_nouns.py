@@ -7,6 +7,7 @@ import pytest
 from dagster.components.core.component_tree import ComponentTreeException
 from dagster.components.testing import create_defs_folder_sandbox
 
+from platform_plugin.errors import InvalidValue
 from platform_plugin.language.script import parse_statement
 from platform_plugin.orchestration import ContinuousView, HistoryTable, Lake, PlatformResource, Sample, SqlFolder, Stream, Upkeep
 
@@ -74,6 +75,11 @@ def test_the_statement_is_what_the_attributes_say():
     assert table.primary_key == ("id",)
     sample = parse_statement(Sample(name="s", relation="posts", size=5, where="a > 1", strata=["r"], window="1 hour").statement)
     assert (sample.size, sample.strata, sample.where.text.strip()) == (5, ("r",), "a > 1")
+    merged = parse_statement(Sample(name="both", samples=["eu.s", "t"], size=5).statement)
+    assert [str(part) for part in merged.reads] == ["eu.s", "t"]
+    for wrong in ({}, {"relation": "posts", "samples": ["s", "t"]}):
+        with pytest.raises(InvalidValue, match='sample "s" needs a relation or samples'):
+            _ = Sample(name="s", size=5, **wrong).statement
     built = parse_statement(HistoryTable(name="u", query="SELECT 1 AS one").statement)
     assert built.query.text.strip() == "SELECT 1 AS one"
 

@@ -47,3 +47,24 @@ def test_a_sample_is_drawn_kept_up_and_left_alone(shop, spark_server):
     with pytest.raises(dg.Failure, match="is not what") as caught:
         shop.materialize("some_posts")
     assert "DROP SAMPLE" in caught.value.metadata["hint"].value
+
+
+@pytest.mark.spark
+def test_a_merged_sample_comes_after_its_parts_and_waits_for_no_sensor(shop, spark_server):
+    shop.write(
+        some=SAMPLE,
+        more="CREATE STREAM more (uid INT, score INT)",
+        some_more="CREATE SAMPLE some_more ON more SIZE 5",
+        both="CREATE SAMPLE both ON SAMPLES (some_posts, some_more) SIZE 5",
+    )
+    spec = shop.specs()["both"]
+    assert sorted(dep.asset_key.to_user_string() for dep in spec.deps) == ["some_more", "some_posts"]
+    assert [column.name for column in spec.metadata["dagster/column_schema"].columns] == ["uid", "score"]
+    shop.materialize("posts", "more", "some_posts", "some_more")
+    with Platform.open(shop.lake) as platform:
+        platform.execute("INSERT INTO posts VALUES " + ", ".join(f"({n}, {n})" for n in range(20)))
+        platform.execute("INSERT INTO more VALUES (1, 1), (2, 2)")
+    first = shop.materialize("both")["both"].metadata
+    assert (first["action"].value, first["cardinality"].value, first["dagster/row_count"].value) == ("created", 22, 5)
+    assert shop.materialize("both")["both"].metadata["action"].value == "unchanged"
+    assert {each.view.relation for each in waiting(shop)} == {"some_posts", "some_more"}

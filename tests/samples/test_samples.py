@@ -241,7 +241,7 @@ def test_merging_samples_of_several_streams(platform):
     seen, runs, size = np.zeros(40), 60, 6
     for seed in range(runs):
         platform.execute(f"CREATE SAMPLE a{seed} ON posts SIZE 6 WITH (seed = {seed})")
-        platform.execute(f"CREATE SAMPLE b{seed} ON more SIZE 8 WITH (seed = {seed})")
+        platform.execute(f"CREATE SAMPLE b{seed} ON more SIZE 8 WITH (seed = {seed + 1000})")
         merged = merge_named(platform.work, [f"a{seed}", f"b{seed}"], size)
         assert merged.cardinality == 40
         seen[merged.rows.column("id").to_numpy()] += 1
