@@ -72,7 +72,12 @@ def encode_rows(rows: pa.Table) -> bytes | None:
     if not rows.num_rows:
         return None
     batches = rows.combine_chunks().to_batches()
-    return bytes((batches[0] if len(batches) == 1 else pa.concat_batches(batches)).serialize())
+    return encode_batch(batches[0] if len(batches) == 1 else pa.concat_batches(batches))
+
+
+def encode_batch(rows: pa.RecordBatch) -> bytes:
+    """The same of rows that are one batch already, and not none."""
+    return bytes(rows.serialize())
 
 
 def shape_of(sample: Sample) -> pa.Schema:

@@ -123,7 +123,7 @@ class Group:
         files = _write(self._lake, table, rows) if rows.num_rows else []
         try:
             if picks is not None:
-                picks.wait()
+                picks.finish()
             made = self._commit(base, table, files, counts, picks)
         except BatchTaken:
             self._lake.discard(files)

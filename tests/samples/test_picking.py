@@ -16,7 +16,7 @@ from platform_plugin.lake.files import write_delete_file
 from platform_plugin.lake.relations import Declaration, declare
 from platform_plugin.lake.segments import CONSUMER
 from platform_plugin.platform import Platform
-from platform_plugin.samples import picking
+from platform_plugin.samples import known as known_here
 from platform_plugin.samples.growing import find_behind
 from platform_plugin.samples.keys import keys_between, sample_seed
 from platform_plugin.samples.lowest import Held, choose_lowest
@@ -93,11 +93,11 @@ def test_writers_need_not_agree(platform, tmp_path):
     last, kept = 0, {}
     for number in range(24):
         writer = number % 3
-        picking._STREAMS.clear()
-        picking._STREAMS.update(kept.get(writer, {}))
+        known_here._STREAMS.clear()
+        known_here._STREAMS.update(kept.get(writer, {}))
         put(platform, "posts", last, last + 50)
         last += 50
-        kept[writer] = dict(picking._STREAMS)
+        kept[writer] = dict(known_here._STREAMS)
         if number % 7 == 6:
             run_sample_maintenance(platform.work, [platform.lake.table(name).name for name in ("s", "w")])
         assert ids(platform, "s") == lowest(1, 10, 0, last)
