@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.read import read_rows
 from platform_plugin.lake.tables import View
 from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.samples.blocks import count_blocks, draw_blocks
 from platform_plugin.samples.drawn import find_stored
 from platform_plugin.samples.estimators import Design
 from platform_plugin.samples.pieces import read_pieces
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.scan import Scan
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.language.relations import Reference
+    from platform_plugin.queries.arguments import Arguments
+    from platform_plugin.samples.blocks import BlockDesign
     from platform_plugin.samples.growing import Grown
     from platform_plugin.samples.pieces import Pieces
     from platform_plugin.samples.record import Sample
@@ -43,9 +47,12 @@ class Drawn:
     """Rows of the sampled relation, the stratum of each, and how they were drawn."""
 
     fields: tuple[Field, ...]
-    design: Design
+    design: Design | BlockDesign
     rows: pa.Table | None = None
     strata: NDArray[np.int64] | None = None
+    """All of one stratum, where there are none."""
+    units: NDArray[np.int64] | None = None
+    """What was drawn with each row: a block; the row itself, where there are none."""
     scan: Scan | None = None
     """Where the rows are stored just as they were drawn, and of one stratum: then they need not be read here."""
 
@@ -70,12 +77,34 @@ class Source:
         size = min(size, count)
         places = draw_positions(count, size, generator(0, "estimate", self.name, self.pieces.scan.snapshot.id, *words))
         rows = self.pieces.fetch(work.lake, places, self.fields)
-        design = Design(populations=np.array([count]), sizes=np.array([size]))
-        return Drawn(rows=rows, fields=self.fields, strata=np.zeros(size, dtype=np.int64), design=design)
+        return Drawn(rows=rows, fields=self.fields, design=Design(populations=np.array([count]), sizes=np.array([size])))
+
+    @property
+    def block_count(self) -> int:
+        """How many blocks of rows can be drawn."""
+        return 0 if self.pieces is None else count_blocks(self.pieces.counts)
+
+    def draw_blocks(self, work: Workspace, size: int, *words: Any) -> Drawn:
+        """So many blocks of rows."""
+        if self.pieces is None:
+            message = "a source without rows"
+            raise ValueError(message)
+        random = generator(0, "estimate by blocks", self.name, self.pieces.scan.snapshot.id, *words)
+        drawn = draw_blocks(self.pieces.counts, size, random)
+        return Drawn(
+            rows=self.pieces.fetch(work.lake, drawn.places, self.fields), fields=self.fields, units=drawn.units, design=drawn.design
+        )
 
 
-def find_source(work: Workspace, reference: Reference, snapshot: Snapshot) -> Source:
-    """Where a relation's rows can be sampled; a view needs a sample of its own."""
+def read_drawn(work: Workspace, drawn: Drawn) -> Drawn:
+    """The same with its rows in memory."""
+    if drawn.scan is None:
+        return drawn
+    return replace(drawn, rows=read_rows(work.lake, drawn.scan, columns=[field.name for field in drawn.fields]), scan=None)
+
+
+def find_source(work: Workspace, reference: Reference, snapshot: Snapshot, arguments: Arguments = ()) -> Source:
+    """Where a relation's rows can be sampled, files left out that can't hold what is asked for; a view needs a sample of its own."""
     lake = work.lake
     with pointing_at(reference.span):
         if reference.travel is not None or reference.session is not None:
@@ -99,7 +128,7 @@ def find_source(work: Workspace, reference: Reference, snapshot: Snapshot) -> So
     if isinstance(relation, View):
         raise TypeError(relation)
     fields = _asked_of(relation.fields, reference)
-    pieces = read_pieces(lake, lake.scan(relation, snapshot))
+    pieces = read_pieces(lake, lake.scan(relation, snapshot, where=reference.filter(arguments)))
     return Source(name=name, fields=fields, pieces=pieces, fixed=_find_kept(work, relation, fields, reference, snapshot))
 
 

@@ -27,6 +27,10 @@ class Pieces:
     scan: SimpleNamespace
 
     @property
+    def counts(self):
+        return np.array([self.rows.num_rows])
+
+    @property
     def row_count(self):
         return self.rows.num_rows
 
@@ -41,7 +45,7 @@ def population():
     return pa.table({"kind": kinds, "amount": random.lognormal(3.0, 1.0, COUNT) * np.where(kinds == "c", 4, 1)})
 
 
-def ask(_work, _asked, drawn, *_args, **_options):
+def ask(_asking, drawn):
     """What Spark is asked of each sampled row."""
     amounts = drawn.rows.column("amount").to_numpy()
     count = drawn.rows.num_rows
@@ -52,7 +56,7 @@ def ask(_work, _asked, drawn, *_args, **_options):
             "_y1": amounts,
             "_y2": np.ones(count),
             "_unit": np.arange(count),
-            "_stratum": drawn.strata,
+            "_stratum": np.zeros(count, dtype=np.int64),
         }
     )
 
@@ -62,7 +66,7 @@ def answers(population, monkeypatch, runs, *, error, confidence):
     snapshot = SimpleNamespace(id=1)
     lake = SimpleNamespace(lease=lambda **_: nullcontext(SimpleNamespace(snapshot=snapshot)))
     fields = (Field(name="kind", type=Primitive("varchar")), Field(name="amount", type=Primitive("float64")))
-    monkeypatch.setattr(approximate, "_ask", ask)
+    monkeypatch.setattr(approximate.Asking, "ask", ask)
     text = QUERY.format(error=error, confidence=confidence)
     for run in range(runs):
         source = Source(name=f"sales {run}", fields=fields, pieces=Pieces(population, SimpleNamespace(snapshot=snapshot)))

@@ -1,0 +1,164 @@
+"""Asking: what a query wants of each sampled row, by Arrow where it certainly means the same as in Spark, otherwise by Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.errors import PlatformError
+from platform_plugin.language.approximate import STRATUM, UNIT
+from platform_plugin.language.places import Span
+from platform_plugin.queries.arguments import used_arguments
+from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
+from platform_plugin.samples.population import read_drawn
+from platform_plugin.views.arrow_values import NotLocal, RelationColumns, Rows, evaluate_node, spread
+from platform_plugin.views.body import read_body
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.language.query import Query
+    from platform_plugin.language.relations import Reference
+    from platform_plugin.queries.arguments import Arguments
+    from platform_plugin.samples.population import Drawn
+    from platform_plugin.spark.job import ProgressHandler
+    from platform_plugin.spark.workspace import Workspace
+
+_GROUPED = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.bool_(), pa.date32())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """One query over sampled rows: `asked` as it is put to them, `written` as the user wrote it."""
+
+    work: Workspace
+    written: Span
+    asked: Query
+    arguments: Arguments
+    snapshot: Snapshot
+    timeout: timedelta | None = None
+    progress: ProgressHandler | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Arrow may be able to answer: what it finds in the rows can still be Spark's to judge."""
+        return len(self.asked.relations) == 1
+
+    def ask(self, drawn: Drawn) -> pa.Table:
+        """A row for each sampled one that passes, or for each that a join makes of it."""
+        if self.is_local:
+            try:
+                return _ask_here(self.work, _with_values(self.asked, self.arguments), drawn)
+            except NotLocal:
+                pass
+        return self._ask_spark(drawn)
+
+    def as_written(self, reference: Reference) -> Reference:
+        """A relation of the query that is asked, at its place in what the user wrote."""
+        return as_written(self.written, reference)
+
+    def _ask_spark(self, drawn: Drawn) -> pa.Table:
+        from platform_plugin.queries.select import placed
+        from platform_plugin.spark.relation import query_relations
+
+        work = self.work
+        names = {reference: new_name() for reference in self.asked.relations}
+        frames = {}
+        for reference, name in list(names.items())[1:]:
+            with pointing_at(self.as_written(reference).span):
+                with work.lake.reading() as connection:
+                    found = work.lake.find_relation(connection, lake_name(reference.name), self.snapshot)
+                frames[name] = read_named(work, (found.name.schema, found.name.relation), self.snapshot)
+        frames[names[self.asked.relations[0]]] = _frame_of(work, drawn)
+        rendered = self.asked.render(names)
+        frame = query_relations(work.session, rendered.text, frames, used_arguments(self.asked.parameters, self.arguments))
+        with placed(rendered), work.session.arrow(frame, timeout=self.timeout, progress=self.progress) as stream:
+            return stream.read_all()
+
+
+def as_written(query: Span, reference: Reference) -> Reference:
+    """A relation at its place in what the user wrote."""
+    found = re.search(rf"(?i)\b(?:FROM|JOIN)\s+({re.escape(reference.span.text)})", query.text)
+    start, end = found.span(1) if found else (0, len(query.text))
+    return replace(reference, span=Span(query.source, query.start + start, query.start + end))
+
+
+def _with_values(asked: Query, arguments: Arguments) -> str:
+    """The text of a query with its parameters' values written into it, of those kinds that Spark takes for what is written."""
+    text, end, parts = asked.span.text, 0, []
+    for parameter in sorted(asked.parameters, key=lambda each: each.span.start):
+        value = arguments[parameter.name] if isinstance(arguments, Mapping) and parameter.name is not None else None
+        match value:
+            case bool():
+                written = str(value).upper()
+            case int() if value >= 0:
+                written = str(value)
+            case str() if "'" not in value and "\\" not in value:
+                written = f"'{value}'"
+            case date() if not isinstance(value, datetime):
+                written = f"DATE '{value.isoformat()}'"
+            case _:
+                raise NotLocal
+        parts += [text[end : parameter.span.start - asked.span.start], written]
+        end = parameter.span.end - asked.span.start
+    return "".join([*parts, text[end:]])
+
+
+def _ask_here(work: Workspace, text: str, drawn: Drawn) -> pa.Table:
+    """The same by Arrow, or `NotLocal`."""
+    try:
+        tree = read_body(text)
+    except PlatformError as error:
+        raise NotLocal from error
+    source = tree.args["from_"].this
+    if not isinstance(tree, exp.Select) or not isinstance(source, exp.Table) or tree.args.get("joins") or tree.args.get("laterals"):
+        raise NotLocal
+    marked = _marked(read_drawn(work, drawn))
+    rows = Rows(columns=RelationColumns(marked, source.alias_or_name), count=marked.num_rows)
+    try:
+        where = tree.args.get("where")
+        if where is not None:
+            mask = evaluate_node(where.this, rows)
+            if not pa.types.is_boolean(mask.type):
+                raise NotLocal
+            rows = rows.picked(spread(mask, rows.count))
+        found = {item.alias_or_name: spread(evaluate_node(item.unalias(), rows), rows.count) for item in tree.expressions}
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise NotLocal from error  # an overflow, for instance, which Spark tells in its own words
+    if not all(column.type in _GROUPED or pa.types.is_decimal(column.type) for name, column in found.items() if name.startswith("_g")):
+        raise NotLocal
+    return pa.table(found)
+
+
+def _marked(drawn: Drawn) -> pa.Table:
+    """The sampled rows, each with its unit and its stratum."""
+    if drawn.rows is None:
+        message = "a sample without rows"
+        raise ValueError(message)
+    units = np.arange(drawn.rows.num_rows) if drawn.units is None else drawn.units
+    strata = np.zeros(drawn.rows.num_rows, dtype=np.int64) if drawn.strata is None else drawn.strata
+    return drawn.rows.append_column(UNIT, pa.array(units, pa.int64())).append_column(STRATUM, pa.array(strata, pa.int64()))
+
+
+def _frame_of(work: Workspace, drawn: Drawn) -> DataFrame:
+    """The same for Spark."""
+    from platform_plugin.spark.relation import frame_of, query_relations, read_relation
+
+    if drawn.scan is not None:
+        name = new_name()
+        rows = read_relation(work.session, work.lake, drawn.scan, columns=[field.name for field in drawn.fields])
+        text = f"SELECT *, monotonically_increasing_id() AS {UNIT}, CAST(0 AS BIGINT) AS {STRATUM} FROM {name}"
+        return query_relations(work.session, text, {name: rows})
+    marks = (Field(name=UNIT, type=Primitive("int64")), Field(name=STRATUM, type=Primitive("int64")))
+    return frame_of(work.session, [*drawn.fields, *marks], _marked(drawn))
