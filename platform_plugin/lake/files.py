@@ -37,10 +37,10 @@ DELETE_POSITION = 2147483645
 OWN_NAME = b"platform.file"  # the key under which a file's own name stands in its footer
 RESERVED_IDS = frozenset({ROW_ID, SNAPSHOT_ID, DELETE_PATH, DELETE_POSITION})
 
-# A scan wants row groups that one core reads in some tens of milliseconds, and pages that a filter can skip.
-ROW_GROUP_ROWS = 1_000_000
 # A page is the least that is read for a single row; at this size files are 2 % larger and as fast to scan, at half of it no longer.
 PAGE_ROWS = 4096
+# A scan wants row groups that one core reads in some tens of milliseconds, and pages that a filter can skip.
+ROW_GROUP_ROWS = 256 * PAGE_ROWS
 _PAGE_BYTES = 64 * 1024 * 1024
 _ROW_GROUP_BYTES = 128 * 1024 * 1024
 TARGET_FILE_BYTES = 128 * 1024 * 1024
