@@ -22,7 +22,7 @@ def keys_of(rows: pa.Table | pa.RecordBatch, strata: Sequence[str]) -> tuple[Int
     """For each row the number of its stratum, and the strata by number."""
     if not strata:
         return np.zeros(rows.num_rows, dtype=np.int64), [()] if rows.num_rows else []
-    codes = np.zeros(rows.num_rows, dtype=np.int64)
+    codes: Integers = np.zeros(1, dtype=np.int64)
     names: list[list[str | None]] = []
     for column in strata:
         values = rows.column(column)
@@ -31,6 +31,9 @@ def keys_of(rows: pa.Table | pa.RecordBatch, strata: Sequence[str]) -> tuple[Int
         if isinstance(encoded, pa.ChunkedArray):
             encoded = encoded.combine_chunks()
         names.append(pc.cast(encoded.dictionary, pa.string()).to_pylist())
+        if len(strata) == 1 and not pa.types.is_dictionary(chunk.type):
+            # Each of its codes is there, which nobody knows of a dictionary that came with the rows.
+            return encoded.indices.to_numpy(zero_copy_only=False), [(value,) for value in names[0]]
         codes = codes * max(1, len(names[-1])) + encoded.indices.to_numpy(zero_copy_only=False)
     total = int(np.prod([max(1, len(values)) for values in names], dtype=np.float64))
     if total <= 4 * rows.num_rows + 1000:
