@@ -116,7 +116,8 @@ class Picker:
             places, keys = self._low_keys(first, first + rows.num_rows, bound)
             return {(): Held(cardinality=rows.num_rows, bound=bound, keys=keys, places=places)}
         passing = None if self._condition is None else self._condition.mask(rows)
-        numbers, strata = None, [()]
+        numbers: Integers | None = None
+        strata: list[Key] = [()]
         counts = np.array([rows.num_rows if passing is None else np.count_nonzero(passing)])
         if definition.strata:
             numbers, strata = keys_of(rows, definition.strata)
@@ -160,10 +161,9 @@ class Picker:
 
     def _encoded(self, rows: pa.Table, first: int, strata: Mapping[Key, Held]) -> bytes | None:
         """The rows that were picked as the catalogue keeps them, in the columns of the sample."""
-        places = np.concatenate([held.places for held in strata.values()]) if strata else _NONE
+        places = np.sort(np.concatenate([held.places for held in strata.values()])) if strata else _NONE
         if not len(places):
             return None
-        places.sort()
         if rows.schema.equals(self._shape):
             taken = _take(rows, places)
         else:
@@ -175,10 +175,13 @@ class Picker:
 
 def _take(rows: pa.Table, places: Integers) -> pa.RecordBatch:
     """Like Arrow's own, which puts all rows into one piece first where they are in several."""
+    batches = rows.to_batches()
+    if len(batches) == 1:
+        return batches[0].take(pa.array(places))
     taken, start = [], 0
-    for batch in rows.to_batches():
+    for batch in batches:
         low, high = np.searchsorted(places, (start, start + batch.num_rows))
         if high > low:
             taken.append(batch.take(pa.array(places[low:high] - start)))
         start += batch.num_rows
-    return taken[0] if len(taken) == 1 else pa.concat_batches(taken)
+    return pa.concat_batches(taken)

@@ -45,6 +45,10 @@ PICK = sa.Table(
     sa.Column("rows", sa.LargeBinary),
 )
 ROW = "_row"
+# Half as many pages of the catalogue are written for some microseconds. Arrow's own messages begin otherwise.
+_CODEC = pa.Codec("lz4_raw")
+_COMPRESSED = b"lz4 "
+_SIZE_BYTES = 4
 LARGEST_BYTES = 1 << 20
 """More than this is not put into the catalogue along with an append: a run makes it of the stream's rows."""
 
@@ -68,7 +72,7 @@ class Picks:
 
 
 def encode_rows(rows: pa.Table) -> bytes | None:
-    """Rows as the catalogue keeps them: one batch without its schema, which is the sample's and never changes."""
+    """Rows as the catalogue keeps them: one batch without its schema, which is the sample's and never changes, made small."""
     if not rows.num_rows:
         return None
     batches = rows.combine_chunks().to_batches()
@@ -77,7 +81,19 @@ def encode_rows(rows: pa.Table) -> bytes | None:
 
 def encode_batch(rows: pa.RecordBatch) -> bytes:
     """The same of rows that are one batch already, and not none."""
-    return bytes(rows.serialize())
+    plain = rows.serialize()
+    return _COMPRESSED + plain.size.to_bytes(_SIZE_BYTES, "little") + bytes(_CODEC.compress(plain))
+
+
+def decode_rows(data: bytes | None, schema: pa.Schema) -> pa.Table:
+    """Rows that the catalogue kept."""
+    if data is None:
+        return pa.Table.from_batches([], schema=schema)
+    plain = pa.py_buffer(data)
+    if data.startswith(_COMPRESSED):  # the first versions kept them as they are
+        head = len(_COMPRESSED) + _SIZE_BYTES
+        plain = _CODEC.decompress(plain.slice(head), int.from_bytes(data[len(_COMPRESSED) : head], "little"))
+    return pa.Table.from_batches([pa.ipc.read_record_batch(plain, schema)], schema=schema)
 
 
 def shape_of(sample: Sample) -> pa.Schema:
@@ -97,7 +113,7 @@ def read_picks(connection: Connection, sample: Sample, snapshot_id: int, *, firs
             first_row_id=first,
             next_row_id=end,
             strata={tuple(key): (count, bound) for *key, count, bound in json.loads(strata)},
-            rows=pa.Table.from_batches([] if data is None else [pa.ipc.read_record_batch(pa.py_buffer(data), schema)], schema=schema),
+            rows=decode_rows(data, schema),
         )
         for first, end, strata, data in connection.execute(query.order_by(p.first_row_id))
     ]

@@ -21,7 +21,7 @@ from platform_plugin.samples.growing import find_behind
 from platform_plugin.samples.keys import keys_between, sample_seed
 from platform_plugin.samples.lowest import Held, choose_lowest
 from platform_plugin.samples.maintain import run_sample_maintenance
-from platform_plugin.samples.picks import PICK
+from platform_plugin.samples.picks import PICK, decode_rows, encode_rows
 from platform_plugin.samples.record import definitions, find_sample
 from platform_plugin.samples.sliding import find_window
 from tests.samples.streams import COLUMNS, append, ids, rows
@@ -164,6 +164,19 @@ def test_strata_are_picked_and_counted(platform):
                 or bound >= keys[sorted(everything.query("kind == @kind").index[:], key=lambda p: keys[p])[9]]
             )
     assert picks == {(kind,): int(count) for kind, count in everything.iloc[1:].kind.value_counts().items()}
+
+
+def test_a_sample_with_many_strata_is_picked_from_the_first_append_on(platform):
+    # Its size is for all strata together: were each stratum's first pick as large as the sample, it would not fit the catalogue.
+    platform.execute("CREATE STREAM wide (id INT, kind STRING, content STRING)")
+    platform.execute("CREATE SAMPLE g ON wide SIZE 40 STRATIFIED BY kind WITH (seed = 4)")
+    count = 4000
+    content = [str(number) * 40 for number in range(count)]
+    with platform.stream("wide") as stream:
+        stream.append(pa.table({"id": range(count), "kind": [str(number % 20) for number in range(count)], "content": content}), wait=True)
+    found = behind(platform, "g")
+    assert found.gap_rows == 0
+    assert [each.rows.num_rows for each in found.picks] == [40]
 
 
 def test_a_stream_lets_go_of_rows_that_were_picked(platform):
@@ -323,3 +336,13 @@ def make_sample(platform, name, rest, *, where):
         declare(commit, table, Declaration(kind="sample", options={**options, "where": where}))
         commit.comment(table, "so that the schema has another version")
     return name
+
+
+def test_rows_that_were_kept_by_an_earlier_version_are_read():
+    # It did not make them small.
+    table = rows(0, 40)
+    (batch,) = table.to_batches()
+    assert decode_rows(bytes(batch.serialize()), table.schema).equals(table)
+    assert decode_rows(encode_rows(table), table.schema).equals(table)
+    assert len(encode_rows(table)) < len(bytes(batch.serialize()))
+    assert decode_rows(encode_rows(table.slice(0, 0)), table.schema).num_rows == 0
