@@ -82,7 +82,8 @@ def encode_rows(rows: pa.Table) -> bytes | None:
 def encode_batch(rows: pa.RecordBatch) -> bytes:
     """The same of rows that are one batch already, and not none."""
     plain = rows.serialize()
-    return _COMPRESSED + plain.size.to_bytes(_SIZE_BYTES, "little") + bytes(_CODEC.compress(plain))
+    small: bytes = _CODEC.compress(plain, asbytes=True)
+    return _COMPRESSED + plain.size.to_bytes(_SIZE_BYTES, "little") + small
 
 
 def decode_rows(data: bytes | None, schema: pa.Schema) -> pa.Table:
