@@ -244,8 +244,10 @@ def ordered(found: Any) -> Any:
         return found
     if found.type not in _COMPARED:
         raise NotLocal
-    if found.type == pa.float64() and pc.any(pc.is_nan(found) if not isinstance(found, pa.Scalar) else pa.array([found])).as_py():
-        raise NotLocal
+    if found.type == pa.float64():
+        unknown = pc.is_nan(found)
+        if (unknown if isinstance(unknown, pa.Scalar) else pc.any(unknown)).as_py():
+            raise NotLocal
     return found
 
 
