@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.files import fit
 from platform_plugin.language.places import at
 from platform_plugin.queries.bind import bind_query, pointing_at
 from platform_plugin.queries.select import placed
@@ -68,5 +69,6 @@ def _insert_literals(work: Workspace, table: Table, statement: Insert, arguments
             )
             raise at(statement.query).attach(error)
     with pointing_at(statement.query):
-        file = work.lake.write(table, literal_rows(rows, fields, arguments, statement.query))
-    return append_files(work, table, [file], message=f"insert into {table.name}", batch_id=batch_id)
+        held = fit(literal_rows(rows, fields, arguments, statement.query), table.fields)
+        file = work.lake.write(table, held)
+    return append_files(work, table, [file], message=f"insert into {table.name}", batch_id=batch_id, held=held)

@@ -12,6 +12,7 @@ from platform_plugin.lake.relations import STATE, read_declaration
 from platform_plugin.language.places import did_you_mean
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.queries.result import Result
+from platform_plugin.samples.picking import plan_picks
 from platform_plugin.streams.batches import BatchTaken, TakeBatches, check_batch_id, read_batches
 from platform_plugin.views.propagate import propagate
 
@@ -129,18 +130,32 @@ def append_files(
     message: str,
     metrics: JobMetrics | None = None,
     batch_id: str | None = None,
+    held: pa.Table | None = None,
 ) -> Result:
-    """Commit written files to a table; if the commit is refused, they are removed. A batch that was taken before adds nothing."""
+    """Commit written files to a table; if the commit is refused, they are removed. A batch that was taken before adds nothing.
+
+    Where this process still holds the rows, in the shape of the table and the order of the files, a stream's samples pick theirs of them.
+    """
     lake = work.lake
     rows = sum(file.record_count for file in files)
     if not files and batch_id is None:
         return outcome(lake.snapshot(), f"{message}: no rows", rows=0, metrics=metrics)
     try:
-        with lake.commit(message) as commit:
+        base = lake.snapshot()
+        # Rows in a shape that the table no longer has are left to a run.
+        is_shaped = held is not None and find_existing(lake, table.name, base) == table
+        picks = plan_picks(lake, base, table, held) if is_shaped else None
+        if picks is not None:
+            picks.finish()
+        with lake.commit(message, base=base) as commit:
             if files:
                 commit.append(table, files)
             if batch_id is not None:
                 commit.also(TakeBatches(table, {batch_id: rows}, forgets=True))
+            if picks is not None:
+                commit.follow(picks)
+        if picks is not None:
+            picks.settle()
     except OutcomeUnknown:
         raise  # the files may be part of a snapshot
     except BatchTaken:
