@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.bulk import chunks
+from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.relations import read_declarations
 from platform_plugin.lake.segments import CONSUMER, read_ring
 from platform_plugin.lake.tables import read_tables
@@ -40,6 +41,7 @@ SAMPLE = sa.Table(
     sa.Column("of_snapshot", sa.BigInteger, nullable=False),
     sa.Column("cardinalities", sa.String, nullable=False),
 )
+TABLES = (SAMPLE, PICK)
 KIND: Kind = "sample"
 
 
@@ -79,6 +81,10 @@ def definitions(lake: Lake, snapshot: Snapshot) -> dict[str, Definition]:
             declared = {uuid: found for uuid, found in read_declarations(connection).items() if found.kind == KIND}
             # What was declared stays when the sample is dropped, for reads at older snapshots.
             there = read_tables(connection, snapshot.id, uuids=[UUID(uuid) for uuid in declared]) if declared else []
+            lacks_tables = bool(there) and not all(has_table(connection, table.name) for table in TABLES)
+        if lacks_tables:
+            # An earlier version, which made the samples, kept less of them.
+            lake.prepare_tables(TABLES)
         known = {str(table.uuid): Definition.of(declared[str(table.uuid)].options) for table in there}
         if len(_KNOWN) >= _CACHED:
             _KNOWN.clear()
