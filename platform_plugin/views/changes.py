@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.data_operations import has_table, inlined_data_tables
+from platform_plugin.lake.data_operations import changes_rows_of, has_table, inlined_data_tables
 from platform_plugin.lake.tables import View
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def last_change(work: Workspace, table: Table | View, snapshot: Snapshot, *, app
             connection.execute(sa.select(sa.func.max(column)).where(own, column <= snapshot.id)).scalar()
             for column, own in _changes(connection, table, appends_only)
         ]
+        moments.append(_change_within(connection, table, 0, snapshot.id))
     return max([table.begin_snapshot or 0, *(moment for moment in moments if moment is not None)])
 
 
@@ -34,7 +35,8 @@ def has_changed(work: Workspace, table: Table | View, of: int, snapshot: Snapsho
     if (table.begin_snapshot or 0) > of:
         return True
     with work.lake.reading() as connection:
-        return any(_any_between(connection, rows, where, of, snapshot.id) for rows, where in _changes(connection, table, appends_only))
+        found = any(_any_between(connection, rows, where, of, snapshot.id) for rows, where in _changes(connection, table, appends_only))
+        return found or _change_within(connection, table, of, snapshot.id) is not None
 
 
 def _changes(
@@ -48,6 +50,8 @@ def _changes(
     f, d = c.DATA_FILE.c, c.DELETE_FILE.c
     yield c.SCHEMA_VERSIONS.c.begin_snapshot, c.SCHEMA_VERSIONS.c.table_id == table.id
     yield f.begin_snapshot, f.table_id == table.id
+    # A file that another client has merged begins with the oldest of its rows, and this is the snapshot of the newest.
+    yield f.partial_max, f.table_id == table.id
     for name in inlined_data_tables(connection, table.id or -1):
         inlined = sa.table(name, sa.column("begin_snapshot"), sa.column("end_snapshot"))
         yield inlined.c.begin_snapshot, sa.true()
@@ -56,8 +60,26 @@ def _changes(
     if not appends_only:
         yield f.end_snapshot, f.table_id == table.id
         yield d.begin_snapshot, d.table_id == table.id
+        yield d.partial_max, d.table_id == table.id
         if has_table(connection, f"ducklake_inlined_delete_{table.id}"):
             yield c.inlined_deletes(table.id or -1).c.begin_snapshot, sa.true()
+
+
+def _change_within(connection: Connection, table: Table | View, after: int, until: int) -> int | None:
+    """The newest snapshot that changed a table's rows, told by the commits' own notes: of files that reach beyond it nothing else tells."""
+    merged = (
+        sa.select(sa.literal(1)).where(t.c.table_id == table.id, t.c.partial_max > until).limit(1) for t in (c.DATA_FILE, c.DELETE_FILE)
+    )
+    if isinstance(table, View) or all(connection.execute(query).first() is None for query in merged):
+        return None
+    n = c.SNAPSHOT_CHANGES.c
+    noted = sa.select(n.snapshot_id, n.changes_made).where(
+        n.snapshot_id > after, n.snapshot_id <= until, n.changes_made.contains(f":{table.id}")
+    )
+    for snapshot_id, changes in connection.execute(noted.order_by(n.snapshot_id.desc())):
+        if any(changes_rows_of(word, table.id or -1) for word in changes.split(",")):
+            return int(snapshot_id)
+    return None
 
 
 def _any_between(connection: Connection, column: sa.ColumnElement[int], own: sa.ColumnElement[bool], after: int, until: int) -> bool:

@@ -51,6 +51,11 @@ def arrive(platform, *batches, maintain=True):
             assert run_maintenance(platform.work).failed == {}
 
 
+def put(platform, name, found):
+    with platform.lake.commit("put") as commit:
+        commit.append(platform.lake.table(name), [platform.lake.write(platform.lake.table(name), found)])
+
+
 CHANGES = {
     "insert": ["INSERT INTO lake.users VALUES (3, 'FR')"],
     "update": ["UPDATE lake.users SET region = 'FR' WHERE id = 2"],
@@ -103,6 +108,28 @@ def test_merging_the_files_of_a_refused_table_changes_nothing(platform, other):
     assert rows(platform, "SELECT * FROM firm") == [("DE", 1), ("FR", 1)]
     arrive(platform, "(1, 1), (2, 2)")
     assert rows(platform, "SELECT * FROM firm") == [("DE", 2), ("FR", 1), ("US", 1)]
+
+
+def test_rows_that_another_client_adds_and_merges_are_not_overlooked(platform, other):
+    platform.execute(f"CREATE VIEW named AS {NAMES}")
+    platform.execute("CREATE TABLE regions (id INT)")
+    platform.execute("CREATE SAMPLE some ON regions SIZE 5 WITH (seed = 1)")
+    arrive(platform, "(1, 1), (3, 2)")
+    for begin in (0, 100):
+        put(platform, "regions", pa.table({"id": pa.array(range(begin, begin + 100), pa.int32())}))
+        put(platform, "users", pa.table({"id": pa.array([begin + 7], pa.int32()), "region": ["XX"]}))
+    platform.execute("REFRESH VIEW named")
+    platform.execute("REFRESH SAMPLE some")
+    assert rows(platform, "SELECT * FROM named") == [("DE", 1)]
+    put(platform, "users", pa.table({"id": pa.array([3], pa.int32()), "region": ["FR"]}))
+    put(platform, "regions", pa.table({"id": pa.array(range(200, 300), pa.int32())}))
+    before = platform.lake.snapshot()
+    put(platform, "regions", pa.table({"id": pa.array(range(300, 400), pa.int32())}))
+    other("CALL ducklake_merge_adjacent_files('lake')")
+    # The merged files begin before what is stored was made.
+    assert rows(platform, "SELECT * FROM named") == [("DE", 1), ("FR", 1)]
+    assert platform.sample("some").cardinality == 400
+    assert platform.sample("some", version=before.id).cardinality == 300
 
 
 def test_a_table_above_the_grouping_is_followed_and_its_end_is_told(platform, other):
