@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -11,8 +13,6 @@ from platform_plugin.lake.data_operations import changes_rows_of, has_table, inl
 from platform_plugin.lake.tables import View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sqlalchemy.engine import Connection
 
     from platform_plugin.lake.tables import Snapshot, Table
@@ -39,30 +39,55 @@ def has_changed(work: Workspace, table: Table | View, of: int, snapshot: Snapsho
         return found or _change_within(connection, table, of, snapshot.id) is not None
 
 
-def _changes(
-    connection: Connection,
-    table: Table | View,
-    appends_only: bool,  # noqa: FBT001
-) -> Iterator[tuple[sa.ColumnElement[int], sa.ColumnElement[bool]]]:
-    """The columns that hold the snapshots of a table's changes, each with the condition for the table's own rows."""
+def has_only_grown(work: Workspace, table: Table, of: int, snapshot: Snapshot) -> bool:
+    """Whether a table has all rows at a snapshot that it had at an earlier one, as they were, and at most others besides."""
+    if (table.begin_snapshot or 0) > of:
+        return False
+    with work.lake.reading() as connection:
+        others = chain(_columns(table), _merges(table), _losses(connection, table))
+        found = any(_any_between(connection, rows, where, of, snapshot.id) for rows, where in others)
+        return not found and _change_within(connection, table, of, snapshot.id) is None
+
+
+_Changes = Iterator[tuple[sa.ColumnElement[int], sa.ColumnElement[bool]]]
+"""Columns that hold the snapshots of changes, each with the condition for the rows that are of one table."""
+
+
+def _changes(connection: Connection, table: Table | View, appends_only: bool) -> _Changes:  # noqa: FBT001
     if isinstance(table, View):
         return  # another definition is another view
-    f, d = c.DATA_FILE.c, c.DELETE_FILE.c
-    yield c.SCHEMA_VERSIONS.c.begin_snapshot, c.SCHEMA_VERSIONS.c.table_id == table.id
-    yield f.begin_snapshot, f.table_id == table.id
-    # A file that another client has merged begins with the oldest of its rows, and this is the snapshot of the newest.
-    yield f.partial_max, f.table_id == table.id
-    for name in inlined_data_tables(connection, table.id or -1):
-        inlined = sa.table(name, sa.column("begin_snapshot"), sa.column("end_snapshot"))
+    yield from _columns(table)
+    yield from _merges(table)
+    yield c.DATA_FILE.c.begin_snapshot, c.DATA_FILE.c.table_id == table.id
+    for inlined in _inlined(connection, table):
         yield inlined.c.begin_snapshot, sa.true()
-        if not appends_only:
-            yield inlined.c.end_snapshot, sa.true()
     if not appends_only:
-        yield f.end_snapshot, f.table_id == table.id
-        yield d.begin_snapshot, d.table_id == table.id
-        yield d.partial_max, d.table_id == table.id
-        if has_table(connection, f"ducklake_inlined_delete_{table.id}"):
-            yield c.inlined_deletes(table.id or -1).c.begin_snapshot, sa.true()
+        yield from _losses(connection, table)
+
+
+def _columns(table: Table) -> _Changes:
+    yield c.SCHEMA_VERSIONS.c.begin_snapshot, c.SCHEMA_VERSIONS.c.table_id == table.id
+
+
+def _merges(table: Table) -> _Changes:
+    """A file that another client has merged begins with the oldest of its rows, and names the newest."""
+    yield c.DATA_FILE.c.partial_max, c.DATA_FILE.c.table_id == table.id
+
+
+def _losses(connection: Connection, table: Table) -> _Changes:
+    f, d = c.DATA_FILE.c, c.DELETE_FILE.c
+    yield f.end_snapshot, f.table_id == table.id
+    yield d.begin_snapshot, d.table_id == table.id
+    yield d.partial_max, d.table_id == table.id
+    for inlined in _inlined(connection, table):
+        yield inlined.c.end_snapshot, sa.true()
+    if has_table(connection, f"ducklake_inlined_delete_{table.id}"):
+        yield c.inlined_deletes(table.id or -1).c.begin_snapshot, sa.true()
+
+
+def _inlined(connection: Connection, table: Table) -> Iterator[sa.TableClause]:
+    for name in inlined_data_tables(connection, table.id or -1):
+        yield sa.table(name, sa.column("begin_snapshot"), sa.column("end_snapshot"))
 
 
 def _change_within(connection: Connection, table: Table | View, after: int, until: int) -> int | None:
