@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -15,7 +11,6 @@ from platform_plugin.samples.known import known_samples
 from platform_plugin.samples.picks import PICK, insert_picks
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
     from uuid import UUID
 
     import pyarrow as pa
@@ -27,8 +22,6 @@ if TYPE_CHECKING:
     from platform_plugin.samples.picker import Picked
 
 _LET_GO_EVERY = 16
-# To look at this many rows takes so long that it is done beside the writing of them, though that costs more processor time.
-_WORTH_A_THREAD = 50_000
 
 
 def plan_picks(lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> PickRows | None:
@@ -40,7 +33,7 @@ def plan_picks(lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> Pick
 class PickRows:
     """Part of a commit that appends rows to a stream: its samples pick theirs.
 
-    To `start` before the rows are written and to `finish` before the commit makes the commit shorter; `settle` when it is made.
+    To `prepare` makes the commit shorter, and is cheapest when the rows were just written and are near. `settle` when the commit is made.
     """
 
     def __init__(self, known: KnownSamples, rows: pa.Table) -> None:
@@ -49,22 +42,10 @@ class PickRows:
         self._first = -1
         self._picked: list[Picked] = []
         self._made = False
-        self._work: Future[None] | None = None
 
-    def start(self) -> None:
-        """The rows are about to be written: what takes long begins beside that."""
-        looks = any(not picker.sample.definition.is_counted for picker in self._known.pickers)
-        if looks and self._rows.num_rows >= _WORTH_A_THREAD:
-            # The process may be about to end, and then it has no more threads to give.
-            with suppress(RuntimeError):
-                self._work = _workers().submit(self._prepare, self._known.next_row_id)
-
-    def finish(self) -> None:
-        """Pick what is not picked yet, as if the rows began where the last ones ended: mostly they do."""
-        if self._work is not None:
-            self._work.result()
-        else:
-            self._prepare(self._known.next_row_id)
+    def prepare(self) -> None:
+        """Pick as if the rows began where the last ones ended: mostly they do."""
+        self._prepare(self._known.next_row_id)
 
     def _prepare(self, first_row_id: int) -> None:
         """Pick as if the rows began with this id."""
@@ -132,23 +113,3 @@ def _plan_move() -> sa.Update:
 
 # Made once: to put a statement together takes longer than to run it.
 _AHEAD, _MOVE = _plan_ahead(), _plan_move()
-_POOL: ThreadPoolExecutor | None = None
-_LOCK = threading.Lock()
-
-
-def _workers() -> ThreadPoolExecutor:
-    """Threads that stay: to start one takes longer than to pick."""
-    global _POOL  # noqa: PLW0603  made when first needed, and anew in a forked child
-    with _LOCK:
-        if _POOL is None:
-            _POOL = ThreadPoolExecutor(max_workers=2, thread_name_prefix="platform-pick")
-        return _POOL
-
-
-def _after_fork() -> None:
-    # The parent's lock may be held for ever, and its threads are not here.
-    global _LOCK, _POOL
-    _LOCK, _POOL = threading.Lock(), None
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -118,12 +118,10 @@ class Group:
             return True
         counts = {entry.receipt.batch_id: entry.rows.num_rows for entry in self._entries.values() if entry.receipt.batch_id is not None}
         picks = plan_picks(self._lake, base, table, rows) if rows.num_rows else None
-        if picks is not None:
-            picks.start()
         files = _write(self._lake, table, rows) if rows.num_rows else []
         try:
             if picks is not None:
-                picks.finish()
+                picks.prepare()
             made = self._commit(base, table, files, counts, picks)
         except BatchTaken:
             self._lake.discard(files)

@@ -146,7 +146,7 @@ def append_files(
         is_shaped = held is not None and find_existing(lake, table.name, base) == table
         picks = plan_picks(lake, base, table, held) if is_shaped else None
         if picks is not None:
-            picks.finish()
+            picks.prepare()
         with lake.commit(message, base=base) as commit:
             if files:
                 commit.append(table, files)
