@@ -150,7 +150,7 @@ class Picker:
         """Of a range those whose keys are at most a bound: which they are, counted from `first`, and their keys."""
         ahead = self._ahead
         if not (ahead.first <= first and end <= ahead.end and bound <= ahead.bound):
-            if bound == EVERY or end - first >= _AHEAD:
+            if bound == EVERY or end - first > _AHEAD // 4:
                 return low_keys(self._seed, first, end, bound)
             places, keys = low_keys(self._seed, first, first + _AHEAD, bound)
             ahead = self._ahead = _Ahead(first=first, end=first + _AHEAD, bound=bound, row_ids=places + first, keys=keys)
