@@ -186,13 +186,18 @@ def _read_sample(cursor: Cursor) -> Statement:
     relation = parts[0] if parts else cursor.name("a relation")
     cursor.expect("SIZE")
     size = _read_size(cursor)
-    if parts and (taken := cursor.accept_one("WHERE", "STRATIFIED")):
+    if parts and (taken := cursor.accept_one("WHERE", "WEIGHTED", "STRATIFIED")):
         cursor.advance(-1)
         raise cursor.fail("WITH", message=f"a merged sample has no {taken}", hint="its rows are those of its samples: say it there")
-    where, each = None, None
+    where, weight, each = None, None, None
     strata: tuple[str, ...] = ()
     if cursor.accept("WHERE"):
-        where = cursor.until("a condition", "STRATIFIED", "WITH")
+        where = cursor.until("a condition", "WEIGHTED", "STRATIFIED", "WITH")
+    if cursor.accept("WEIGHTED", "BY"):
+        bracketed = cursor.accept("(")
+        weight = cursor.identifier("a column")
+        if bracketed:
+            cursor.expect(")")
     if cursor.accept("STRATIFIED", "BY"):
         strata = cursor.names("a column") if cursor.at_words("(") else (cursor.identifier("a column"),)
         if cursor.accept("SIZE"):
@@ -207,6 +212,7 @@ def _read_sample(cursor: Cursor) -> Statement:
         where=where,
         strata=strata,
         size_per_stratum=each,
+        weight=weight,
         options=options,
         if_not_exists=exists,
     )

@@ -39,7 +39,7 @@ VIEW: dict[str, str | tuple[str, ...]] = {
     "on_table_change": ("pin", "refuse"),
     "batch_rows": "count",
 }
-SAMPLE: dict[str, str | tuple[str, ...]] = {"window": "text", "seed": "seed"}
+SAMPLE: dict[str, str | tuple[str, ...]] = {"window": "text", "seed": "seed", "half_life": "duration", "time_column": "text"}
 COPY: dict[str, str | tuple[str, ...]] = {
     "format": ("csv", "json", "parquet"),
     "header": "boolean",

@@ -216,6 +216,8 @@ def _sample_text(statement: CreateSample) -> str:
     text = f"CREATE SAMPLE {exists}{name_text(statement.name)} ON {of} SIZE {statement.size}"
     if statement.where is not None:
         text += f" WHERE {statement.where.text}"
+    if statement.weight is not None:
+        text += f" WEIGHTED BY ({identifier(statement.weight)})"
     if statement.strata:
         text += f" STRATIFIED BY ({', '.join(identifier(column) for column in statement.strata)})"
     if statement.size_per_stratum is not None:

@@ -143,6 +143,7 @@ class CreateSample(Statement):
     where: Span | None = None
     strata: tuple[str, ...] = ()
     size_per_stratum: int | None = None
+    weight: str | None = None
     options: tuple[Option, ...] = ()
     if_not_exists: bool = False
 

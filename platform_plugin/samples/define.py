@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.types import Decimal, Field, Primitive
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
@@ -13,11 +13,14 @@ from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare
 from platform_plugin.lake.segments import RING_TABLES
 from platform_plugin.lake.tables import Table, View
 from platform_plugin.language.places import at, did_you_mean
+from platform_plugin.language.render import type_text
 from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
 from platform_plugin.samples.definition import LARGEST, Definition, parse_window
 from platform_plugin.samples.merged import check_parts
 from platform_plugin.samples.picks import PICK
 from platform_plugin.samples.record import KIND, SAMPLE, Attach, Progress, Store, find_sample
+from platform_plugin.samples.weighing import local_condition
+from platform_plugin.samples.weights import SAMPLE_WEIGHT, can_date, can_weigh, weight_field
 from platform_plugin.tables.target import find_existing, outcome
 from platform_plugin.views.ranges import first_uncovered
 from platform_plugin.views.record import read_records, result_fields
@@ -60,6 +63,8 @@ def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
             if statement.where is not None:
                 _check_condition(work, statement, relation, base)
             definition = _definition(statement, relation, source)
+            if definition.is_weighted:
+                fields, definition = _weighted(statement, relation, definition)
         lake.prepare_tables([RELATION, *RING_TABLES, SAMPLE, PICK])
         with pointing_at(statement.name.span), lake.commit(f"create sample {name}", base=base) as commit:
             shown = [replace(field, nullable=True, default=None) for field in fields]
@@ -166,6 +171,50 @@ def _check_condition(work: Workspace, statement: s.CreateSample, relation: Table
         _ = query_relations(work.session, text, {name: frame}).schema
 
 
+def _weights(statement: s.CreateSample) -> dict[str, Any]:
+    given = {option.name: option for option in statement.options}
+    half_life, time = given.get("half_life"), given.get("time_column")
+    if (half_life is None) != (time is None):
+        said = 'option "half_life" needs the column that says when a row was' if time is None else 'option "time_column" needs a half_life'
+        hint = "write WITH (half_life = '1 hour', time_column = 'created_at')"
+        raise at((half_life or time or given["seed"]).span).attach(InvalidValue(said, hint=hint))
+    seconds = half_life.value.total_seconds() if half_life is not None and isinstance(half_life.value, timedelta) else None
+    if half_life is not None and seconds is not None and seconds < 1:
+        raise at(half_life.span).attach(InvalidValue("a half-life is at least a second", hint="write '1 second' or more"))
+    return {"weight": statement.weight, "half_life": seconds, "time": None if time is None else str(time.value)}
+
+
+def _weighted(statement: s.CreateSample, relation: Table | View, definition: Definition) -> tuple[tuple[Field, ...], Definition]:
+    """The columns of a weighted sample, and its definition with columns called as they are."""
+    with pointing_at(statement.span):
+        if isinstance(relation, View):
+            raise InvalidValue(
+                "a view has no weighted sample: its rows have no lasting numbers", hint="keep its rows in a table, and sample that"
+            )
+        if definition.is_windowed or definition.strata:
+            what = "window" if definition.is_windowed else "strata"
+            raise InvalidValue(f"a weighted sample has no {what}", hint="leave out one of the two")
+        known = {field.name.lower(): field for field in relation.fields}
+        if SAMPLE_WEIGHT in known:
+            raise InvalidValue(f'"{relation.name}" has a column "{SAMPLE_WEIGHT}", as a weighted sample adds one', hint="rename it")
+        found: dict[str, Any] = {}
+        for role, column, fits in (("weight", definition.weight, can_weigh), ("time", definition.time, can_date)):
+            if column is None:
+                continue
+            field = known.get(column.lower())
+            if field is None:
+                hint = did_you_mean(column, [field.name for field in relation.fields])
+                raise UnknownObject(
+                    f'column "{column}" does not exist in "{statement.relation}"', hint=hint or "DESCRIBE lists its columns"
+                )
+            if not fits(field.type):
+                wanted = "a number" if role == "weight" else "a time"
+                raise InvalidValue(f'column "{column}" has the type {type_text(field.type)}, which is no {role}', hint=f"use {wanted}")
+            found[role] = field.name
+        local_condition(relation, definition)
+    return (*relation.fields, weight_field()), replace(definition, **found)
+
+
 def _check_sizes(statement: s.CreateSample) -> None:
     for size in (statement.size, statement.size_per_stratum or 1):
         if not 1 <= size <= LARGEST:
@@ -195,6 +244,7 @@ def _definition(statement: s.CreateSample, relation: Table | View, source: Sourc
         where=None if statement.where is None else statement.where.text,
         strata=statement.strata,
         size_per_stratum=statement.size_per_stratum,
+        **_weights(statement),
         window_rows=window if isinstance(window, int) else None,
         window_seconds=window.total_seconds() if isinstance(window, timedelta) else None,
         retained=window == "retention",

@@ -24,7 +24,7 @@ class Definition:
     """What CREATE SAMPLE said, in the form in which the lake keeps it.
 
     A window is a number of rows, a number of seconds, or what the stream holds (`retained`). One that merges others has them as its `parts`
-    and no relation of its own.
+    and no relation of its own. A weighted one counts rows by a column, by their age at a column that says when they were, or by both.
     """
 
     relation: str
@@ -38,6 +38,9 @@ class Definition:
     window_seconds: float | None = None
     retained: bool = False
     parts: tuple[str, ...] = ()
+    weight: str | None = None
+    half_life: float | None = None
+    time: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Definition:
@@ -56,16 +59,23 @@ class Definition:
     @property
     def is_counted(self) -> bool:
         """Whether the population is all rows, so that the catalogue knows its size and no scan is needed."""
-        return self.where is None and not self.strata
+        return self.where is None and not self.strata and not self.is_weighted
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether some rows are likelier to be drawn than others."""
+        return self.weight is not None or self.half_life is not None
 
     def cap(self, strata: int) -> int:
         """How many rows a stratum may have where there are so many strata; it only ever falls, so a smaller reservoir is a subset.
+
+        A weighted sample keeps one beyond its size, by which it is known how likely the others were.
 
         >>> Definition(relation="", source="stream", size=100, seed=1, strata=("a",), size_per_stratum=30).cap(5)
         20
         """
         if not self.strata:
-            return self.size
+            return self.size + self.is_weighted
         even = max(1, self.size // max(1, strata))
         return even if self.size_per_stratum is None else min(even, self.size_per_stratum)
 

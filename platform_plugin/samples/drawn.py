@@ -24,6 +24,8 @@ from platform_plugin.samples.seeds import generator
 from platform_plugin.samples.sources import find_parts, find_table, find_view, in_shape, wanted_fields
 from platform_plugin.samples.strata import group, sortable
 from platform_plugin.samples.task import CARDINALITY, TASK, sampler
+from platform_plugin.samples.weighing import weigh_part
+from platform_plugin.samples.weights import drawn_rows, with_weights
 from platform_plugin.views.changes import last_change
 from platform_plugin.views.record import read_records
 from platform_plugin.views.stored import find_inputs
@@ -32,8 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
 
-    from platform_plugin.lake.tables import Snapshot, View
+    from platform_plugin.lake.tables import Snapshot, Table, View
     from platform_plugin.samples.definition import Key
+    from platform_plugin.samples.pieces import Pieces
     from platform_plugin.samples.record import Sample
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
@@ -98,6 +101,8 @@ def run_drawing(
     pieces = read_pieces(work.lake, work.lake.scan(table, snapshot))
     words = ("draw", last_change(work, table, snapshot))
     cardinalities: Mapping[Key, int]
+    if definition.is_weighted:
+        return _weighted(work, sample, table, pieces, sample_seed(definition.seed, *words))
     if definition.is_counted:
         count = pieces.row_count
         numbers = draw_positions(count, definition.size, generator(definition.seed, *words))
@@ -108,6 +113,23 @@ def run_drawing(
         (numbers,), cardinalities = chosen.places, chosen.cardinalities
     rows = in_shape(sample, pieces.fetch(work.lake, numbers, wanted_fields(sample, table)))
     return Grown(rows=rows, progress=Progress(of_snapshot=snapshot.id, cardinalities=cardinalities), fetched=rows.num_rows)
+
+
+def _weighted(work: Workspace, sample: Sample, table: Table, pieces: Pieces, seed: int) -> Grown:
+    definition = sample.definition
+    (held,) = weigh_part(work.lake, definition, Part(pieces=pieces, size=definition.cap(1), seed=seed)).values() or (None,)
+    if held is None:
+        numbers = keys = _NONE
+    else:
+        order = np.argsort(held.places)
+        numbers, keys = held.places[order], held.keys[order]
+    cardinalities: dict[Key, int] = {} if held is None else {(): held.cardinality}
+    rows = in_shape(sample, pieces.fetch(work.lake, numbers, wanted_fields(sample, table)))
+    drawn = drawn_rows(with_weights(definition, rows, keys))
+    return Grown(rows=drawn, progress=Progress(of_snapshot=pieces.scan.snapshot.id, cardinalities=cardinalities), fetched=rows.num_rows)
+
+
+_NONE = np.empty(0, dtype=np.int64)
 
 
 def _from_view(

@@ -30,11 +30,13 @@ def sample_facts(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[st
         "where": definition.where,
         "stratified by": ", ".join(definition.strata) or None,
         "size per stratum": definition.size_per_stratum,
+        "weighted by": definition.weight,
+        "half-life": None if definition.half_life is None else f"{definition.half_life:g} seconds of {definition.time}",
         "seed": definition.seed,
     }
     with lake.reading() as connection:
         progress = read_progress(connection, sample.table.uuid, snapshot.id)
-    held = lake.scan(sample.table, snapshot).record_count
+    held = min(lake.scan(sample.table, snapshot).record_count, definition.size)
     total = sum(progress.cardinalities.values())
     if progress.of_snapshot < 0:
         facts["cardinality"] = "nothing is stored yet"

@@ -27,6 +27,7 @@ from platform_plugin.samples.pieces import read_pieces
 from platform_plugin.samples.record import Progress, read_progress
 from platform_plugin.samples.sources import find_table, in_shape, wanted_fields
 from platform_plugin.samples.strata import group
+from platform_plugin.samples.weights import weighted_keys, with_weights
 from platform_plugin.views.ranges import Range, read_range, rows_of
 
 if TYPE_CHECKING:
@@ -145,9 +146,16 @@ def read_stored(lake: Lake, sample: Sample, scan: Scan) -> Stored:
     return Stored(rows=pa.concat_tables(rows), row_ids=np.concatenate(ids))
 
 
+def keys_of_sampled(sample: Sample, rows: pa.Table, row_ids: Integers) -> Integers:
+    """The keys of rows that a sample of a stream has."""
+    definition = sample.definition
+    seed = sample_seed(definition.seed)
+    return weighted_keys(definition, seed, row_ids, rows)[1] if definition.is_weighted else keys_of_ids(seed, row_ids)
+
+
 def held_of(sample: Sample, stored: Stored, progress: Progress) -> dict[Key, Held]:
     """What a stored sample holds of each stratum."""
-    keys = keys_of_ids(sample_seed(sample.definition.seed), stored.row_ids)
+    keys = keys_of_sampled(sample, stored.rows, stored.row_ids)
     places = group(stored.rows, sample.definition.strata)
     none = np.empty(0, dtype=np.int64)
     return {key: whole_sample(count, keys[places.get(key, none)], places.get(key, none)) for key, count in progress.cardinalities.items()}
@@ -206,14 +214,12 @@ def grow(
         fetched += found.num_rows
     row_ids = np.concatenate(ids)
     order = np.argsort(row_ids, kind="stable")
-    changed = len(kept) != stored.rows.num_rows or len(row_ids) > len(kept)
-    return Grown(
-        rows=pa.concat_tables(rows).take(pa.array(order)) if changed else stored.rows,
-        progress=_progress(behind, chosen),
-        fetched=fetched,
-        rows_changed=changed,
-        row_ids=row_ids[order] if changed else stored.row_ids,
-    )
+    if len(kept) == stored.rows.num_rows == len(row_ids):
+        return Grown(rows=stored.rows, progress=_progress(behind, chosen), fetched=fetched, rows_changed=False, row_ids=stored.row_ids)
+    found, row_ids = pa.concat_tables(rows).take(pa.array(order)), row_ids[order]
+    if sample.definition.is_weighted:
+        found = with_weights(sample.definition, found, keys_of_sampled(sample, found, row_ids))
+    return Grown(rows=found, progress=_progress(behind, chosen), fetched=fetched, row_ids=row_ids)
 
 
 def _progress(behind: Behind, chosen: Lowest) -> Progress:

@@ -73,7 +73,7 @@ def find_guests(work: Workspace, snapshot: Snapshot, ranges: Collection[Key]) ->
     behind, _ = find_samples_behind(work, snapshot)
     guests = []
     for each in behind:
-        if len(each.gaps) != 1:
+        if len(each.gaps) != 1 or each.sample.definition.is_weighted:
             continue
         gap, name = each.gaps[0], each.tail.stream.name
         if (f"{name.schema}.{name.relation}", gap.first_row_id, gap.next_row_id) in ranges:

@@ -20,6 +20,7 @@ from platform_plugin.samples.keys import EVERY, keys_of_ids, low_keys, spark_key
 from platform_plugin.samples.looking import look_here
 from platform_plugin.samples.lowest import Held
 from platform_plugin.samples.strata import group
+from platform_plugin.samples.weighing import weigh_part
 from platform_plugin.views.parts import ROW_ID
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def find_local(
         return {}
     if definition.is_counted:
         return {(): lowest_of_pieces(part)}
+    if definition.is_weighted:
+        return weigh_part(work.lake, definition, part)
     here = look_here(work.lake, definition, part)
     if here is not None and not _lacks(definition, part, here):
         return here

@@ -32,6 +32,8 @@ def check_parts(lake: Lake, parts: Sequence[Sample], size: int, snapshot: Snapsh
         definition = part.definition
         if definition.strata:
             raise InvalidValue(f'sample "{part.name}" is stratified, which merged samples are not', hint="merge plain samples")
+        if definition.is_weighted:
+            raise InvalidValue(f'sample "{part.name}" is weighted, a merged sample is uniform', hint="merge uniform samples")
         if definition.size < size:
             raise InvalidValue(
                 f'sample "{part.name}" holds {definition.size} rows, a merged sample of {size} rows may need {size} of it',

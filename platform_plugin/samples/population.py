@@ -122,6 +122,11 @@ def find_source(work: Workspace, reference: Reference, snapshot: Snapshot, argum
                 raise InvalidValue(
                     f'view "{name}" has no sample', hint=f"CREATE SAMPLE … ON {name} SIZE {PILOT}, or ask without WITH SAMPLE"
                 )
+        if sample is not None and sample.definition.is_weighted:
+            raise InvalidValue(
+                f'sample "{sample.name}" is weighted, bounds are known of uniform draws',
+                hint=f"ask what it is of, or sum with its weights: SELECT sum(… * sample_weight) FROM {sample.name}",
+            )
     if sample is not None:
         drawn = _stored(work, sample, reference, snapshot) or _as_drawn(sample, read_sample(work, sample, snapshot), reference)
         return Source(name=name, fields=drawn.fields, fixed=drawn)
@@ -152,6 +157,8 @@ def _find_kept(work: Workspace, relation: Table, fields: Sequence[Field], refere
     for sample in all_samples(work.lake, snapshot):
         definition = sample.definition
         if definition.relation != str(relation.uuid) or definition.source != "table" or definition.where is not None:
+            continue
+        if definition.is_weighted:
             continue
         known = {field.name for field in sample.table.fields}
         if any(field.name not in known for field in fields) or (found is not None and found.design.size >= definition.size):

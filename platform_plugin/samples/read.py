@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.lake.read import read_rows
@@ -12,6 +13,7 @@ from platform_plugin.samples.growing import Grown, find_behind, run_growing
 from platform_plugin.samples.merged import merge_read
 from platform_plugin.samples.sliding import find_window, run_window
 from platform_plugin.samples.sources import find_parts
+from platform_plugin.samples.weights import drawn_rows
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -50,13 +52,15 @@ def find_scan(work: Workspace, sample: Sample, snapshot: Snapshot) -> Scan | Non
         return None
     if definition.source == "stream":
         behind = find_behind(work, sample, snapshot)
-        return behind.scan if behind.tail.is_empty else None
+        # What is stored of a weighted one has the row beyond.
+        return behind.scan if behind.tail.is_empty and not definition.is_weighted else None
     return None if find_current(work, sample, snapshot) is None else work.lake.scan(sample.table, snapshot)
 
 
 def is_drawn_here(work: Workspace, sample: Sample, snapshot: Snapshot) -> bool:
     """Whether a sample is read without Spark: it is at hand, or its rows are only counted."""
-    if sample.definition.is_counted and sample.definition.source in ("stream", "table"):
+    definition = sample.definition
+    if (definition.is_counted or definition.is_weighted) and definition.source in ("stream", "table"):
         return True
     if _KEPT.get(work, sample, snapshot) is not None or find_scan(work, sample, snapshot) is not None:
         return True
@@ -87,8 +91,10 @@ def _read(work: Workspace, sample: Sample, snapshot: Snapshot, *, timeout: timed
         return run_window(work, find_window(work, sample, snapshot), timeout=timeout, progress=progress)
     behind = find_behind(work, sample, snapshot)
     if behind.tail.is_empty:
-        return Grown(rows=read_rows(work.lake, behind.scan), progress=behind.progress)
-    return run_growing(work, behind, timeout=timeout, progress=progress)
+        found = Grown(rows=read_rows(work.lake, behind.scan), progress=behind.progress)
+    else:
+        found = run_growing(work, behind, timeout=timeout, progress=progress)
+    return replace(found, rows=drawn_rows(found.rows), row_ids=None) if sample.definition.is_weighted else found
 
 
 class _Kept:

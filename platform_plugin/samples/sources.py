@@ -80,7 +80,8 @@ def sample_statement(lake: Lake, name: s.Name, sample: Sample, snapshot: Snapsho
         where=None if where is None else Span(where, 0, len(where)),
         strata=definition.strata,
         size_per_stratum=definition.size_per_stratum,
-        options=(*_window_option(definition), s.Option(name="seed", value=definition.seed)),
+        weight=definition.weight,
+        options=(*_window_option(definition), *_decay_options(definition), s.Option(name="seed", value=definition.seed)),
     )
 
 
@@ -90,6 +91,12 @@ def _window_option(definition: Definition) -> list[s.Option]:
     if definition.window_seconds is not None:
         return [s.Option(name="window", value=f"{definition.window_seconds:f} seconds")]
     return [s.Option(name="window", value="retention")] if definition.retained else []
+
+
+def _decay_options(definition: Definition) -> list[s.Option]:
+    if definition.half_life is None or definition.time is None:
+        return []
+    return [s.Option(name="half_life", value=f"{definition.half_life:f} seconds"), s.Option(name="time_column", value=definition.time)]
 
 
 def wanted_fields(sample: Sample, table: Table) -> list[Field]:

@@ -115,6 +115,13 @@ def test_sample():
     )
 
 
+def test_a_weighted_sample():
+    weighted = parse_statement("CREATE SAMPLE s ON pays SIZE 5 WHERE fee > 1 WEIGHTED BY fee WITH (half_life = '1 hour', time_column = at)")
+    assert (weighted.where.text, weighted.weight) == ("fee > 1", "fee")
+    assert [(option.name, str(option.value)) for option in weighted.options] == [("half_life", "1:00:00"), ("time_column", "at")]
+    assert parse_statement("CREATE SAMPLE s ON pays SIZE 5 WEIGHTED BY (fee)").weight == "fee"
+
+
 def test_every_seed_that_the_lake_chooses_can_be_read_back():
     (seed,) = parse_statement(f"CREATE SAMPLE s ON p SIZE 1 WITH (seed = {(1 << 62) - 1})").options
     assert seed.value == (1 << 62) - 1

@@ -137,6 +137,7 @@ definitions = st.one_of(
         name=relations,
         relation=relations,
         size=st.integers(1, 10**9),
+        weight=st.none() | names,
         strata=st.lists(names, max_size=2, unique_by=str.lower).map(tuple),
     ),
     st.builds(
