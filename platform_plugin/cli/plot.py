@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.cli.care import lake_url, written_name
 from platform_plugin.cli.machine import print_document
-from platform_plugin.errors import StorageError
+from platform_plugin.errors import InvalidValue, StorageError
 
 if TYPE_CHECKING:
     import argparse
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 def run_plot(given: argparse.Namespace) -> int:
     """Draw a sample. Spark is started only where the sample itself needs it."""
     url, name = lake_url(given), written_name(given.sample)
+    path = Path(given.output or f"{name.relation}.svg")
+    if given.output != "-" and path.suffix.lower() not in ("", ".svg"):
+        raise InvalidValue(
+            f'a picture is SVG, which "{path}" is not named as',
+            hint=f'write it to "{path.with_suffix(".svg")}"; browsers show and print it',
+        )
     from platform_plugin.platform import Platform
 
     with Platform.open(url) as platform:
@@ -24,7 +30,6 @@ def run_plot(given: argparse.Namespace) -> int:
     if given.output == "-":
         sys.stdout.buffer.write(image)
         return 0
-    path = Path(given.output or f"{name.relation}.svg")
     try:
         path.write_bytes(image)
     except OSError as error:

@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from platform_plugin.errors import PlatformError
+from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.tables import Name
 from platform_plugin.language.render import identifier, type_text
 from platform_plugin.language.statements import CreateStream, CreateView
@@ -24,6 +24,7 @@ from platform_plugin.platform import Platform
 from platform_plugin.quality.reconcile import run_reconcile
 from platform_plugin.quality.suite import Suite
 from platform_plugin.quality.validate import Finding, run_validation
+from platform_plugin.samples.record import find_sample
 from platform_plugin.streams.quarantine import find_quarantine
 
 RESOURCE_KEY = "platform"
@@ -240,7 +241,15 @@ def _rows(platform: Platform, model: Model, suite: Suite, seen: Any) -> pa.Table
         changed = lake.changes(model.name, after=lake.snapshot(seen)).read(lake)
         inserted = pa.compute.equal(changed["change_type"], "insert")
         return changed.filter(inserted).drop_columns(["snapshot_id", "rowid", "change_type"]).slice(0, suite.most_rows)
-    name = Name.of(suite.sample) if suite.rows == "sample" and suite.sample else model.name
+    name = model.name
+    if suite.rows == "sample" and suite.sample:
+        name = Name.of(suite.sample)
+        snapshot = lake.snapshot()
+        sample = find_sample(lake, lake.table(name, snapshot), snapshot)
+        if sample is not None and sample.definition.is_weighted:
+            raise InvalidValue(
+                f'sample "{name}" is weighted: its rows are not as those of "{model.name}" are', hint="name a uniform sample"
+            )
     sql = f"SELECT * FROM {identifier(name.schema)}.{identifier(name.relation)} LIMIT {suite.most_rows}"
     return platform.execute(sql).arrow()
 

@@ -52,6 +52,7 @@ def _sample_differences(declared: CreateSample, stored: CreateSample) -> Iterato
         "relation": (_sampled(declared), _sampled(stored)),
         "size": (declared.size, stored.size),
         "condition": tuple(conditions),
+        "weight": tuple(each.weight.lower() if each.weight is not None else None for each in (declared, stored)),
         "strata": (", ".join(_folded(declared.strata)) or None, ", ".join(_folded(stored.strata)) or None),
         "size of a stratum": (declared.size_per_stratum, stored.size_per_stratum),
     }
@@ -67,11 +68,13 @@ def _sampled(statement: CreateSample) -> str:
 
 
 def _sample_options(statement: CreateSample) -> dict[str, Any]:
-    """The options of a sample, a window as what it comes to."""
-    return {
-        option.name: (parse_window(str(option.value)) or option.value) if option.name == "window" else option.value
-        for option in statement.options
-    }
+    """The options of a sample, a window as what it comes to, and a column in whatever case it is written."""
+    found = {option.name: option.value for option in statement.options}
+    if "window" in found:
+        found["window"] = parse_window(str(found["window"])) or found["window"]
+    if "time_column" in found:
+        found["time_column"] = str(found["time_column"]).lower()
+    return found
 
 
 def _column_differences(declared: tuple[Field, ...], stored: tuple[Field, ...]) -> Iterator[str]:

@@ -148,17 +148,21 @@ class Sample(Noun):
     where: str | None = Field(default=None, description="The condition for rows that count, in SQL.")
     strata: list[str] = Field(default_factory=list, description="Columns; rows of each of their values are drawn apart.")
     window: str | None = Field(default=None, description="`1 hour`, `100000 rows` or `retention`: what the sample is of moves on.")
+    weighted_by: str | None = Field(default=None, description="The column by which rows are likelier to be drawn.")
+    half_life: str | None = Field(default=None, description="After how long, as `1 hour`, a row is half as likely to be drawn.")
+    time_column: str | None = Field(default=None, description="The column that says when a row was, for `half_life`.")
 
     @property
     def statement(self) -> str:
         """The SQL that makes it."""
         where = f"\nWHERE {self.where}" if self.where else ""
         strata = f"\nSTRATIFIED BY ({', '.join(identifier(column) for column in self.strata)})" if self.strata else ""
-        options = _options({"window": self.window})
+        weight = f"\nWEIGHTED BY ({identifier(self.weighted_by)})" if self.weighted_by else ""
+        options = _options({"window": self.window, "half_life": self.half_life, "time_column": self.time_column})
         if (self.relation is None) == (not self.samples):
             raise InvalidValue(f'sample "{self.name}" needs a relation or samples to merge', hint="give `relation`, or else `samples`")
         of = _name(self.relation) if self.relation is not None else f"SAMPLES ({', '.join(map(_name, self.samples))})"
-        return f"CREATE SAMPLE {_name(self.name)} ON {of} SIZE {self.size}{where}{strata}{options}"
+        return f"CREATE SAMPLE {_name(self.name)} ON {of} SIZE {self.size}{where}{weight}{strata}{options}"
 
 
 class Upkeep(Sensing):

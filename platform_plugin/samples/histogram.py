@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.read import iter_rows
 from platform_plugin.samples.handle import find_named
 from platform_plugin.samples.read import read_sample
 from platform_plugin.samples.sources import find_table
+from platform_plugin.samples.weights import SAMPLE_WEIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,11 +54,14 @@ def read_histograms(work: Workspace, name: str | tuple[str, str], versions: Sequ
         sample = find_named(work, name, lease.snapshot)
         snapshots = [lease.snapshot, *(lake.snapshot(version) for version in versions)]
         read = [read_sample(work, sample, snapshot) for snapshot in snapshots]
-        numeric = [field.name for field in read[0].rows.schema if _is_numeric(field.type)]
+        weights = [_weights(sample, one.rows) for one in read]
+        added = SAMPLE_WEIGHT if sample.definition.is_weighted else None
+        numeric = [field.name for field in read[0].rows.schema if _is_numeric(field.type) and field.name != added]
         population = _population(work, sample, lease.snapshot, numeric)
         found = []
         for column in numeric:
-            values = [_values(one.rows.column(column)) for one in read]
+            known = [_known(one.rows.column(column)) for one in read]
+            values = [one[inside] for one, inside in known]
             whole = [*values, *([population[column]] if population is not None else [])]
             seen = np.concatenate([part for part in whole if len(part)] or [np.zeros(1)])
             edges = np.linspace(seen.min(), seen.max() if seen.max() > seen.min() else seen.min() + 1, _BINS + 1)
@@ -65,32 +70,49 @@ def read_histograms(work: Workspace, name: str | tuple[str, str], versions: Sequ
                 Histogram(
                     column=column,
                     edges=edges,
-                    versions=tuple((label, _shares(part, edges)) for label, part in zip(labels, values, strict=True)),
+                    versions=tuple(
+                        (label, _shares(part, edges, None if own is None else own[inside]))
+                        for label, part, own, (_, inside) in zip(labels, values, weights, known, strict=True)
+                    ),
                     population=None if population is None else _shares(population[column], edges),
                 )
             )
     stands = sum(read[0].progress.cardinalities.values())
-    return f"{sample.name}: {read[0].rows.num_rows} rows for {stands}", found
+    said = ", weighted" if sample.definition.is_weighted else ""
+    return f"{sample.name}: {read[0].rows.num_rows} rows for {stands}{said}", found
 
 
 def _is_numeric(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
+def _weights(sample: Sample, rows: pa.Table) -> Floats | None:
+    """What each row counts for, where rows count differently: bars then estimate the shares among all rows, as they do otherwise."""
+    return rows.column(SAMPLE_WEIGHT).to_numpy() if sample.definition.is_weighted else None
+
+
+def _known(column: pa.ChunkedArray) -> tuple[Floats, NDArray[np.bool_]]:
+    """Numbers, NULL as NaN, and which of them are known and finite."""
+    numbers = np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    return numbers, np.isfinite(numbers)
+
+
 def _values(column: pa.ChunkedArray) -> Floats:
-    numbers = column.drop_null().cast(pa.float64()).to_numpy()
-    return np.asarray(numbers[np.isfinite(numbers)], dtype=np.float64)
+    numbers, inside = _known(column)
+    return numbers[inside]
 
 
-def _shares(values: Floats, edges: Floats) -> Floats:
-    counts, _ = np.histogram(values, bins=edges)
-    return np.asarray(counts / max(1, int(counts.sum())), dtype=np.float64)
+def _shares(values: Floats, edges: Floats, weights: Floats | None = None) -> Floats:
+    counts, _ = np.histogram(values, bins=edges, weights=weights)
+    total = float(counts.sum())
+    return np.asarray(counts / (total if total > 0 else 1.0), dtype=np.float64)
 
 
 def _population(work: Workspace, sample: Sample, snapshot: Snapshot, columns: Sequence[str]) -> dict[str, Floats] | None:
     """The columns of all rows that a sample is of, where these are the rows of a table of a readable size."""
     definition = sample.definition
-    if definition.source != "table" or not definition.is_counted or not columns:
+    of_all_rows = definition.is_counted or (definition.is_weighted and definition.where is None)
+    if definition.source != "table" or not of_all_rows or not columns:
         return None
     try:
         table = find_table(work.lake, sample, snapshot)

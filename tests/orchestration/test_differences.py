@@ -30,6 +30,16 @@ def test_other_parts_of_a_merged_sample_are_told():
     ]
 
 
+def test_other_weights_are_told():
+    stored = (
+        "CREATE SAMPLE main.s ON main.posts SIZE 10 WEIGHTED BY (fee) WITH (half_life = '3600.0 seconds', time_column = 'at', seed = 7)"
+    )
+    declared = "CREATE SAMPLE s ON posts SIZE 10 WEIGHTED BY (FEE) WITH (half_life = '1 hour', time_column = 'At')"
+    assert differences(declared, stored) == []
+    assert differences(declared.replace("FEE", "tip"), stored) == ["the weight is tip in the file, fee in the lake"]
+    assert differences(declared.replace("1 hour", "2 hours"), stored) == ["option half_life is 2:00:00 in the file, 1:00:00 in the lake"]
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

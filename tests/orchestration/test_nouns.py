@@ -75,6 +75,12 @@ def test_the_statement_is_what_the_attributes_say():
     assert table.primary_key == ("id",)
     sample = parse_statement(Sample(name="s", relation="posts", size=5, where="a > 1", strata=["r"], window="1 hour").statement)
     assert (sample.size, sample.strata, sample.where.text.strip()) == (5, ("r",), "a > 1")
+    decayed = Sample(name="s", relation="posts", size=5, weighted_by="fee", half_life="1 hour", time_column="at")
+    weighted = parse_statement(decayed.statement)
+    assert (weighted.weight, {option.name: str(option.value) for option in weighted.options}) == (
+        "fee",
+        {"half_life": "1:00:00", "time_column": "at"},
+    )
     merged = parse_statement(Sample(name="both", samples=["eu.s", "t"], size=5).statement)
     assert [str(part) for part in merged.reads] == ["eu.s", "t"]
     for wrong in ({}, {"relation": "posts", "samples": ["s", "t"]}):

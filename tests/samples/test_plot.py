@@ -66,3 +66,41 @@ def test_the_command(platform, tmp_path, capsys):
     assert out.read_bytes() == platform.plot("s")
     assert str(out) in capsys.readouterr().out
     assert main(["plot", "users", "--url", str(tmp_path / "lake")]) == 1
+
+
+def test_bars_of_a_weighted_sample_stand_for_all_rows(platform):
+    platform.execute("CREATE SAMPLE w ON users SIZE 300 WEIGHTED BY (id) WITH (seed = 1)")
+    title, found = read_histograms(platform.work, "w")
+    assert title == "main.w: 300 rows for 999, weighted"
+    assert [one.column for one in found] == ["id", "score"]
+    drawn = platform.sample("w").arrow().column("id").to_numpy()
+    assert (drawn >= 500).mean() > 0.65, "large ids are drawn more often"
+    shares = found[0].versions[0][1]
+    assert abs(shares[12:].sum() - 0.5) < 0.1
+    assert np.abs(shares - found[0].population).max() < 0.05
+    assert ET.fromstring(platform.plot("w").decode()) is not None
+
+
+def test_a_merged_sample_is_drawn_like_others(platform):
+    platform.execute(f"CREATE TABLE more ({COLUMNS})")
+    append(platform, "more", 1000, 1100)
+    platform.execute("CREATE SAMPLE m ON more SIZE 300")
+    platform.execute("CREATE SAMPLE both ON SAMPLES (s, m) SIZE 300")
+    title, found = read_histograms(platform.work, "both")
+    assert title == "main.both: 300 rows for 1100"
+    assert [one.population for one in found] == [None, None]
+
+
+def test_numbers_beyond_those_of_doubles(platform):
+    platform.execute("CREATE TABLE large (n BIGINT)")
+    platform.execute(f"INSERT INTO large VALUES ({(1 << 62) + 1}), (NULL), (3)")
+    platform.execute("CREATE SAMPLE l ON large SIZE 3")
+    ((histogram,),) = read_histograms(platform.work, "l")[1:]
+    assert histogram.versions[0][1].tolist() == histogram.population.tolist() == [0.5, *([0.0] * 22), 0.5]
+
+
+def test_the_command_draws_svg_and_nothing_else(platform, tmp_path, capsys):
+    assert main(["plot", "s", "--url", str(tmp_path / "lake"), "-o", str(tmp_path / "picture.png")]) == 1
+    assert "a picture is SVG" in (said := capsys.readouterr().err)
+    assert "picture.svg" in said
+    assert not (tmp_path / "picture.png").exists()
