@@ -47,15 +47,11 @@ def local_condition(table: Table, definition: Definition) -> Condition | None:
         condition = Condition(table, definition.where)
         condition.mask(pa.Table.from_batches([], schema=arrow_schema(table.fields)))
     except NotLocal as error:
-        raise _refused() from error
+        raise InvalidValue(
+            "the condition of a weighted sample can't be judged without Spark",
+            hint="compare columns with literals, joined by AND, OR and NOT, or put the rest into a column",
+        ) from error
     return condition
-
-
-def _refused() -> InvalidValue:
-    return InvalidValue(
-        "the condition of a weighted sample can't be judged without Spark",
-        hint="compare columns with literals, joined by AND, OR and NOT, or put the rest into a column",
-    )
 
 
 def weigh_part(lake: Lake, definition: Definition, part: Part) -> dict[Key, Held]:
@@ -84,7 +80,10 @@ def weigh_part(lake: Lake, definition: Definition, part: Part) -> dict[Key, Held
             count = found.cardinality + held.cardinality
             found = Held(cardinality=count, bound=limit, keys=keys, places=places).lowest(part.size)
     except NotLocal as error:
-        raise _refused() from error
+        raise InvalidValue(
+            "the condition of a weighted sample can't be judged without Spark for every row that is there",
+            hint="NaN and overflows are Spark's to judge: keep such rows elsewhere, or leave that column out of the condition",
+        ) from error
     finally:
         pool.shutdown(cancel_futures=True)
     return {(): found} if found.cardinality else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 
 import numpy as np
 import pyarrow as pa
@@ -173,6 +174,10 @@ def test_conditions_and_rows_that_have_no_weight(platform, spark_server):
         platform.sample("t")
     platform.execute("CREATE SAMPLE above ON paid SIZE 500 WHERE amount > 0 WEIGHTED BY (amount)")
     assert platform.sample("above").cardinality == 101
+    append(platform, "paid", rows(202, 204).set_column(1, "amount", pa.array([math.nan, 1.0])))
+    with pytest.raises(InvalidValue, match="for every row that is there") as refused:
+        platform.sample("above")
+    assert "NaN" in refused.value.hint
 
 
 def test_tables_that_change(platform):
@@ -208,6 +213,19 @@ def test_rows_in_the_catalogue_are_weighed_too(platform, duck):
     )
     assert ids(platform, "s") == [1000, 1001, 1002]
     assert platform.sample("s").cardinality == 53
+
+
+def test_an_independent_reader_sums_with_the_weights(platform, duck):
+    append(platform, "pays", rows(0, 500))
+    append(platform, "paid", rows(0, 500))
+    for relation in ("pays", "paid"):
+        platform.execute(f"CREATE SAMPLE s_{relation} ON {relation} SIZE 50 WEIGHTED BY (amount)")
+        platform.execute(f"REFRESH SAMPLE s_{relation}")
+    reader = duck(str(platform.lake.location))
+    asked = "SELECT sum(amount * sample_weight), count(sample_weight), count(*) FROM lake.main.s_"
+    # Of a stream the row beyond is stored as well, and counts for nothing.
+    assert reader.rows(f"{asked}pays") == [(pytest.approx(total(platform, "s_pays")), 50, 51)]
+    assert reader.rows(f"{asked}paid") == [(pytest.approx(total(platform, "s_paid")), 50, 50)]
 
 
 @pytest.mark.parametrize("kind", ["TINYINT", "BIGINT", "FLOAT", "DECIMAL(38,9)"])
