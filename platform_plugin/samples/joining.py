@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from platform_plugin.samples.counting import complete, picking_frame
 from platform_plugin.samples.growing import grow, held_of, part_of_gap, read_stored
-from platform_plugin.samples.local import TooFew, find_local, picking_frame, read_picked
+from platform_plugin.samples.local import find_local
 from platform_plugin.samples.maintain import find_samples_behind, write_change
 from platform_plugin.views.answers import Answer, Target
 from platform_plugin.views.ranges import rows_of
@@ -61,10 +63,8 @@ class Guest:
         if not self.looks_at_rows:
             found = find_local(work, definition, part)
         else:
-            try:
-                found = read_picked(definition, part, pa.concat_tables(self.picked)) if self.picked else {}
-            except TooFew:
-                found = find_local(work, definition, part, lambda: rows_of(work.session, work.lake, self.behind.gaps[0], row_ids=True))
+            rows = partial(rows_of, work.session, work.lake, self.behind.gaps[0], row_ids=True)
+            found = complete(work, definition, part, pa.concat_tables(self.picked), rows) if self.picked else {}
         return write_change(work, self.behind, grow(work, self.behind, self.stored, held=self.held, looked=[(part, found)]))
 
 

@@ -18,7 +18,7 @@ from platform_plugin.lake.read import column_at, read_raw
 from platform_plugin.lake.scan import InlinedTable
 from platform_plugin.language.render import identifier
 from platform_plugin.samples.keys import EVERY, keys_of_ids
-from platform_plugin.samples.lowest import Held
+from platform_plugin.samples.lowest import Held, bound_of
 from platform_plugin.samples.strata import group, keys_of
 from platform_plugin.views.arrow_values import NotLocal, RelationColumns, Rows, evaluate_node
 from platform_plugin.views.body import read_body
@@ -130,11 +130,7 @@ def _look(lake: Lake, definition: Definition, part: Part, piece: Piece, conditio
 
 
 def _bound(part: Part, key: Key, count: int) -> int:
-    from platform_plugin.samples.local import margin
-
-    wanted = margin(part.size)
-    own = EVERY if wanted >= count else int(EVERY / count * wanted)
-    return min(own, part.bounds.get(key, EVERY))
+    return min(bound_of(part.size, count), part.bounds.get(key, EVERY))
 
 
 def lowest_of_rows(

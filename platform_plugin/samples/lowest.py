@@ -7,6 +7,7 @@ stands for. Of parts with different bounds the lowest counts; what is below that
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import ceil, isqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,6 +50,17 @@ class Held:
             return self
         inside = self.keys <= bound
         return replace(self, bound=bound, keys=self.keys[inside], places=self.places[inside])
+
+
+def margin(size: int) -> int:
+    """So many rows have to be expected below a bound for it to be nearly sure that there are `size` of them."""
+    return size + 8 * isqrt(size) + 48
+
+
+def bound_of(size: int, count: int) -> int:
+    """Up to which key there are nearly surely so many of a number of rows."""
+    wanted = margin(size)
+    return EVERY if wanted >= count else min(EVERY, ceil(wanted / count * EVERY))
 
 
 def whole_sample(cardinality: int, keys: Integers, places: Integers) -> Held:

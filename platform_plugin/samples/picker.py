@@ -15,8 +15,7 @@ import pyarrow as pa
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.types import arrow_schema
 from platform_plugin.samples.keys import EVERY, low_keys, sample_seed
-from platform_plugin.samples.local import margin
-from platform_plugin.samples.lowest import Held
+from platform_plugin.samples.lowest import Held, margin
 from platform_plugin.samples.picks import LARGEST_BYTES, ROW, encode_batch
 from platform_plugin.samples.reservoirs import window_bound
 from platform_plugin.samples.sources import in_shape

@@ -55,15 +55,15 @@ class Piece:
             return self.row_ids[ordinals]
         return self.position_of(ordinals) - self.low + self.first_row_id
 
-    def ordinal_of(self, position: int) -> int:
-        """Which row of the piece lies at a position of its file."""
-        return position - self.low if self.positions is None else int(np.searchsorted(self.positions, position))
+    def ordinals_of(self, positions: Integers) -> Integers:
+        """Which rows of the piece lie at these positions of its file."""
+        return positions - self.low if self.positions is None else np.searchsorted(self.positions, positions)
 
     def ordinal_of_row(self, row_id: int) -> int:
         """Which row of the piece has a row id."""
         if self.row_ids is not None:
             return int(np.searchsorted(self.row_ids, row_id))
-        return self.ordinal_of(row_id - self.first_row_id + self.low)
+        return int(self.ordinals_of(np.array([row_id - self.first_row_id + self.low]))[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,17 +106,23 @@ class Pieces:
                 tables = list(pool.map(read, wanted))
         return pa.concat_tables(tables) if tables else pa.Table.from_batches([], schema=arrow_schema(fields))
 
-    def number(self, names: Sequence[str | None], places: Sequence[int]) -> Integers:
-        """The numbers of rows that are known by their file's name and position in it, or else by their row id."""
+    def number(self, places: Integers) -> Integers:
+        """The numbers of rows by their places among all of the scan's files, one file after the other, or as -2 - row id."""
         starts = np.cumsum(self.counts) - self.counts
-        by_name = {piece.source.path.rsplit("/", 1)[-1]: number for number, piece in enumerate(self.parts) if hasattr(piece.source, "path")}
+        found = np.empty(len(places), dtype=np.int64)
+        ends = np.cumsum([file.record_count for file in self.scan.files])
+        by_file = {piece.source.id: number for number, piece in enumerate(self.parts) if not isinstance(piece.source, InlinedTable)}
+        owners = np.where(places < 0, -1, np.searchsorted(ends, places, side="right"))
+        for owner in np.unique(owners[owners >= 0]):
+            inside, file = owners == owner, self.scan.files[owner]
+            number = by_file[file.id]
+            found[inside] = starts[number] + self.parts[number].ordinals_of(places[inside] - (ends[owner] - file.record_count))
         firsts = np.array([piece.first_row_id for piece in self.parts], dtype=np.int64)
         order = np.argsort(firsts, kind="stable")
-        found = np.empty(len(places), dtype=np.int64)
-        for index, (name, place) in enumerate(zip(names, places, strict=True)):
-            number = by_name[name] if name is not None else self._holder(order, firsts, place)
-            piece = self.parts[number]
-            found[index] = starts[number] + (piece.ordinal_of(place) if name is not None else piece.ordinal_of_row(place))
+        for index in np.flatnonzero(owners < 0):
+            row_id = -2 - int(places[index])
+            number = self._holder(order, firsts, row_id)
+            found[index] = starts[number] + self.parts[number].ordinal_of_row(row_id)
         return found
 
     def _holder(self, order: NDArray[np.intp], firsts: Integers, row_id: int) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from platform_plugin.samples.keys import EVERY
-from platform_plugin.samples.local import margin
+from platform_plugin.samples.lowest import margin
 from platform_plugin.samples.picks import ROW, Picks, pool_picks
 from platform_plugin.samples.record import Slide
 from platform_plugin.samples.sliding import run_window

@@ -6,8 +6,10 @@ name is unique in a lake, so positions are told apart by file name and row index
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -36,8 +38,11 @@ if TYPE_CHECKING:
     from platform_plugin.spark.session import Session
 
 # Hidden columns, selected by name where a statement has to find rows again. No column of a user's can have such a name.
-FILE, POSITION, ROWID = "\x1ffile", "\x1fposition", "\x1frowid"
-_HIDDEN = (FILE, POSITION, ROWID)
+FILE, POSITION, ROWID, PLACE = "\x1ffile", "\x1fposition", "\x1frowid", "\x1fplace"
+HIDDEN = (FILE, POSITION, ROWID, PLACE)
+
+# Of so many files each row's is told by a CASE; more would make methods that Java does not compile.
+_FILES_IN_CASE = 64
 
 # Up to so many deleted positions travel with the query; beyond, Spark reads the delete files itself.
 _POSITIONS_IN_PLAN = 200_000
@@ -49,19 +54,21 @@ def read_relation(session: Session, lake: Lake, scan: Scan, *, columns: Sequence
     """A DataFrame of the scan's rows.
 
     `columns` leaves out what a query can't need, so that a column Spark can't hold disturbs only queries that want it.
-    With `hidden` there are also the file, the position in it and the row id; rows kept in the catalogue have no file.
+    With `hidden` there are also the file, the position in it, the row id, and the place: the row's number among all that the scan's files
+    have, one file after the other. Rows kept in the catalogue have no file and no place.
     """
     fields = _chosen(scan.table.fields, columns)
+    places = _first_places(scan) if hidden else None
     ours = [file for file in scan.files if file.mapping_id is None]
     whole = [file for file in ours if file.is_whole]
     parts = []
     if whole:
-        parts.append(_finished(_files(session, lake, fields, whole, hidden=hidden), fields, hidden=hidden))
+        parts.append(_finished(_files(session, lake, fields, whole, places=places), fields, hidden=hidden))
     parts += [
-        _finished(_surviving(session, lake, scan, group, fields, hidden=hidden), fields, hidden=hidden)
+        _finished(_surviving(session, lake, scan, group, fields, places=places), fields, hidden=hidden)
         for group in _by_unique_names([file for file in ours if not file.is_whole])
     ]
-    local = _local_rows(lake, scan, fields, [file for file in scan.files if file.mapping_id is not None])
+    local = _local_rows(lake, scan, fields, [file for file in scan.files if file.mapping_id is not None], places)
     if local is not None or not parts:
         parts.append(_of_arrow(session, fields, local, hidden=hidden))
     frame = parts[0]
@@ -102,14 +109,27 @@ def _by_unique_names(files: Sequence[FileScan]) -> list[list[FileScan]]:
     return groups
 
 
+def _first_places(scan: Scan) -> dict[int, int]:
+    """The places of the first rows of files, by the files' ids."""
+    counts = [file.record_count for file in scan.files]
+    return dict(zip((file.id for file in scan.files), accumulate(counts, initial=0), strict=False))
+
+
 def _file_name(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
 def _files(
-    session: Session, lake: Lake, fields: Sequence[Field], files: Sequence[FileScan], *, hidden: bool, dated: bool = False
+    session: Session,
+    lake: Lake,
+    fields: Sequence[Field],
+    files: Sequence[FileScan],
+    *,
+    places: Mapping[int, int] | None,
+    dated: bool = False,
 ) -> DataFrame:
     """The rows of files as they lie there, without looking into folders or at anything but these files."""
+    hidden = places is not None
     schema = t.StructType(list(to_spark_schema(fields).fields))
     if dated:
         schema = schema.add(t.StructField("_added", t.LongType(), metadata={"parquet.field.id": SNAPSHOT_ID}))
@@ -119,23 +139,40 @@ def _files(
     frame: DataFrame = reader.parquet(*(lake.storage.uri(file.path) for file in files))
     if hidden or dated or any(not file.is_whole for file in files):
         frame = frame.select("*", f.col("_metadata.file_name").alias(FILE), f.col("_metadata.row_index").alias(POSITION))
-    if not hidden:
-        return frame
-    starts = pa.table(
-        {"_start_file": [_file_name(file.path) for file in files], "_start": pa.array([file.row_id_start for file in files], pa.int64())}
-    )
-    known = f.broadcast(arrow_frame(session, starts))
-    joined = frame.join(known, frame[FILE] == known["_start_file"], "inner")
-    return joined.withColumn(ROWID, f.coalesce(f.col("_own_rowid"), f.col("_start") + f.col(POSITION)))
+    return frame if places is None else _numbered(session, frame, files, places)
 
 
-def _surviving(session: Session, lake: Lake, scan: Scan, files: Sequence[FileScan], fields: Sequence[Field], *, hidden: bool) -> DataFrame:
+def _numbered(session: Session, frame: DataFrame, files: Sequence[FileScan], places: Mapping[int, int]) -> DataFrame:
+    """Rows of files with their row ids and places: numbers of files' first rows, which the plan knows, and the position."""
+    names = [_file_name(file.path) for file in files]
+    sums = [zlib.crc32(name.encode()) for name in names]
+    starts, firsts = [file.row_id_start for file in files], [places[file.id] for file in files]
+    if len(files) <= _FILES_IN_CASE and len(set(sums)) == len(sums):
+        start, first = _by_checksum(sums, starts), _by_checksum(sums, firsts)
+    else:
+        known = pa.table({"_start_file": names, "_start": pa.array(starts, pa.int64()), "_first": pa.array(firsts, pa.int64())})
+        begun = f.broadcast(arrow_frame(session, known))
+        frame = frame.join(begun, frame[FILE] == begun["_start_file"], "inner")
+        start, first = f.col("_start"), f.col("_first")
+    return frame.withColumns({ROWID: f.coalesce(f.col("_own_rowid"), start + f.col(POSITION)), PLACE: first + f.col(POSITION)})
+
+
+def _by_checksum(sums: Sequence[int], values: Sequence[int | None]) -> Any:
+    """A number of each file, by the checksum of its name: a row's is found in a few nanoseconds, where a join takes fifty."""
+    known = " ".join(f"WHEN {found}L THEN {0 if value is None else value}L" for found, value in zip(sums, values, strict=True))
+    # What can't be NULL is dealt with faster, and no row can be of another file.
+    return f.expr(f"coalesce(CASE crc32(CAST(`{FILE}` AS BINARY)) {known} ELSE raise_error('a file that was not asked for') END, 0L)")
+
+
+def _surviving(
+    session: Session, lake: Lake, scan: Scan, files: Sequence[FileScan], fields: Sequence[Field], *, places: Mapping[int, int] | None
+) -> DataFrame:
     """The rows of files that are part of the snapshot: added before it, and not deleted by then."""
     dated = [file for file in files if file.until is not None]
     frames: list[DataFrame] = []
     for group, is_dated in ((dated, True), ([file for file in files if file.until is None], False)):
         if group:
-            frame = _files(session, lake, fields, group, hidden=hidden, dated=is_dated)
+            frame = _files(session, lake, fields, group, places=places, dated=is_dated)
             if is_dated:
                 frame = frame.where(f.col("_added") <= scan.snapshot.id).drop("_added")
             frames.append(frame)
@@ -185,7 +222,7 @@ def _read_delete_files(session: Session, lake: Lake, scan: Scan, files: Sequence
 def _finished(frame: DataFrame, fields: Sequence[Field], *, hidden: bool) -> DataFrame:
     """The columns of the table in their order, in the form in which SQL sees them."""
     columns = [_uuid_text(field).alias(field.name) if field.type == Primitive("uuid") else _column(field.name) for field in fields]
-    return frame.select(*columns, *(_HIDDEN if hidden else ()))
+    return frame.select(*columns, *(HIDDEN if hidden else ()))
 
 
 def _column(name: str) -> Any:
@@ -205,9 +242,12 @@ class _Local:
     files: list[str | None]
     positions: list[int | None]
     row_ids: list[int]
+    places: list[int | None] = field(default_factory=list)
 
 
-def _local_rows(lake: Lake, scan: Scan, fields: Sequence[Field], foreign: Sequence[FileScan]) -> _Local | None:
+def _local_rows(
+    lake: Lake, scan: Scan, fields: Sequence[Field], foreign: Sequence[FileScan], firsts: Mapping[int, int] | None
+) -> _Local | None:
     """Rows that are kept in the catalogue, or in files that name their columns in their own way."""
     size = sum(file.size_bytes for file in foreign)
     if size > _FOREIGN_BYTES:
@@ -223,6 +263,7 @@ def _local_rows(lake: Lake, scan: Scan, fields: Sequence[Field], foreign: Sequen
         found.files.extend([_file_name(file.path)] * len(positions))
         found.positions.extend(positions)
         found.row_ids.extend((file.row_id_start or 0) + position for position in positions)
+        found.places.extend((firsts or {}).get(file.id, 0) + position for position in positions)
     if scan.inlined:
         with lake.reading() as connection:
             for inlined in scan.inlined:
@@ -231,6 +272,7 @@ def _local_rows(lake: Lake, scan: Scan, fields: Sequence[Field], foreign: Sequen
                 found.files.extend([None] * len(ids))
                 found.positions.extend([None] * len(ids))
                 found.row_ids.extend(ids)
+                found.places.extend([None] * len(ids))
     if not tables:
         return None
     return replace(found, rows=pa.concat_tables(tables).select([field.name for field in fields]))
@@ -243,13 +285,15 @@ def _of_arrow(session: Session, fields: Sequence[Field], local: _Local | None, *
             schema.add(t.StructField(FILE, t.StringType()))
             .add(t.StructField(POSITION, t.LongType()))
             .add(t.StructField(ROWID, t.LongType()))
+            .add(t.StructField(PLACE, t.LongType()))
         )
     if local is None:
         frame = session.spark.createDataFrame([], schema)
     else:
         columns = [column.cast(pa.binary(16)) if isinstance(column.type, pa.UuidType) else column for column in local.rows.columns]
         if hidden:
-            columns += [pa.array(local.files, pa.string()), pa.array(local.positions, pa.int64()), pa.array(local.row_ids, pa.int64())]
+            numbers = (pa.array(own, pa.int64()) for own in (local.positions, local.row_ids, local.places))
+            columns += [pa.array(local.files, pa.string()), *numbers]
         frame = session.spark.createDataFrame(pa.table(columns, names=schema.names), schema)
     return _finished(frame, fields, hidden=hidden)
 

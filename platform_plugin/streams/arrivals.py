@@ -40,13 +40,13 @@ def read_with_arrivals(session: Session, lake: Lake, scan: Scan, columns: Sequen
     """A stream's rows with the hidden columns after their own."""
     from pyspark.sql.connect import functions as f
 
-    from platform_plugin.spark.relation import FILE, POSITION, ROWID, arrow_frame, read_relation
+    from platform_plugin.spark.relation import FILE, HIDDEN, ROWID, arrow_frame, read_relation
 
     rows = read_relation(session, lake, scan, columns=columns, hidden=True)
     known = f.broadcast(arrow_frame(session, _arrivals(lake, scan)))
     inside = (f.coalesce(rows[FILE], f.lit("")) == known["_of"]) & (rows[ROWID] >= known["_from"]) & (rows[ROWID] < known["_until"])
     joined = rows.join(known, inside, "left")
-    return joined.withColumn(ROW_ID, f.col(ROWID)).drop(FILE, POSITION, ROWID, "_of", "_from", "_until")
+    return joined.withColumn(ROW_ID, f.col(ROWID)).drop(*HIDDEN, "_of", "_from", "_until")
 
 
 def _arrivals(lake: Lake, scan: Scan) -> pa.Table:

@@ -53,13 +53,13 @@ class Arrived:
         """The rows as a DataFrame; `row_id` names a column for their numbers."""
         from pyspark.sql.connect import functions as f
 
-        from platform_plugin.spark.relation import FILE, POSITION, ROWID, read_relation
+        from platform_plugin.spark.relation import HIDDEN, ROWID, read_relation
 
         if self.is_exact and row_id is None:
             return read_relation(session, lake, self.scan, columns=columns)
         rows = read_relation(session, lake, self.scan, columns=columns, hidden=True)
         rows = rows.where((f.col(ROWID) >= self.first_row_id) & (f.col(ROWID) < self.next_row_id))
-        return (rows if row_id is None else rows.withColumn(row_id, f.col(ROWID))).drop(FILE, POSITION, ROWID)
+        return (rows if row_id is None else rows.withColumn(row_id, f.col(ROWID))).drop(*HIDDEN)
 
 
 class Follower:

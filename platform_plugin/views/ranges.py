@@ -130,14 +130,14 @@ def rows_of(session: Session, lake: Lake, found: Range, *, columns: Sequence[str
     """The rows of a range, with `_row_id` where that is asked for."""
     from pyspark.sql.connect import functions as f
 
-    from platform_plugin.spark.relation import FILE, POSITION, ROWID, read_relation
+    from platform_plugin.spark.relation import HIDDEN, ROWID, read_relation
 
     if found.is_whole and not row_ids:
         return read_relation(session, lake, found.scan, columns=columns)
     rows = read_relation(session, lake, found.scan, columns=columns, hidden=True)
     inside = rows if found.is_whole else rows.where((f.col(ROWID) >= found.first_row_id) & (f.col(ROWID) < found.next_row_id))
     inside = inside.withColumn(ROW_ID, f.col(ROWID)) if row_ids else inside
-    return inside.drop(FILE, POSITION, ROWID)
+    return inside.drop(*HIDDEN)
 
 
 def arrow_rows_of(lake: Lake, found: Range, columns: Collection[str]) -> pa.Table:
