@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 
 from platform_plugin.lake.relations import Declaration, declare
 from platform_plugin.platform import Platform
+from platform_plugin.samples.counting import picking_frame
 from platform_plugin.samples.definition import Definition
 from platform_plugin.samples.growing import find_behind, run_growing
-from platform_plugin.samples.local import Part, find_local, picking_frame
+from platform_plugin.samples.local import Part, find_local
 from platform_plugin.samples.maintain import run_sample_maintenance
 from platform_plugin.samples.merge import draw_picks
 from platform_plugin.samples.pieces import read_pieces
