@@ -16,6 +16,7 @@ from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements import CreateSample, CreateSchema, CreateStream, CreateTable, CreateView
 from platform_plugin.orchestration.differences import plan_differences
 from platform_plugin.orchestration.documentation import Days
+from platform_plugin.orchestration.drawing import PICTURE, draw_sample
 from platform_plugin.orchestration.inventory import Stored, read_changed, read_lake
 from platform_plugin.orchestration.model import normalised
 from platform_plugin.queries.shows import created
@@ -217,7 +218,8 @@ def _run_intake(platform: Platform, name: Name, kind: Kind, progress: ProgressHa
         snapshot = platform.lake.snapshot()
         stored = find_sample(platform.lake, platform.lake.table(name, snapshot), snapshot)
         size = stored.definition.size if stored is not None else None
-        return {"cardinality": platform.sample((name.schema, name.relation)).cardinality, "size": size}
+        own = (name.schema, name.relation)
+        return {"cardinality": platform.sample(own).cardinality, "size": size, PICTURE: draw_sample(platform.work, name)}
     report = run_ingest(platform.work, name, progress=progress)
     told = {"rows_in": report.rows, "files_in": report.files, "quarantined": report.quarantined, "waiting": report.waiting}
     return told | {"jobs": report.jobs, "refused": "\n".join(report.refused) or None, "changed": "\n".join(report.changed) or None}

@@ -1,17 +1,24 @@
-"""Drawing: lineage and plans as Markdown, for those who look at an asset."""
+"""Drawing: lineage, plans and samples as Markdown, for those who look at an asset."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
+from platform_plugin.orchestration.chart import as_markdown
+from platform_plugin.samples.plot import plot_sample
 from platform_plugin.views.explain import explain_split
 
 if TYPE_CHECKING:
+    from platform_plugin.lake.tables import Name
     from platform_plugin.orchestration.tracing import Traced
+    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
 
+PICTURE = "picture"
 _MOST_DRAWN = 40
+# A picture is kept with every run that makes one.
+_DRAWN_COLUMNS, _DRAWN_ROWS = 6, 500_000
 
 
 def draw_lineage(name: str, traced: Traced) -> str | None:
@@ -53,3 +60,9 @@ def _node(column: str) -> str:
 def draw_split(plan: SplitPlan) -> str:
     """How a view is split: what runs for each range of a stream, what is stored, and what runs when somebody reads."""
     return f"```text\n{explain_split(plan, trees=False).rstrip()}\n```"
+
+
+def draw_sample(work: Workspace, name: Name) -> str:
+    """The first numeric columns of a sample, beside its population where that is small."""
+    svg = plot_sample(work, (name.schema, name.relation), most_columns=_DRAWN_COLUMNS, most_rows=_DRAWN_ROWS)
+    return as_markdown(svg.decode(), said=f"histograms of {name}")

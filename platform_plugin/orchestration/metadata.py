@@ -11,7 +11,7 @@ from platform_plugin.algebra.types import Field
 from platform_plugin.errors import UnknownObject
 from platform_plugin.lake.tables import Name
 from platform_plugin.language.render import type_text
-from platform_plugin.orchestration.drawing import draw_lineage
+from platform_plugin.orchestration.drawing import PICTURE, draw_lineage
 from platform_plugin.orchestration.preview import source_link
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ def applied_metadata(applied: Applied, said: Mapping[str, str], *, seconds: floa
     return {
         **stored_metadata(applied.stored, applied.snapshot, said),
         **job_metadata(applied.metrics),
-        **{name: value for name, value in applied.work.items() if value is not None},
+        **{name: value for name, value in applied.work.items() if value is not None and name != PICTURE},
+        **({PICTURE: dg.MetadataValue.md(applied.work[PICTURE])} if PICTURE in applied.work else {}),
         "action": applied.action,
         "seconds": round(seconds, 3),
     }

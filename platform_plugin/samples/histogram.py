@@ -47,7 +47,14 @@ class Histogram:
         return float(np.abs(self.versions[0][1] - self.versions[-1][1]).sum() / 2)
 
 
-def read_histograms(work: Workspace, name: str | tuple[str, str], versions: Sequence[int] = ()) -> tuple[str, list[Histogram]]:
+def read_histograms(
+    work: Workspace,
+    name: str | tuple[str, str],
+    versions: Sequence[int] = (),
+    *,
+    most_columns: int | None = None,
+    most_rows: int = MOST_ROWS,
+) -> tuple[str, list[Histogram]]:
     """A title, and a histogram for each numeric column of a sample as it is now and as it was at older snapshots."""
     lake = work.lake
     with lake.lease(holder="plot") as lease:
@@ -57,7 +64,8 @@ def read_histograms(work: Workspace, name: str | tuple[str, str], versions: Sequ
         weights = [_weights(sample, one.rows) for one in read]
         added = SAMPLE_WEIGHT if sample.definition.is_weighted else None
         numeric = [field.name for field in read[0].rows.schema if _is_numeric(field.type) and field.name != added]
-        population = _population(work, sample, lease.snapshot, numeric)
+        numeric = numeric[:most_columns]
+        population = _population(work, sample, lease.snapshot, numeric, most_rows)
         found = []
         for column in numeric:
             known = [_known(one.rows.column(column)) for one in read]
@@ -108,7 +116,7 @@ def _shares(values: Floats, edges: Floats, weights: Floats | None = None) -> Flo
     return np.asarray(counts / (total if total > 0 else 1.0), dtype=np.float64)
 
 
-def _population(work: Workspace, sample: Sample, snapshot: Snapshot, columns: Sequence[str]) -> dict[str, Floats] | None:
+def _population(work: Workspace, sample: Sample, snapshot: Snapshot, columns: Sequence[str], most_rows: int) -> dict[str, Floats] | None:
     """The columns of all rows that a sample is of, where these are the rows of a table of a readable size."""
     definition = sample.definition
     of_all_rows = definition.is_counted or (definition.is_weighted and definition.where is None)
@@ -117,7 +125,7 @@ def _population(work: Workspace, sample: Sample, snapshot: Snapshot, columns: Se
     try:
         table = find_table(work.lake, sample, snapshot)
         scan = work.lake.scan(table, snapshot)
-        if scan.record_count > MOST_ROWS or any(table.field(column) is None for column in columns):
+        if scan.record_count > most_rows or any(table.field(column) is None for column in columns):
             return None
         parts = [part.select(list(columns)) for part in iter_rows(work.lake, scan, columns=list(columns))]
     except PlatformError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from platform_plugin.samples.histogram import read_histograms
+from platform_plugin.samples.histogram import MOST_ROWS, read_histograms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,9 +23,19 @@ _ACROSS = 3
 _SAMPLE, _POPULATION, _OLDER = "#4477aa", "#222222", "#cc6677"
 
 
-def plot_sample(work: Workspace, name: str | tuple[str, str], *, versions: Sequence[int] = ()) -> bytes:
-    """An SVG image of a sample's numeric columns; `versions` are older snapshots, drawn over it to show drift."""
-    title, histograms = read_histograms(work, name, versions)
+def plot_sample(
+    work: Workspace,
+    name: str | tuple[str, str],
+    *,
+    versions: Sequence[int] = (),
+    most_columns: int | None = None,
+    most_rows: int = MOST_ROWS,
+) -> bytes:
+    """An SVG image of a sample's numeric columns; `versions` are older snapshots, drawn over it to show drift.
+
+    With `most_columns` it has only the first of them, and a population of more than `most_rows` is left out.
+    """
+    title, histograms = read_histograms(work, name, versions, most_columns=most_columns, most_rows=most_rows)
     return draw(title, histograms).encode()
 
 
@@ -56,10 +66,10 @@ def _panel(histogram: Histogram) -> list[str]:
     tallest = max([1e-9, float(newest.max()), *(float(shares.max()) for _, shares, _ in lines)])
     step = _WIDTH / len(newest)
     parts = [f'<text y="12">{escape(histogram.column)}</text>', f'<g transform="translate(0,{_MARGIN})">']
-    for place, share in enumerate(newest.tolist()):
-        tall = _HEIGHT * share / tallest
-        x, y = place * step, _HEIGHT - tall
-        parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{step - 1:.1f}" height="{tall:.1f}" fill="{_SAMPLE}" fill-opacity="0.6"/>')
+    heights = [_HEIGHT * share / tallest for share in newest.tolist()]
+    # One path for all bars: a picture is kept with every run that makes one.
+    bars = "".join(f"M{place * step:.1f},{_HEIGHT}v{-tall:.1f}h{step - 1:.1f}v{tall:.1f}z" for place, tall in enumerate(heights) if tall)
+    parts.append(f'<path d="{bars}" fill="{_SAMPLE}" fill-opacity="0.6"/>')
     for label, shares, colour in lines:
         parts.append(
             f'<polyline fill="none" stroke="{colour}" stroke-width="1.5" points="{_outline(shares, step, tallest)}">'

@@ -34,9 +34,10 @@ def test_a_sample_is_drawn_kept_up_and_left_alone(shop, spark_server):
         platform.execute("INSERT INTO posts VALUES " + ", ".join(f"({n}, {n})" for n in range(20)))
     first = shop.materialize("some_posts")["some_posts"].metadata
     assert (first["action"].value, first["cardinality"].value, first["dagster/row_count"].value) == ("created", 20, 5)
+    assert first["picture"].value.startswith("![histograms of main.some_posts](data:image/svg+xml;base64,")
     assert [each.rows for each in waiting(shop)] == [0]
     with Platform.open(shop.lake) as platform:
-        platform.execute("INSERT INTO posts VALUES (1, 1), (2, 2)")
+        platform.execute("INSERT INTO posts SELECT CAST(id AS INT), CAST(id AS INT) FROM range(2)")
         (behind,) = read_sample_waiting(platform.lake, platform.lake.snapshot())
         assert behind.rows == 2
         due = plan_refresh([behind], behind.since.replace(year=behind.since.year + 1), pool="samples")
