@@ -18,7 +18,7 @@ from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_
 from platform_plugin.samples.definition import LARGEST, Definition, parse_window
 from platform_plugin.samples.merged import check_parts
 from platform_plugin.samples.picks import PICK
-from platform_plugin.samples.record import KIND, SAMPLE, Attach, Progress, Store, find_sample
+from platform_plugin.samples.record import KIND, SAMPLE, Attach, Join, Progress, Store, find_sample
 from platform_plugin.samples.weighing import local_condition
 from platform_plugin.samples.weights import SAMPLE_WEIGHT, can_date, can_weigh, weight_field
 from platform_plugin.tables.target import find_existing, outcome
@@ -70,6 +70,8 @@ def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
             shown = [replace(field, nullable=True, default=None) for field in fields]
             table = commit.create_table(name, shown)
             declare(commit, table, Declaration(kind=KIND, options=definition.options()))
+            if definition.parts:
+                commit.also(Join(sample=table, parts=definition.parts))
             if isinstance(relation, Table) and definition.source == "stream":
                 start = first_uncovered(lake, relation, base, earliest=True)
                 if definition.is_windowed:

@@ -22,7 +22,7 @@ from platform_plugin.samples.definition import Definition, Key
 from platform_plugin.samples.picks import PICK, encode_rows, end_picks, insert_picks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sqlalchemy.engine import Connection
 
@@ -192,6 +192,42 @@ class Store:
 
     def apply(self, w: Writer) -> None:
         _note(w, self.sample, self.progress)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """A new sample merges others; a conflict if one of them was dropped meanwhile."""
+
+    sample: Table
+    parts: tuple[str, ...]
+
+    def apply(self, w: Writer) -> None:
+        if len(_living(w, self.parts)) < len(self.parts):
+            raise w.conflict(f'a part of sample "{self.sample.name}" was dropped meanwhile')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    """A sample is dropped by itself; a conflict if another one that merges it was made meanwhile."""
+
+    sample: Table
+
+    def apply(self, w: Writer) -> None:
+        own = str(self.sample.uuid)
+        known = read_declarations(w.connection)
+        merging = _living(w, [uuid for uuid, found in known.items() if found.kind == KIND and own in found.options.get("parts", ())])
+        if merging:
+            raise w.conflict(f'sample "{self.sample.name}" became part of {", ".join(merging)} meanwhile')
+
+
+def _living(w: Writer, uuids: Sequence[str]) -> list[str]:
+    """The names of those tables that this commit leaves in being."""
+    if not uuids:
+        return []
+    w.flush()
+    t = c.TABLE.c
+    query = sa.select(t.table_name).where(t.table_uuid.in_([UUID(uuid) for uuid in uuids]), c.live(c.TABLE, w.id))
+    return sorted(w.connection.execute(query).scalars())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from platform_plugin.language.options import STREAM
 from platform_plugin.language.places import at
 from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
 from platform_plugin.queries.select import placed
-from platform_plugin.samples.record import find_sample
+from platform_plugin.samples.record import Leave, find_sample
 from platform_plugin.samples.remove import drop_sample, samples_of
 from platform_plugin.streams.declaration import stored_limits, stored_option
 from platform_plugin.streams.feeds import altered_feed, declared_feed
@@ -166,6 +166,8 @@ def run_drop(work: Workspace, statement: s.Drop) -> Result:
         )
     with pointing_at(statement.name.span), lake.commit(f"drop {actual} {name}", base=base) as commit:
         _drop(work, commit, found, base)
+        if actual == "sample" and isinstance(found, Table):
+            commit.also(Leave(sample=found))
     return outcome(commit.made, f"{actual} {name} dropped")
 
 

@@ -7,8 +7,9 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, UnknownObject
+from platform_plugin.errors import CommitConflict, InvalidValue, ObjectExists, PlatformError, UnknownObject
 from platform_plugin.platform import Platform
+from platform_plugin.samples import define
 from platform_plugin.samples.handle import merge_named, open_sample
 from tests.samples.chi_square import goodness, inclusion
 from tests.samples.streams import COLUMNS, append, ids
@@ -183,6 +184,45 @@ def test_parts_go_after_what_they_are_part_of(platform):
     platform.execute("DROP SAMPLE a")
     with pytest.raises(PlatformError):
         platform.sample("both")
+
+
+def test_a_part_that_is_dropped_while_it_is_merged(platform, monkeypatch):
+    sample(platform, "a", "eu")
+    sample(platform, "b", "us")
+    checked = define.check_parts
+
+    def meanwhile(*given):
+        checked(*given)
+        monkeypatch.undo()
+        platform.execute("DROP SAMPLE a")
+
+    monkeypatch.setattr(define, "check_parts", meanwhile)
+    with pytest.raises(CommitConflict, match="was dropped meanwhile"):
+        sample(platform, "both", "SAMPLES (a, b)")
+    assert [row[1] for row in platform.execute("SHOW SAMPLES")] == ["b"]
+
+
+def test_a_part_that_is_merged_while_it_is_dropped(platform, monkeypatch):
+    sample(platform, "a", "eu")
+    sample(platform, "b", "us")
+
+    def meanwhile(*_):
+        monkeypatch.undo()
+        sample(platform, "both", "SAMPLES (a, b)")
+        return []
+
+    monkeypatch.setattr("platform_plugin.tables.define.samples_of", meanwhile)
+    with pytest.raises(CommitConflict, match="became part of both meanwhile"):
+        platform.execute("DROP SAMPLE a")
+    assert platform.sample("both").cardinality == 0
+
+
+def test_a_schema_goes_with_all_its_samples(platform):
+    platform.execute("CREATE SCHEMA s")
+    for name, of in (("s.a", "eu"), ("s.b", "us"), ("s.m", "SAMPLES (s.a, s.b)")):
+        sample(platform, name, of)
+    platform.execute("DROP SCHEMA s CASCADE")
+    assert list(platform.execute("SHOW SAMPLES")) == []
 
 
 def test_a_merge_without_a_name_is_the_same_draw(platform):
