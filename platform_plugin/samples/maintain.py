@@ -230,11 +230,15 @@ def store_drawn(
         if stored is not None:
             return lease.snapshot, stored.rows.num_rows
         drawn = draw_sample(work, sample, lease.snapshot, timeout=timeout, progress=progress)
-        files = [lake.write(sample.table, drawn.rows)] if drawn.rows.num_rows else []
+        files = []
+        if drawn.rows_changed and drawn.rows.num_rows:
+            row_ids = None if drawn.row_ids is None else pa.array(drawn.row_ids, pa.int64())
+            files = [lake.write(sample.table, drawn.rows, row_ids=row_ids)]
         lake.prepare_tables([SAMPLE])
         try:
             with lake.commit(f"sample {sample.name}", base=lease.snapshot) as commit:
-                commit.replace(sample.table, [file.id for file in lake.scan(sample.table, lease.snapshot).files], files)
+                if drawn.rows_changed:
+                    commit.replace(sample.table, [file.id for file in lake.scan(sample.table, lease.snapshot).files], files)
                 commit.also(Store(sample=sample.table, progress=drawn.progress))
         except BaseException:
             lake.discard(files)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,9 +26,12 @@ from platform_plugin.samples.pieces import Piece, Pieces, read_pieces
 from platform_plugin.samples.record import Progress, read_progress
 from platform_plugin.samples.sources import in_shape, wanted_fields
 from platform_plugin.views.changes import has_only_grown
+from platform_plugin.views.ranges import Range, rows_of
 
 if TYPE_CHECKING:
     from datetime import timedelta
+
+    from pyspark.sql import DataFrame
 
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Snapshot, Table
@@ -64,7 +68,9 @@ def draw_standing(
     first = 0 if before is None else before.progress.next_row_id
     pieces = _with_row_ids(lake, read_pieces(lake, lake.scan(table, snapshot), first_row_id=first))
     part = Part(pieces=pieces, size=size, seed=sample_seed(definition.seed), bounds={} if definition.strata else full)
-    found = find_local(work, definition, part, timeout=timeout, progress=progress)
+    end = max(first, _end(pieces))
+    grown = None if before is None else partial(_rows_of, work, pieces, first, end)
+    found = find_local(work, definition, part, grown, timeout=timeout, progress=progress)
     chosen = choose_lowest([held, found], definition.cap)
     kept, numbers = chosen.places
     fetched = in_shape(sample, pieces.fetch(lake, numbers, wanted_fields(sample, table)))
@@ -75,7 +81,7 @@ def draw_standing(
     order = np.argsort(row_ids, kind="stable")
     return Grown(
         rows=rows.take(pa.array(order)),
-        progress=Progress(next_row_id=max(first, _end(pieces)), of_snapshot=snapshot.id, cardinalities=chosen.cardinalities),
+        progress=Progress(next_row_id=end, of_snapshot=snapshot.id, cardinalities=chosen.cardinalities),
         fetched=fetched.num_rows,
         rows_changed=before is None or len(kept) < len(before.stored.row_ids) or bool(fetched.num_rows),
         row_ids=row_ids[order],
@@ -111,12 +117,19 @@ def _with_row_ids(lake: Lake, pieces: Pieces) -> Pieces:
         return replace(pieces, parts=tuple(pool.map(read, pieces.parts)))
 
 
+def _rows_of(work: Workspace, pieces: Pieces, first: int, end: int) -> DataFrame:
+    """The rows from one id up to another, where Spark has to look at them."""
+    files = {piece.source.id for piece in pieces.parts if not isinstance(piece.source, InlinedTable)}
+    scan = replace(pieces.scan, files=tuple(file for file in pieces.scan.files if file.id in files))
+    return rows_of(work.session, work.lake, Range(scan=scan, first_row_id=first, next_row_id=end), row_ids=True)
+
+
 def _end(pieces: Pieces) -> int:
-    """The first row id that is above those of all rows here."""
+    """The first row id that no row here has, nor a file that begins with it: one of changed rows begins where new ones would have."""
     ends = [0]
     for piece in pieces.parts:
         if piece.row_ids is not None:
             ends.append(int(piece.row_ids.max()) + 1)
-        elif not isinstance(piece.source, InlinedTable):
+        if not isinstance(piece.source, InlinedTable):
             ends.append((piece.source.row_id_start or 0) + piece.source.record_count)
     return max(ends)
