@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.files import write_delete_file
 from platform_plugin.platform import Platform
 from platform_plugin.samples import blocks
 from platform_plugin.samples.blocks import BlockDesign, block_quantile, block_ratio, block_total, count_blocks, draw_blocks
@@ -102,7 +103,7 @@ def test_few_telling_blocks_have_no_bounds():
     assert (whole.low, whole.value, whole.high) == (64_000, 64_000, 64_000)
 
 
-COUNT = 1_100_000
+COUNT = 1_400_000
 
 
 @pytest.fixture(scope="module")
@@ -158,4 +159,22 @@ def test_files_that_can_hold_no_match_are_left_out(sales):
 def test_explained_with_its_blocks(sales):
     platform, _, _ = sales
     told = [line for (line,) in platform.execute("EXPLAIN SELECT sum(amount) AS s FROM sales WITH SAMPLE (error = 0.1)")]
-    assert "can draw whole blocks of 4096 rows, 64 of 270 at first" in told
+    assert "can draw whole blocks of 4096 rows, 64 of 343 at first" in told
+
+
+def test_deleted_rows_are_in_no_block(sales):
+    platform, kinds, amounts = sales
+    lake = platform.lake
+    table = lake.table("sales")
+    before = lake.snapshot()
+    gone = {
+        file.id: write_delete_file(lake.storage, table, file.path, pa.array(np.flatnonzero(np.arange(file.record_count) % 5 == 0)))
+        for file in lake.scan(table, before).files
+    }
+    with lake.commit("delete") as commit:
+        commit.delete(table, gone)
+    left = np.concatenate([np.arange(count) % 5 != 0 for count in (400_000, 400_000, 400_000, 200_000)])
+    (row,) = platform.estimate("SELECT count(*) AS n, count_if(kind = 'late') AS late FROM sales", error=0.5).arrow().to_pylist()
+    assert row["n"] == row["n_low"] == row["n_high"] == row["population_rows"] == left.sum()
+    assert row["late_low"] <= kinds[left].sum() <= row["late_high"]
+    assert row["sample_rows"] < left.sum() / 2
