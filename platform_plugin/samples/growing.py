@@ -19,7 +19,7 @@ from platform_plugin.lake.evolution import adapt
 from platform_plugin.lake.files import ROW_ID
 from platform_plugin.lake.read import column_at, read_raw
 from platform_plugin.lake.types import arrow_schema
-from platform_plugin.samples.keys import EVERY, keys_of_ids, sample_seed
+from platform_plugin.samples.keys import EVERY, sample_seed
 from platform_plugin.samples.local import Part, find_local
 from platform_plugin.samples.lowest import Lowest, choose_lowest, whole_sample
 from platform_plugin.samples.picks import ROW, Picks, pool_picks, read_picks
@@ -27,7 +27,7 @@ from platform_plugin.samples.pieces import read_pieces
 from platform_plugin.samples.record import Progress, read_progress
 from platform_plugin.samples.sources import find_table, in_shape, wanted_fields
 from platform_plugin.samples.strata import group
-from platform_plugin.samples.weights import weighted_keys, with_weights
+from platform_plugin.samples.weights import keys_of_sampled, with_weights
 from platform_plugin.views.ranges import Range, read_range, rows_of
 
 if TYPE_CHECKING:
@@ -146,16 +146,9 @@ def read_stored(lake: Lake, sample: Sample, scan: Scan) -> Stored:
     return Stored(rows=pa.concat_tables(rows), row_ids=np.concatenate(ids))
 
 
-def keys_of_sampled(sample: Sample, rows: pa.Table, row_ids: Integers) -> Integers:
-    """The keys of rows that a sample of a stream has."""
-    definition = sample.definition
-    seed = sample_seed(definition.seed)
-    return weighted_keys(definition, seed, row_ids, rows)[1] if definition.is_weighted else keys_of_ids(seed, row_ids)
-
-
 def held_of(sample: Sample, stored: Stored, progress: Progress) -> dict[Key, Held]:
     """What a stored sample holds of each stratum."""
-    keys = keys_of_sampled(sample, stored.rows, stored.row_ids)
+    keys = keys_of_sampled(sample.definition, stored.rows, stored.row_ids)
     places = group(stored.rows, sample.definition.strata)
     none = np.empty(0, dtype=np.int64)
     return {key: whole_sample(count, keys[places.get(key, none)], places.get(key, none)) for key, count in progress.cardinalities.items()}
@@ -218,7 +211,7 @@ def grow(
         return Grown(rows=stored.rows, progress=_progress(behind, chosen), fetched=fetched, rows_changed=False, row_ids=stored.row_ids)
     found, row_ids = pa.concat_tables(rows).take(pa.array(order)), row_ids[order]
     if sample.definition.is_weighted:
-        found = with_weights(sample.definition, found, keys_of_sampled(sample, found, row_ids))
+        found = with_weights(sample.definition, found, keys_of_sampled(sample.definition, found, row_ids))
     return Grown(rows=found, progress=_progress(behind, chosen), fetched=fetched, row_ids=row_ids)
 
 

@@ -94,8 +94,6 @@ def _look(lake: Lake, base: Snapshot, table: Table) -> KnownSamples:
     known.next_row_id, known.rows_when_looked = ring.next_row_id, ring.row_count
     for sample in _samples(lake, base, own):
         definition = sample.definition
-        if definition.is_weighted:
-            continue  # a run weighs the rows
         try:
             condition = None if definition.where is None else Condition(table, definition.where)
         except NotLocal:

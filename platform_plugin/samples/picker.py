@@ -20,6 +20,7 @@ from platform_plugin.samples.picks import LARGEST_BYTES, ROW, encode_batch
 from platform_plugin.samples.reservoirs import window_bound
 from platform_plugin.samples.sources import in_shape
 from platform_plugin.samples.strata import keys_of
+from platform_plugin.samples.weights import weighted_keys
 from platform_plugin.views.arrow_values import NotLocal
 
 if TYPE_CHECKING:
@@ -115,6 +116,8 @@ class Picker:
             places, keys = self._low_keys(first, first + rows.num_rows, bound)
             return {(): Held(cardinality=rows.num_rows, bound=bound, keys=keys, places=places)}
         passing = None if self._condition is None else self._condition.mask(rows)
+        if definition.is_weighted:
+            return self._weighed(rows, first, np.arange(rows.num_rows) if passing is None else np.flatnonzero(passing))
         numbers: Integers | None = None
         strata: list[Key] = [()]
         counts = np.array([rows.num_rows if passing is None else np.count_nonzero(passing)])
@@ -133,6 +136,14 @@ class Picker:
             for key, count, limit, start, end in zip(strata, counts.tolist(), limits.tolist(), ends[:-1], ends[1:], strict=True)
             if count
         }
+
+    def _weighed(self, rows: pa.Table, first: int, passing: Integers) -> dict[Key, Held]:
+        """How many of the rows that pass can be drawn, and those whose weighted keys may be among the lowest."""
+        inside = rows if len(passing) == rows.num_rows else rows.take(pa.array(passing))
+        drawable, keys = weighted_keys(self.sample.definition, self._seed, passing + first, inside)
+        bound = self._bounds.get((), EVERY)
+        low = np.flatnonzero(keys <= bound)
+        return {(): Held(cardinality=len(keys), bound=bound, keys=keys[low], places=passing[drawable[low]])} if len(keys) else {}
 
     def _bound(self, key: Key, count: int, rows: int) -> int:
         """Up to which key rows of a stratum are picked, of which an append of so many rows has a number."""

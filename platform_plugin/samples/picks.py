@@ -16,9 +16,10 @@ import sqlalchemy as sa
 
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.types import arrow_schema
-from platform_plugin.samples.keys import EVERY, keys_of_ids, sample_seed
+from platform_plugin.samples.keys import EVERY
 from platform_plugin.samples.lowest import Held
 from platform_plugin.samples.strata import group
+from platform_plugin.samples.weights import keys_of_sampled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -163,7 +164,7 @@ def pool_picks(sample: Sample, picks: Sequence[Picks]) -> Pooled:
         for key, (count, bound) in each.strata.items():
             counts[key] = counts.get(key, 0) + count
             bounds[key] = min(bounds.get(key, EVERY), bound)
-    keys = keys_of_ids(sample_seed(sample.definition.seed), rows.column(ROW).to_numpy())
+    keys = keys_of_sampled(sample.definition, rows, rows.column(ROW).to_numpy())
     places = group(rows, sample.definition.strata)
     none = np.empty(0, dtype=np.int64)
     held = {

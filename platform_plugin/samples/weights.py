@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from platform_plugin.algebra.types import Decimal, Field, Primitive
 from platform_plugin.errors import InvalidValue
-from platform_plugin.samples.keys import keys_of_ids
+from platform_plugin.samples.keys import keys_of_ids, sample_seed
 from platform_plugin.samples.ranks import exact_log2, inclusion, rank_keys
 
 if TYPE_CHECKING:
@@ -82,6 +82,12 @@ def weighted_keys(definition: Definition, seed: int, ids: Integers, rows: pa.Tab
     logs = log_weights(definition, rows)
     places = np.flatnonzero(np.isfinite(logs))
     return places, rank_keys(keys_of_ids(seed, ids[places]), logs[places])
+
+
+def keys_of_sampled(definition: Definition, rows: pa.Table, row_ids: Integers) -> Integers:
+    """The keys of rows that a sample of a stream has or may have: every one of them can be drawn."""
+    seed = sample_seed(definition.seed)
+    return weighted_keys(definition, seed, row_ids, rows)[1] if definition.is_weighted else keys_of_ids(seed, row_ids)
 
 
 def with_weights(definition: Definition, rows: pa.Table, keys: Integers) -> pa.Table:

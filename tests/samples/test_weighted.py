@@ -126,15 +126,52 @@ def test_whoever_takes_up_a_range_has_the_same(platform):
     assert platform.sample("again").arrow().sort_by("id").equals(platform.sample("w").arrow().sort_by("id"))
 
 
-def test_appended_rows_wait_for_a_run(platform):
-    platform.execute("CREATE SAMPLE s ON pays SIZE 5 WEIGHTED BY (amount)")
-    platform.execute("CREATE SAMPLE u ON pays SIZE 5")
+def test_appended_rows_are_picked_in_their_commit(platform):
+    platform.execute("CREATE SAMPLE s ON pays SIZE 5 WEIGHTED BY (amount) WITH (seed = 3)")
+    platform.execute("CREATE SAMPLE d ON pays SIZE 5 WITH (half_life = '30 s', time_column = 'at', seed = 3)")
     with platform.stream("pays") as pays:
-        pays.append(rows(0, 100))
+        for start in range(0, 400, 50):
+            pays.append(rows(start, start + 50))
+            if start == 200:
+                platform.execute("REFRESH SAMPLE s")
+    told = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED s")}
+    assert told["# taken up"].endswith("0 rows wait and join when it is read")
+    assert int(told["# picked"].split()[0]) < 60, "rows whose keys are too high are not picked"
+    assert told["# weighted by"] == "amount"
+    picked = {name: platform.sample(name).arrow() for name in "sd"}
+    assert platform.sample("s").cardinality == 400
+    assert run_sample_maintenance(platform.work).samples == (), "nothing waits"
+    # Who sees all rows at once draws the same.
+    for name, rest in (("s", "WEIGHTED BY (amount) WITH (seed = 3)"), ("d", "WITH (half_life = '30 s', time_column = 'at', seed = 3)")):
+        platform.execute(f"CREATE SAMPLE {name}2 ON pays SIZE 5 {rest}")
+        assert platform.sample(f"{name}2").arrow().sort_by("id").equals(picked[name].sort_by("id"))
+        platform.execute(f"REFRESH SAMPLE {name}")
+        assert platform.sample(name).arrow().sort_by("id").equals(picked[name].sort_by("id"))
+
+
+def test_what_can_not_be_weighed_is_left_to_the_run_that_tells_of_it(platform):
+    platform.execute("CREATE SAMPLE s ON pays SIZE 5 WEIGHTED BY (amount)")
+    with platform.stream("pays") as pays:
+        pays.append(rows(0, 10))
+        pays.append(rows(10, 12).set_column(1, "amount", pa.array([None, 0.0])))
+        pays.append(rows(12, 13).set_column(1, "amount", pa.array([-1.0])))
+    with pytest.raises(InvalidValue, match=r"holds -1, which is no weight"):
+        platform.sample("s")
+    assert list(run_sample_maintenance(platform.work).failed) == ["main.s"]
+    # One that looks at the others only counts those that have a weight.
+    platform.execute("CREATE STREAM good (id INT, amount DOUBLE)")
+    platform.execute("CREATE SAMPLE g ON good SIZE 5 WEIGHTED BY (amount)")
+    with platform.stream("good") as good:
+        good.append([{"id": 1, "amount": None}, {"id": 2, "amount": 0.0}])
+        good.append([{"id": 3, "amount": 1.0}, {"id": 4, "amount": None}])
+    assert (ids(platform, "g"), platform.sample("g").cardinality) == ([3], 1)
+
+
+def test_a_run_takes_up_what_was_appended(platform):
+    platform.execute("CREATE SAMPLE s ON pays SIZE 5 WEIGHTED BY (amount)")
+    append(platform, "pays", rows(0, 100))
     told = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED s")}
     assert told["# taken up"].endswith("100 rows wait and join when it is read")
-    assert told["# weighted by"] == "amount"
-    assert platform.sample("s").cardinality == 100
     assert run_sample_maintenance(platform.work).samples == ("main.s",)
     told = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED s")}
     assert told["# cardinality"] == "5 stored rows stand for 100"
