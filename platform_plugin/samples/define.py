@@ -17,8 +17,7 @@ from platform_plugin.language.render import type_text
 from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
 from platform_plugin.samples.definition import LARGEST, Definition, parse_window
 from platform_plugin.samples.merged import check_parts
-from platform_plugin.samples.picks import PICK
-from platform_plugin.samples.record import KIND, SAMPLE, Attach, Join, Progress, Store, find_sample
+from platform_plugin.samples.record import KIND, TABLES, Attach, Join, Progress, Store, find_sample
 from platform_plugin.samples.weighing import local_condition
 from platform_plugin.samples.weights import SAMPLE_WEIGHT, can_date, can_weigh, weight_field
 from platform_plugin.tables.target import find_existing, outcome
@@ -65,7 +64,7 @@ def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
             definition = _definition(statement, relation, source)
             if definition.is_weighted:
                 fields, definition = _weighted(statement, relation, definition)
-        lake.prepare_tables([RELATION, *RING_TABLES, SAMPLE, PICK])
+        lake.prepare_tables([RELATION, *RING_TABLES, *TABLES])
         with pointing_at(statement.name.span), lake.commit(f"create sample {name}", base=base) as commit:
             shown = [replace(field, nullable=True, default=None) for field in fields]
             table = commit.create_table(name, shown)

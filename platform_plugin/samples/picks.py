@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,16 +34,26 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-PICK = sa.Table(
-    "platform_pick",
+
+def _columns() -> tuple[sa.Column[Any], ...]:
+    return (
+        sa.Column("sample_uuid", sa.String, nullable=False),
+        sa.Column("first_row_id", sa.BigInteger, nullable=False),
+        sa.Column("begin_snapshot", sa.BigInteger, nullable=False),
+        sa.Column("end_snapshot", sa.BigInteger),
+        sa.Column("next_row_id", sa.BigInteger, nullable=False),
+        sa.Column("strata", sa.String, nullable=False),
+        sa.Column("rows", sa.LargeBinary),
+    )
+
+
+PICK = sa.Table("platform_pick", c.metadata, *_columns(), sa.PrimaryKeyConstraint("sample_uuid", "first_row_id", "begin_snapshot"))
+# Those that have ended are many where snapshots are kept for long, and few ask for them: apart from the others, they are in nobody's way.
+ENDED_PICK = sa.Table(
+    "platform_ended_pick",
     c.metadata,
-    sa.Column("sample_uuid", sa.String, primary_key=True),
-    sa.Column("first_row_id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("begin_snapshot", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("end_snapshot", sa.BigInteger),
-    sa.Column("next_row_id", sa.BigInteger, nullable=False),
-    sa.Column("strata", sa.String, nullable=False),
-    sa.Column("rows", sa.LargeBinary),
+    *_columns(),
+    sa.PrimaryKeyConstraint("sample_uuid", "end_snapshot", "first_row_id", "begin_snapshot"),
 )
 ROW = "_row"
 # Half as many pages of the catalogue are written for some microseconds. Arrow's own messages begin otherwise.
@@ -83,8 +93,9 @@ def encode_rows(rows: pa.Table) -> bytes | None:
 def encode_batch(rows: pa.RecordBatch) -> bytes:
     """The same of rows that are one batch already, and not none."""
     plain = rows.serialize()
+    size: bytes = plain.size.to_bytes(_SIZE_BYTES, "little")
     small: bytes = _CODEC.compress(plain, asbytes=True)
-    return _COMPRESSED + plain.size.to_bytes(_SIZE_BYTES, "little") + small
+    return _COMPRESSED + size + small
 
 
 def decode_rows(data: bytes | None, schema: pa.Schema) -> pa.Table:
@@ -105,10 +116,7 @@ def shape_of(sample: Sample) -> pa.Schema:
 
 def read_picks(connection: Connection, sample: Sample, snapshot_id: int, *, first_row_id: int = 0) -> list[Picks]:
     """The picks of a sample that are live at a snapshot and reach beyond a row id, in the order of the stream."""
-    p = PICK.c
-    query = sa.select(p.first_row_id, p.next_row_id, p.strata, p.rows).where(
-        p.sample_uuid == str(sample.table.uuid), c.live(PICK, snapshot_id), p.next_row_id > first_row_id
-    )
+    wanted = {"sample": str(sample.table.uuid), "version": snapshot_id, "beyond": first_row_id}
     schema = shape_of(sample)
     return [
         Picks(
@@ -117,8 +125,30 @@ def read_picks(connection: Connection, sample: Sample, snapshot_id: int, *, firs
             strata={tuple(key): (count, bound) for *key, count, bound in json.loads(strata)},
             rows=decode_rows(data, schema),
         )
-        for first, end, strata, data in connection.execute(query.order_by(p.first_row_id))
+        for first, end, strata, data in connection.execute(_READ, wanted)
     ]
+
+
+def live_picks() -> sa.CompoundSelect[Any]:
+    """The rows of the picks of a `sample` that are live at a `version`."""
+    sample, version = sa.bindparam("sample", type_=sa.String), sa.bindparam("version", type_=sa.BigInteger)
+    p, e = PICK.c, ENDED_PICK.c
+    return sa.union_all(
+        sa.select(PICK).where(
+            p.sample_uuid == sample, p.begin_snapshot <= version, sa.or_(p.end_snapshot.is_(None), p.end_snapshot > version)
+        ),
+        sa.select(ENDED_PICK).where(e.sample_uuid == sample, e.end_snapshot > version, e.begin_snapshot <= version),
+    )
+
+
+def _plan_read() -> sa.Select[Any]:
+    """Made once: to put the statement together takes longer than to run it."""
+    live = live_picks().subquery().c
+    query = sa.select(live.first_row_id, live.next_row_id, live.strata, live.rows)
+    return query.where(live.next_row_id > sa.bindparam("beyond", type_=sa.BigInteger)).order_by(live.first_row_id)
+
+
+_READ = _plan_read()
 
 
 def insert_picks(w: Writer, sample: UUID, span: tuple[int, int], strata: Mapping[Key, tuple[int, int]], rows: bytes | None) -> None:
@@ -136,10 +166,13 @@ def insert_picks(w: Writer, sample: UUID, span: tuple[int, int], strata: Mapping
 
 def end_picks(w: Writer, sample: UUID, *conditions: sa.ColumnElement[bool]) -> None:
     """End live picks of a sample, and forget those that no snapshot needs that is kept."""
-    own = PICK.c.sample_uuid == str(sample)
-    w.connection.execute(sa.update(PICK).where(own, PICK.c.end_snapshot.is_(None), *conditions).values(end_snapshot=w.id))
+    own, ended = PICK.c.sample_uuid == str(sample), PICK.c.end_snapshot.is_not(None)
+    w.connection.execute(sa.update(PICK).where(own, ~ended, *conditions).values(end_snapshot=w.id))
+    # Also those of an earlier version, which left them where they were.
+    w.connection.execute(sa.insert(ENDED_PICK).from_select([column.name for column in PICK.c], sa.select(PICK).where(own, ended)))
+    w.connection.execute(sa.delete(PICK).where(own, ended))
     oldest = sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id)).scalar_subquery()
-    w.connection.execute(sa.delete(PICK).where(own, PICK.c.end_snapshot <= oldest))
+    w.connection.execute(sa.delete(ENDED_PICK).where(ENDED_PICK.c.sample_uuid == str(sample), ENDED_PICK.c.end_snapshot <= oldest))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from platform_plugin.lake.relations import read_declarations
 from platform_plugin.lake.segments import CONSUMER, read_ring
 from platform_plugin.lake.tables import read_tables
 from platform_plugin.samples.definition import Definition, Key
-from platform_plugin.samples.picks import PICK, encode_rows, end_picks, insert_picks
+from platform_plugin.samples.picks import ENDED_PICK, PICK, encode_rows, end_picks, insert_picks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ SAMPLE = sa.Table(
     sa.Column("of_snapshot", sa.BigInteger, nullable=False),
     sa.Column("cardinalities", sa.String, nullable=False),
 )
-TABLES = (SAMPLE, PICK)
+TABLES = (SAMPLE, PICK, ENDED_PICK)
 KIND: Kind = "sample"
 
 

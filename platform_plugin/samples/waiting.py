@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from platform_plugin.lake import catalogue as c
-from platform_plugin.samples.picks import PICK
+from platform_plugin.samples.picks import live_picks
 from platform_plugin.samples.record import SAMPLE
 
 if TYPE_CHECKING:
@@ -46,15 +46,14 @@ def read_pending(connection: Connection, sample: UUID | str, relation: str, snap
 
 def _plan_counts() -> sa.Select[Any]:
     """Made once: to put the statement together takes longer than to run it."""
-    p, q, t, s = PICK.c, SAMPLE.c, c.TABLE.c, c.TABLE_STATS.c
+    p, q, t, s = live_picks().subquery().c, SAMPLE.c, c.TABLE.c, c.TABLE_STATS.c
     sample, version = sa.bindparam("sample", type_=sa.String), sa.bindparam("version", type_=sa.BigInteger)
     newest = sa.select(q.next_row_id).where(q.sample_uuid == sample, q.snapshot_id <= version).order_by(q.snapshot_id.desc()).limit(1)
     taken = newest.scalar_subquery()
     stream = sa.select(t.table_id).where(t.table_uuid == sa.bindparam("relation", type_=t.table_uuid.type)).limit(1).scalar_subquery()
     end = sa.select(s.next_row_id).where(s.table_id == stream).scalar_subquery()
     covered = sa.func.sum(sa.case((p.first_row_id >= taken, p.next_row_id - p.first_row_id), else_=0))
-    live = sa.and_(p.begin_snapshot <= version, sa.or_(p.end_snapshot.is_(None), p.end_snapshot > version))
-    return sa.select(taken, sa.func.count(), covered, sa.func.sum(sa.func.length(p.rows)), end).where(p.sample_uuid == sample, live)
+    return sa.select(taken, sa.func.count(p.first_row_id), covered, sa.func.sum(sa.func.length(p.rows)), end)
 
 
 _COUNTS = _plan_counts()

@@ -17,11 +17,11 @@ from platform_plugin.lake.relations import Declaration, declare
 from platform_plugin.lake.segments import CONSUMER
 from platform_plugin.platform import Platform
 from platform_plugin.samples import known as known_here
-from platform_plugin.samples.growing import find_behind
+from platform_plugin.samples.growing import find_behind, run_growing
 from platform_plugin.samples.keys import keys_between, sample_seed
 from platform_plugin.samples.lowest import Held, choose_lowest
 from platform_plugin.samples.maintain import run_sample_maintenance
-from platform_plugin.samples.picks import PICK, decode_rows, encode_rows
+from platform_plugin.samples.picks import ENDED_PICK, PICK, decode_rows, encode_rows
 from platform_plugin.samples.record import definitions, find_sample
 from platform_plugin.samples.sliding import find_window
 from tests.samples.streams import COLUMNS, append, ids, rows
@@ -346,3 +346,35 @@ def test_rows_that_were_kept_by_an_earlier_version_are_read():
     assert decode_rows(encode_rows(table), table.schema).equals(table)
     assert len(encode_rows(table)) < len(bytes(batch.serialize()))
     assert decode_rows(encode_rows(table.slice(0, 0)), table.schema).num_rows == 0
+
+
+def test_what_has_ended_is_kept_apart_until_no_snapshot_needs_it(platform):
+    platform.execute("CREATE SAMPLE s ON posts SIZE 5 WITH (seed = 9)")
+    put(platform, "posts", 0, 100)
+    before = platform.lake.snapshot()
+    platform.execute("REFRESH SAMPLE s")
+    put(platform, "posts", 100, 150)
+    # An earlier version left those that had ended among the others.
+    with platform.lake.writing() as connection:
+        connection.execute(sa.insert(PICK).from_select([column.name for column in PICK.c], sa.select(ENDED_PICK)))
+        connection.execute(sa.delete(ENDED_PICK))
+    assert ids_at(platform, before) == lowest(9, 5, 0, 100)
+    platform.execute("REFRESH SAMPLE s")
+    assert (count(platform, PICK), count(platform, ENDED_PICK)) == (0, 2)
+    assert ids_at(platform, before) == lowest(9, 5, 0, 100)
+    platform.lake.expire(older_than=platform.lake.snapshot().time)
+    put(platform, "posts", 150, 160)
+    platform.execute("REFRESH SAMPLE s")
+    assert (count(platform, PICK), count(platform, ENDED_PICK)) == (0, 1), "the last one is kept for the snapshots before this one"
+    assert ids(platform, "s") == lowest(9, 5, 0, 160)
+
+
+def ids_at(platform, snapshot):
+    """The same at an older snapshot, not as somebody has read it before."""
+    sample = find_sample(platform.lake, platform.lake.table("s", snapshot), snapshot)
+    return sorted(run_growing(platform.work, find_behind(platform.work, sample, snapshot)).rows.column("id").to_pylist())
+
+
+def count(platform, table):
+    with platform.lake.reading() as connection:
+        return connection.execute(sa.select(sa.func.count()).select_from(table)).scalar()
