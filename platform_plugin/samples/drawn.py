@@ -1,6 +1,6 @@
 """Samples of tables and views: at every snapshot one that was drawn from the rows of that snapshot, and the same for each who asks.
 
-Two versions' samples are independent. What was stored is used as long as nothing has changed since.
+What was stored is used as long as nothing has changed since.
 """
 
 from __future__ import annotations
@@ -8,22 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from platform_plugin.lake.read import read_rows
-from platform_plugin.queries.bind import new_name, read_named
 from platform_plugin.samples.growing import Grown
 from platform_plugin.samples.keys import sample_seed
-from platform_plugin.samples.local import Part, find_local
-from platform_plugin.samples.lowest import choose_lowest
-from platform_plugin.samples.merge import draw_picks
+from platform_plugin.samples.local import Part
 from platform_plugin.samples.pieces import read_pieces
 from platform_plugin.samples.record import Progress, read_progress
-from platform_plugin.samples.reservoir import draw_positions
-from platform_plugin.samples.seeds import generator
 from platform_plugin.samples.sources import find_parts, find_table, find_view, in_shape, wanted_fields
-from platform_plugin.samples.strata import group, sortable
-from platform_plugin.samples.task import CARDINALITY, TASK, sampler
+from platform_plugin.samples.standing import draw_standing
+from platform_plugin.samples.viewed import draw_from_view
 from platform_plugin.samples.weighing import weigh_part
 from platform_plugin.samples.weights import drawn_rows, with_weights
 from platform_plugin.views.changes import last_change
@@ -31,10 +25,9 @@ from platform_plugin.views.record import read_records
 from platform_plugin.views.stored import find_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import timedelta
 
-    from platform_plugin.lake.tables import Snapshot, Table, View
+    from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.samples.definition import Key
     from platform_plugin.samples.pieces import Pieces
     from platform_plugin.samples.record import Sample
@@ -95,24 +88,14 @@ def run_drawing(
 ) -> Grown:
     """Draw a sample from its relation as it is at a snapshot."""
     if sample.definition.source == "view":
-        return _from_view(work, sample, find_view(work.lake, sample, snapshot), snapshot, timeout=timeout, progress=progress)
+        view, version = find_view(work.lake, sample, snapshot), version_of(work, sample, snapshot)
+        return draw_from_view(work, sample, view, snapshot, version or snapshot.id, timeout=timeout, progress=progress)
     table = find_table(work.lake, sample, snapshot)
     definition = sample.definition
+    if not definition.is_weighted:
+        return draw_standing(work, sample, table, snapshot, timeout=timeout, progress=progress)
     pieces = read_pieces(work.lake, work.lake.scan(table, snapshot))
-    words = ("draw", last_change(work, table, snapshot))
-    cardinalities: Mapping[Key, int]
-    if definition.is_weighted:
-        return _weighted(work, sample, table, pieces, sample_seed(definition.seed, *words))
-    if definition.is_counted:
-        count = pieces.row_count
-        numbers = draw_positions(count, definition.size, generator(definition.seed, *words))
-        cardinalities = {(): count} if count else {}
-    else:
-        part = Part(pieces=pieces, size=definition.cap(1), seed=sample_seed(definition.seed, *words))
-        chosen = choose_lowest([find_local(work, definition, part, timeout=timeout, progress=progress)], definition.cap)
-        (numbers,), cardinalities = chosen.places, chosen.cardinalities
-    rows = in_shape(sample, pieces.fetch(work.lake, numbers, wanted_fields(sample, table)))
-    return Grown(rows=rows, progress=Progress(of_snapshot=snapshot.id, cardinalities=cardinalities), fetched=rows.num_rows)
+    return _weighted(work, sample, table, pieces, sample_seed(definition.seed, "draw", last_change(work, table, snapshot)))
 
 
 def _weighted(work: Workspace, sample: Sample, table: Table, pieces: Pieces, seed: int) -> Grown:
@@ -130,47 +113,3 @@ def _weighted(work: Workspace, sample: Sample, table: Table, pieces: Pieces, see
 
 
 _NONE = np.empty(0, dtype=np.int64)
-
-
-def _from_view(
-    work: Workspace, sample: Sample, view: View, snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None
-) -> Grown:
-    """A view's rows have no numbers, so tasks hand out the rows themselves."""
-    from pyspark.sql import types as t
-
-    from platform_plugin.language.render import identifier
-    from platform_plugin.spark.relation import query_relations
-
-    definition = sample.definition
-    frame = read_named(work, (view.name.schema, view.name.relation), snapshot)
-    words = ("draw", version_of(work, sample, snapshot) or snapshot.id)
-    name = new_name()
-    if definition.where is not None:
-        text = f"SELECT * FROM {name} AS {identifier(view.name.relation)} WHERE ({definition.where})"
-        frame = query_relations(work.session, text, {name: frame})
-    with work.session.job():
-        schema = t.StructType(list(frame.schema.fields))
-    own = [field.name for field in schema.fields]
-    schema = schema.add(t.StructField(TASK, t.IntegerType())).add(t.StructField(CARDINALITY, t.LongType()))
-    picked = frame.mapInArrow(sampler(definition.strata, definition.cap(1), definition.seed, *words), schema)
-    with work.session.arrow(picked, timeout=timeout, progress=progress) as stream:
-        rows = stream.read_all()
-    places, cardinalities = _merge_rows(rows, sample, *words)
-    chosen = in_shape(sample, rows.take(pa.array(places)).select(own))
-    return Grown(rows=chosen, progress=Progress(of_snapshot=snapshot.id, cardinalities=cardinalities), fetched=rows.num_rows)
-
-
-def _merge_rows(rows: pa.Table, sample: Sample, *words: object) -> tuple[np.ndarray, dict[Key, int]]:
-    definition = sample.definition
-    random = generator(definition.seed, "merge tasks", *words)
-    tasks, counts = rows.column(TASK).to_numpy(), rows.column(CARDINALITY).to_numpy()
-    by_key = group(rows, definition.strata)
-    size = definition.cap(len(by_key))
-    chosen, cardinalities = [np.empty(0, dtype=np.int64)], {}
-    for key in sorted(by_key, key=sortable):
-        places = by_key[key]
-        parts = [places[tasks[places] == task] for task in np.unique(tasks[places])]
-        own = [int(counts[part[0]]) for part in parts]
-        chosen.append(np.concatenate(parts)[draw_picks([len(part) for part in parts], own, size, random)])
-        cardinalities[key] = sum(own)
-    return np.sort(np.concatenate(chosen)), cardinalities
