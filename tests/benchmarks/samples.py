@@ -1,8 +1,8 @@
 """B3, samples: the local phase, draws of stored rows against Spark's and DuckDB's ways, upkeep as a share of ingest, merges, answers.
 
 `BENCH_SCALE` is TPC-H's scale factor, 0.2 by default (1.2 million rows of `lineitem`); `BENCH_PAIRS` how often each arm runs;
-`BENCH_ROWS` how many generated rows go by, 100 million by default; `BENCH_SIZES` the sizes of samples that are drawn. ONLY names some of
-memory, upkeep, draws, spark, conditions, answers.
+`BENCH_ROWS` how many generated rows go by, 100 million by default; `BENCH_SIZES` the sizes of samples that are drawn; `BENCH_UPKEEP` how
+many rows are appended how often. ONLY names some of memory, upkeep, draws, spark, conditions, answers. Upkeep needs no Spark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from platform_plugin.samples.local import Part, find_local
 from platform_plugin.samples.maintain import run_sample_maintenance
 from platform_plugin.samples.merge import draw_picks
 from platform_plugin.samples.pieces import read_pieces
-from platform_plugin.samples.record import find_sample
+from platform_plugin.samples.record import definitions, find_sample
 from platform_plugin.samples.reservoir import Reservoir
 from platform_plugin.samples.shares import draw_shares
 from platform_plugin.samples.task import CARDINALITY, TASK, sampler
@@ -45,7 +45,7 @@ PAIRS = int(os.environ.get("BENCH_PAIRS", "3"))
 ROWS = int(os.environ.get("BENCH_ROWS", "100000000"))
 SIZES = [int(size) for size in os.environ.get("BENCH_SIZES", "1,100,1000,10000,100000").split(",")]
 PARTS = ("memory", "upkeep", "draws", "spark", "conditions", "answers")
-_BATCHES = 100
+UPKEEP = [tuple(map(int, each.split("x"))) for each in os.environ.get("BENCH_UPKEEP", "12000x120,100000x60,300000x40").split(",")]
 
 
 def run() -> None:
@@ -62,7 +62,10 @@ def run() -> None:
         rows = tpch.read(tpch.generate(Path(folder) / "tpch", SCALE), "lineitem")
         with Platform.create(Path(folder) / "lake") as platform:
             if "upkeep" in parts:
-                _measure_upkeep(report, platform, rows)
+                _measure_upkeep(report, Path(folder), rows)
+            if not set(parts) & set(_ON_SPARK):
+                report.finish()
+                return
             try:
                 start(ServerSettings(cores=2, driver_memory_mib=4096))
                 _load(platform, rows)
@@ -131,27 +134,47 @@ def _pairs(ours: Callable[[], object], other: Callable[[], object]) -> tuple[flo
     return statistics.median(ratios), statistics.median(taken)
 
 
-def _measure_upkeep(report: Report, platform: Platform, rows: pa.Table) -> None:
-    """Appends from memory to a stream without samples and beside it to one with a sample, which is maintained now and then as well."""
-    window = f"WITH (window = '{rows.num_rows // 4} rows')"
-    for size, count in ((12_000, _BATCHES), (100_000, 24)):
-        for options in ("", window):
-            for every in (1, 10):
-                _measure_upkeep_of(report, platform, rows, size=size, count=count, options=options, every=every)
+def _measure_upkeep(report: Report, folder: Path, rows: pa.Table) -> None:
+    """Appends from memory to a stream without samples and in turn to one with a sample, which is maintained now and then as well."""
+    for size, count in UPKEEP:
+        for kind, (rest, where) in _KINDS.items():
+            # A lake for each, which leaves no gigabytes behind.
+            with tempfile.TemporaryDirectory(dir=folder) as place, Platform.create(Path(place) / "lake") as platform:
+                _measure_upkeep_of(
+                    report, platform, rows, size=size, count=count, kind=kind, rest=rest.format(size * count // 4), where=where
+                )
 
 
-def _measure_upkeep_of(report: Report, platform: Platform, rows: pa.Table, *, size: int, count: int, options: str, every: int) -> None:
+_KINDS = {
+    "all rows": ("", None),
+    "window of a quarter": ("WITH (window = '{} rows')", None),
+    "WHERE, half of the rows pass": ("", "l_quantity < 25"),
+    "seven strata": ("STRATIFIED BY (l_shipmode)", None),
+}
+_FIRST = 20
+_RUN_EVERY = 10
+
+
+def _measure_upkeep_of(
+    report: Report, platform: Platform, rows: pa.Table, *, size: int, count: int, kind: str, rest: str, where: str | None
+) -> None:
     lake = platform.lake
-    number = next(_number)
-    names = [f"bare_{number}", f"sampled_{number}"]
+    names = ["bare", "sampled"]
     for name in names:
         with lake.commit("create") as commit:
             declare(commit, commit.create_table(name, lake.columns_of(rows)), Declaration(kind="stream"))
-    platform.execute(f"CREATE SAMPLE of_{number} ON {names[1]} SIZE 1000 {options}")
+    platform.execute(f"CREATE SAMPLE drawn ON sampled SIZE 1000 {rest}")
+    if where is not None:
+        # CREATE SAMPLE would ask Spark whether it is a condition.
+        with lake.commit("a condition") as commit:
+            table = lake.table("drawn")
+            options = definitions(lake, lake.snapshot())[str(table.uuid)].options()
+            declare(commit, table, Declaration(kind="sample", options={**options, "where": where}))
+            commit.comment(table, "so that the schema has another version")
     streams = [platform.stream(name) for name in names]
-    taken: dict[int, list[float]] = {0: [], 1: []}
-    busy: dict[int, list[float]] = {0: [], 1: []}
-    upkeep, cpu = [], 0.0
+    taken: tuple[list[float], list[float]] = [], []
+    busy: tuple[list[float], list[float]] = [], []
+    runs, run_busy = [], 0.0
     for batch in range(count):
         start = batch * size % (rows.num_rows - size)
         for arm in (0, 1) if batch % 2 else (1, 0):
@@ -159,29 +182,28 @@ def _measure_upkeep_of(report: Report, platform: Platform, rows: pa.Table, *, si
             streams[arm].append(rows.slice(start, size), wait=True)
             taken[arm].append(time.perf_counter() - begin)
             busy[arm].append(time.process_time() - used)
-        if batch % every == every - 1:
+        if batch % _RUN_EVERY == _RUN_EVERY - 1:
             begin, used = time.perf_counter(), time.process_time()
             run_sample_maintenance(platform.work)
-            upkeep.append(time.perf_counter() - begin)
-            cpu += time.process_time() - used
+            runs.append(time.perf_counter() - begin)
+            run_busy += time.process_time() - used
     for stream in streams:
         stream.close()
     begin = time.perf_counter()
-    found = platform.sample(f"of_{number}").arrow().num_rows
+    found = platform.sample("drawn").arrow().num_rows
     report.add(
-        what=f"upkeep, n = 1000, {count} appends of {size} rows, a run for each {every}",
-        kind="window of a quarter" if options else "all rows",
-        append_milliseconds=statistics.median(taken[0]) * 1000,
-        append_with_sample=statistics.median(taken[1]) * 1000,
-        picking_of_ingest=statistics.median(b / a for a, b in zip(taken[0], taken[1], strict=True)) - 1,
-        picking_of_ingest_processor=sum(busy[1]) / sum(busy[0]) - 1,
-        runs_of_ingest=sum(upkeep) / sum(taken[0]),
-        runs_of_ingest_processor=cpu / sum(busy[0]),
-        milliseconds_a_run=statistics.median(upkeep) * 1000,
+        what=f"upkeep, n = 1000, {count} appends of {size} rows, a run after each tenth",
+        kind=kind,
+        append_milliseconds=statistics.median(busy[0][_FIRST:]) * 1000,
+        picking_milliseconds=statistics.median(b - a for a, b in zip(busy[0][_FIRST:], busy[1][_FIRST:], strict=True)) * 1000,
+        picking_of_ingest=statistics.median(b / a for a, b in zip(busy[0][_FIRST:], busy[1][_FIRST:], strict=True)) - 1,
+        picking_of_ingest_first=sum(busy[1][1:_FIRST]) / sum(busy[0][1:_FIRST]) - 1,
+        picking_of_ingest_clock=statistics.median(b / a for a, b in zip(taken[0][_FIRST:], taken[1][_FIRST:], strict=True)) - 1,
+        runs_of_ingest=run_busy / sum(busy[0]),
+        milliseconds_a_run=statistics.median(runs) * 1000,
         read_milliseconds=(time.perf_counter() - begin) * 1000,
         rows=found,
     )
-    platform.execute(f"DROP SAMPLE of_{number}")
 
 
 def _load(platform: Platform, rows: pa.Table) -> None:
