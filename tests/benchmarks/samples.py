@@ -22,6 +22,7 @@ from platform_plugin.lake.relations import Declaration, declare
 from platform_plugin.platform import Platform
 from platform_plugin.samples.counting import picking_frame
 from platform_plugin.samples.definition import Definition
+from platform_plugin.samples.drawn import run_drawing
 from platform_plugin.samples.growing import find_behind, run_growing
 from platform_plugin.samples.local import Part, find_local
 from platform_plugin.samples.maintain import run_sample_maintenance
@@ -30,7 +31,7 @@ from platform_plugin.samples.pieces import read_pieces
 from platform_plugin.samples.record import definitions, find_sample
 from platform_plugin.samples.reservoir import Reservoir
 from platform_plugin.samples.shares import draw_shares
-from platform_plugin.samples.task import CARDINALITY, TASK, sampler
+from platform_plugin.samples.viewed import counting_frame, drawing_frame, plan_bounds, read_strata
 from platform_plugin.spark.attach import start, stop
 from platform_plugin.spark.runtime import RUNTIME_VARIABLE
 from platform_plugin.spark.settings import ServerSettings
@@ -286,21 +287,29 @@ def _duck_arm(files: list[str], size: int) -> Callable[[], Any] | None:
 
 
 def _measure_in_spark(report: Report, platform: Platform) -> None:
-    """The local phase inside of Spark, and what reaches the client as tasks grow in number."""
-    session = platform.work.session
-    rows = min(ROWS, 20_000_000)
-    for parts in (2, 8, 32):
-        frame = session.spark.range(0, rows, 1, parts)
-        schema = f"id BIGINT, {TASK} INT, {CARDINALITY} BIGINT"
-        picked: list[pa.Table] = []
-
-        def sample() -> None:
-            picked.append(session.arrow(frame.mapInArrow(sampler((), 1000, 1, "bench"), schema)).read_all())  # noqa: B023
-
-        ratio, ours = _pairs(sample, lambda: session.arrow(frame.selectExpr("sum(id)")).read_all())  # noqa: B023
-        report.add(what="sampler in Spark tasks over range()", p=parts, rows_per_second=rows / ours, of_bare_sum=ratio)
-        report.add(what="numbers of rows that reach the client", p=parts, rows=picked[-1].num_rows, bytes=picked[-1].nbytes)
-    lake = platform.lake
+    """Draws of views against their bare scan and Spark's own way, and what reaches the client as tasks and files grow in number."""
+    work, session, lake = platform.work, platform.work.session, platform.lake
+    platform.execute("CREATE VIEW small_orders AS SELECT * FROM lineitem WHERE l_quantity < 25")
+    columns = [field.name for field in lake.table("lineitem").fields]
+    folder = Path(lake.storage.absolute(lake.scan(lake.table("lineitem"), lake.snapshot()).files[0].path)).parent
+    bare = f"SELECT {', '.join(f'max({name})' for name in columns)} FROM parquet.`{folder}` WHERE l_quantity < 25"
+    theirs = f"SELECT *, rand() AS _r FROM parquet.`{folder}` WHERE l_quantity < 25 ORDER BY _r LIMIT 1000"
+    for name, rest in (("all", ""), ("seven strata", "STRATIFIED BY (l_shipmode)")):
+        platform.execute(f"CREATE SAMPLE of_view ON small_orders SIZE 1000 {rest}")
+        snapshot = lake.snapshot()
+        sample = find_sample(lake, lake.table("of_view"), snapshot)
+        assert sample is not None
+        for other, text in (("its bare scan", bare), ("ORDER BY rand() LIMIT n", theirs)):
+            ratio, ours = _pairs(lambda: run_drawing(work, sample, snapshot), lambda: session.arrow(text).read_all())  # noqa: B023
+            report.add(what=f"draw from a view, {name}, n = 1000, against {other}", milliseconds=ours * 1000, faster=ratio)
+        platform.execute("DROP SAMPLE of_view")
+    definition = Definition(relation="", source="view", size=1000, seed=1)
+    for parts in (2, 8, 32, 64):
+        rows = session.spark.range(0, 640_000, 1, parts).selectExpr("id", "id / 3 AS value")
+        counted = session.arrow(counting_frame(work, definition, rows)).read_all()
+        bounds = plan_bounds(read_strata(definition, counted).values(), 1000)
+        found = session.arrow(drawing_frame(work, definition, rows, seed=1, size=1000, bounds=bounds)).read_all()
+        report.add(what="a view of so many tasks: rows that reach the client", p=parts, rows=counted.num_rows + found.num_rows)
     for parts in (2, 8, 32, 64):
         name = f"parts_{parts}"
         platform.execute(f"CREATE STREAM {name} (id BIGINT, value DOUBLE)")
@@ -315,6 +324,12 @@ def _measure_in_spark(report: Report, platform: Platform) -> None:
         behind = find_behind(platform.work, known, snapshot)
         grown = run_growing(platform.work, behind)
         report.add(what="counted rows of so many files: rows that are read, n = 1000", p=parts, rows=grown.fetched, bytes=grown.rows.nbytes)
+        chosen = Definition(relation="", source="stream", size=1000, seed=1, where="id % 2 = 0")
+        part = Part(pieces=read_pieces(lake, lake.scan(table, snapshot)), size=1000, seed=1)
+        picked = session.arrow(picking_frame(work, chosen, part, None)).read_all()
+        report.add(
+            what="WHERE over so many files: numbers of rows that reach the client", p=parts, rows=picked.num_rows, bytes=picked.nbytes
+        )
 
 
 def _measure_conditions(report: Report, platform: Platform) -> None:
