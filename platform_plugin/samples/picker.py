@@ -20,7 +20,7 @@ from platform_plugin.samples.picks import LARGEST_BYTES, ROW, encode_batch
 from platform_plugin.samples.reservoirs import window_bound
 from platform_plugin.samples.sources import in_shape
 from platform_plugin.samples.strata import keys_of
-from platform_plugin.samples.weights import weighted_keys
+from platform_plugin.samples.weights import low_weighted_keys
 from platform_plugin.views.arrow_values import NotLocal
 
 if TYPE_CHECKING:
@@ -140,10 +140,9 @@ class Picker:
     def _weighed(self, rows: pa.Table, first: int, passing: Integers) -> dict[Key, Held]:
         """How many of the rows that pass can be drawn, and those whose weighted keys may be among the lowest."""
         inside = rows if len(passing) == rows.num_rows else rows.take(pa.array(passing))
-        drawable, keys = weighted_keys(self.sample.definition, self._seed, passing + first, inside)
         bound = self._bounds.get((), EVERY)
-        low = np.flatnonzero(keys <= bound)
-        return {(): Held(cardinality=len(keys), bound=bound, keys=keys[low], places=passing[drawable[low]])} if len(keys) else {}
+        count, places, keys = low_weighted_keys(self.sample.definition, self._seed, passing + first, inside, bound)
+        return {(): Held(cardinality=count, bound=bound, keys=keys, places=passing[places])} if count else {}
 
     def _bound(self, key: Key, count: int, rows: int) -> int:
         """Up to which key rows of a stratum are picked, of which an append of so many rows has a number."""

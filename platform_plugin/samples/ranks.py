@@ -78,8 +78,8 @@ def _as_keys(numbers: Floats) -> Integers:
     return (np.where(bits < 0, bits ^ _FLIP, bits) >> 1) + _MIDDLE
 
 
-def _as_number(key: int) -> float:
-    """The smallest number that has this key or a higher one."""
+def key_number(key: int) -> float:
+    """The smallest binary logarithm of a rank that has this key or a higher one."""
     bits = np.array([(key - _MIDDLE) << 1], dtype=np.int64)
     return float(np.where(bits < 0, bits ^ _FLIP, bits).view(np.float64)[0])
 
@@ -92,6 +92,6 @@ def inclusion(log_weights: Floats, threshold: int) -> Floats:
     >>> inclusion(np.array([0.0, 1.0]), int(rank_keys(np.array([1 << 62]), np.zeros(1))[0])).round(6).tolist()
     [0.5, 0.75]
     """
-    exponents = np.minimum(log_weights + _as_number(threshold), 1000.0)
+    exponents = np.minimum(log_weights + key_number(threshold), 1000.0)
     found: NDArray[Any] = -np.expm1(-np.exp2(exponents))
     return np.asarray(found, dtype=np.float64)

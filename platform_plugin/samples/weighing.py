@@ -19,7 +19,7 @@ from platform_plugin.lake.types import arrow_schema
 from platform_plugin.samples.keys import EVERY
 from platform_plugin.samples.looking import Condition
 from platform_plugin.samples.lowest import Held
-from platform_plugin.samples.weights import weighted_keys
+from platform_plugin.samples.weights import low_weighted_keys
 from platform_plugin.views.arrow_values import NotLocal
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 _THREADS = min(8, os.cpu_count() or 1)
+_BLOCK = 1 << 16
+_NONE = np.empty(0, dtype=np.int64)
 
 
 def local_condition(table: Table, definition: Definition) -> Condition | None:
@@ -64,8 +66,7 @@ def weigh_part(lake: Lake, definition: Definition, part: Part) -> dict[Key, Held
         raise InvalidValue(f'column "{name}" of "{part.pieces.scan.table.name}" is gone', hint="make the sample anew with another column")
     starts = np.cumsum(part.pieces.counts) - part.pieces.counts
     bound = part.bounds.get((), EVERY)
-    none = np.empty(0, dtype=np.int64)
-    found = Held(cardinality=0, bound=bound, keys=none, places=none)
+    found = Held(cardinality=0, bound=bound, keys=_NONE, places=_NONE)
 
     def look(piece: Piece) -> Held:
         rows, ids = _read(lake, part, piece, fields)
@@ -90,11 +91,22 @@ def weigh_part(lake: Lake, definition: Definition, part: Part) -> dict[Key, Held
 
 
 def _weigh(rows: pa.Table, ids: Integers, definition: Definition, part: Part, condition: Condition | None) -> Held:
-    inside = np.arange(rows.num_rows) if condition is None else np.flatnonzero(condition.mask(rows))
-    drawable, keys = weighted_keys(definition, part.seed, ids[inside], rows if condition is None else rows.take(pa.array(inside)))
-    bound = part.bounds.get((), EVERY)
-    low = np.flatnonzero(keys <= bound)
-    return Held(cardinality=len(keys), bound=bound, keys=keys[low], places=inside[drawable[low]]).lowest(part.size)
+    found = Held(cardinality=0, bound=part.bounds.get((), EVERY), keys=_NONE, places=_NONE)
+    for start in range(0, rows.num_rows, _BLOCK):
+        block, own = rows.slice(start, _BLOCK), ids[start : start + _BLOCK]
+        inside = None if condition is None else np.flatnonzero(condition.mask(block))
+        if inside is not None:
+            block, own = block.take(pa.array(inside)), own[inside]
+        count, places, keys = low_weighted_keys(definition, part.seed, own, block, found.bound)
+        found = Held(
+            cardinality=found.cardinality + count,
+            bound=found.bound,
+            keys=np.concatenate([found.keys, keys]),
+            places=np.concatenate([found.places, (places if inside is None else inside[places]) + start]),
+        )
+        if len(found.keys) > 2 * part.size:
+            found = found.lowest(part.size)
+    return found.lowest(part.size)
 
 
 def _read(lake: Lake, part: Part, piece: Piece, fields: Sequence[Field]) -> tuple[pa.Table, Integers]:

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from platform_plugin.algebra.types import Decimal, Field, Primitive
 from platform_plugin.errors import InvalidValue
-from platform_plugin.samples.keys import keys_of_ids, sample_seed
-from platform_plugin.samples.ranks import exact_log2, inclusion, rank_keys
+from platform_plugin.samples.keys import EVERY, keys_of_ids, sample_seed
+from platform_plugin.samples.ranks import exact_log2, inclusion, key_number, rank_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SAMPLE_WEIGHT = "sample_weight"
 """The column that a weighted sample adds: one over the probability with which the row was drawn."""
 _MICROSECONDS = 1e6
+# More than the steps of keys and numbers are apart for a time of two thousand million half-lives.
+_SLACK = 1e-5
 
 
 def weight_field() -> Field:
@@ -50,7 +52,14 @@ def log_weights(definition: Definition, rows: pa.Table) -> Floats:
     >>> log_weights(definition, pa.table({"w": [8, None, 0]})).tolist()
     [3.0, -inf, -inf]
     """
-    found = np.zeros(rows.num_rows, dtype=np.float64)
+    weights, half_lives = _measured(definition, rows)
+    there = weights > 0
+    return np.where(there, exact_log2(np.where(there, weights, 1.0)) + half_lives, -np.inf)
+
+
+def _measured(definition: Definition, rows: pa.Table) -> tuple[Floats, Floats]:
+    """Each row's weight, zero for one that is never drawn, and its time in half-lives."""
+    weights, half_lives = np.ones(rows.num_rows), np.zeros(rows.num_rows)
     if definition.weight is not None:
         weights = _floats(rows.column(definition.weight))
         wrong = np.flatnonzero((weights < 0) | ~np.isfinite(weights))
@@ -59,15 +68,12 @@ def log_weights(definition: Definition, rows: pa.Table) -> Floats:
                 f'column "{definition.weight}" holds {weights[wrong[0]]:g}, which is no weight',
                 hint="weights are above zero, or zero or NULL for rows that are never drawn; leave other rows out with WHERE",
             )
-        there = weights > 0
-        found = np.where(there, exact_log2(np.where(there, weights, 1.0)), -np.inf)
     if definition.time is not None and definition.half_life is not None:
         times = rows.column(definition.time)
         since = pc.cast(pc.cast(times, pa.timestamp("us", times.type.tz), safe=False), pa.int64())
-        known = np.asarray(pc.is_valid(times).to_numpy(), dtype=bool)
-        moments = pc.fill_null(since, 0).to_numpy().astype(np.float64)
-        found = np.where(known, found + moments / (definition.half_life * _MICROSECONDS), -np.inf)
-    return found
+        half_lives = pc.fill_null(since, 0).to_numpy().astype(np.float64) / (definition.half_life * _MICROSECONDS)
+        weights = np.where(np.asarray(pc.is_valid(times).to_numpy(), dtype=bool), weights, 0.0)
+    return weights, half_lives
 
 
 def _floats(column: pa.ChunkedArray) -> Floats:
@@ -77,17 +83,25 @@ def _floats(column: pa.ChunkedArray) -> Floats:
     return np.asarray(pc.fill_null(pc.cast(column, pa.float64(), safe=False), 0.0).to_numpy(), dtype=np.float64)
 
 
-def weighted_keys(definition: Definition, seed: int, ids: Integers, rows: pa.Table) -> tuple[Integers, Integers]:
-    """Which rows can be drawn at all, by their places, and the keys of those."""
-    logs = log_weights(definition, rows)
-    places = np.flatnonzero(np.isfinite(logs))
-    return places, rank_keys(keys_of_ids(seed, ids[places]), logs[places])
+def low_weighted_keys(definition: Definition, seed: int, ids: Integers, rows: pa.Table, bound: int) -> tuple[int, Integers, Integers]:
+    """How many of some rows can be drawn, and those of them whose keys are at most a bound: their places, and their keys."""
+    weights, half_lives = _measured(definition, rows)
+    keys, there = keys_of_ids(seed, ids), weights > 0
+    count = int(np.count_nonzero(there))
+    if bound < EVERY:
+        # No rank is below that of a row of this weight whose exponential is v, which is less than -ln(1 - v): few need a logarithm.
+        with np.errstate(over="ignore", under="ignore"):
+            there &= keys <= weights * np.exp2(half_lives + key_number(bound) + 63.0) * (1 + _SLACK)
+    places = np.flatnonzero(there)
+    found = rank_keys(keys[places], exact_log2(weights[places]) + half_lives[places])
+    low = found <= bound
+    return count, places[low], found[low]
 
 
 def keys_of_sampled(definition: Definition, rows: pa.Table, row_ids: Integers) -> Integers:
     """The keys of rows that a sample of a stream has or may have: every one of them can be drawn."""
     seed = sample_seed(definition.seed)
-    return weighted_keys(definition, seed, row_ids, rows)[1] if definition.is_weighted else keys_of_ids(seed, row_ids)
+    return rank_keys(keys_of_ids(seed, row_ids), log_weights(definition, rows)) if definition.is_weighted else keys_of_ids(seed, row_ids)
 
 
 def with_weights(definition: Definition, rows: pa.Table, keys: Integers) -> pa.Table:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.samples.definition import Definition
-from platform_plugin.samples.keys import keys_between, sample_seed
+from platform_plugin.samples.keys import EVERY, keys_between, sample_seed
 from platform_plugin.samples.lowest import Held, choose_lowest
 from platform_plugin.samples.ranks import exact_log2, inclusion, rank_keys
-from platform_plugin.samples.weights import log_weights, with_weights
+from platform_plugin.samples.weights import log_weights, low_weighted_keys, with_weights
 from tests.samples.chi_square import goodness
 
 
@@ -156,6 +156,23 @@ def test_what_has_no_weight():
     for wrong in (-1.0, math.nan, math.inf, -math.inf):
         with pytest.raises(InvalidValue, match=r'column "w" holds .*, which is no weight'):
             log_weights(DEFINITION, pa.table({"w": [1.0, wrong]}))
+
+
+@given(st.integers(0, 10**6), st.sampled_from([None, 1.0, 3600.0, 1e9]), st.integers(1, 300))
+def test_few_rows_need_a_logarithm_and_none_is_missed(seed, half_life, wanted):
+    random = np.random.default_rng(seed)
+    weights = np.where(random.random(400) < 0.1, 0.0, random.lognormal(0, 5, 400))
+    moments = pa.array(random.integers(0, 2 * 10**15, 400), pa.timestamp("us"))
+    rows = pa.table({"w": weights, "at": moments})
+    decayed = Definition(relation="", source="table", size=10, seed=1, weight="w", time="at" if half_life else None, half_life=half_life)
+    ids = np.arange(400)
+    count, places, keys = low_weighted_keys(decayed, seed, ids, rows, EVERY)
+    assert count == len(places) == np.count_nonzero(weights)
+    bound = int(np.sort(keys)[min(wanted, count) - 1])
+    again, fewer, low = low_weighted_keys(decayed, seed, ids, rows, bound)
+    assert again == count
+    assert fewer.tolist() == places[keys <= bound].tolist()
+    assert low.tolist() == keys[keys <= bound].tolist()
 
 
 def test_decayed_weights_halve_and_never_overflow():
