@@ -6,8 +6,10 @@ import dagster as dg
 import pytest
 
 from platform_plugin import Platform
-from platform_plugin.orchestration.checks import MOST_SINGLE, TOGETHER, names_of
+from platform_plugin.errors import InvalidValue
+from platform_plugin.orchestration.checks import MOST_SINGLE, TOGETHER, _rows, names_of
 from platform_plugin.orchestration.model import read_models
+from platform_plugin.quality.suite import Suite
 
 SUITE = """
 rows: changes
@@ -51,6 +53,20 @@ def test_a_suite_that_is_wrong_stops_loading_and_names_its_file(shop):
     (shop.folder / "users.expectations.yml").write_text("expectations: []")
     with pytest.raises(Exception, match=r"users\.expectations\.yml"):
         read_models(shop.folder)
+
+
+def test_a_suite_is_not_judged_by_a_weighted_sample(shop):
+    shop.write(posts="CREATE STREAM posts (uid INT, score INT)")
+    (model,) = (each for each in read_models(shop.folder) if each.name.relation == "posts")
+    suite = Suite(expectations=(), rows="sample", sample="some")
+    with Platform.create(shop.lake) as platform:
+        platform.execute("CREATE STREAM posts (uid INT, score INT)")
+        platform.execute("CREATE SAMPLE some ON posts SIZE 5 WEIGHTED BY (score)")
+        with pytest.raises(InvalidValue, match=r'sample "main\.some" is weighted'):
+            _rows(platform, model, suite, None)
+        platform.execute("DROP SAMPLE some")
+        platform.execute("CREATE SAMPLE some ON posts SIZE 5")
+        assert _rows(platform, model, suite, None).num_rows == 0
 
 
 @pytest.mark.spark

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, permutations
 
@@ -137,6 +138,22 @@ def test_weighted_totals_are_right_on_average(related):
         # That is what weights are for: rows that make up most of the sum are nearly surely drawn.
         uniform = values.sum() * np.sqrt((1 - 10 / 200) / 10) * values.std() / values.mean()
         assert totals.std() < uniform / 2
+
+
+def test_variances_are_right_on_average_and_bounds_cover():
+    # Rows of a sample are uncorrelated once the threshold is given, so each adds its own part to the variance.
+    random = np.random.default_rng(8)
+    weights = random.lognormal(0, 1.2, 400)
+    values = weights * random.uniform(0.5, 1.5, 400)
+    sampled = replace(DEFINITION, size=60)
+    totals, variances = [], []
+    for total, drawn in estimates(weights, values, 3000, sampled):
+        value, counts = drawn.column("value").to_numpy(), drawn.column("sample_weight").to_numpy()
+        totals.append(total)
+        variances.append((value**2 * counts * (counts - 1)).sum())
+    found, errors = np.array(totals), np.sqrt(variances)
+    assert abs(np.mean(variances) / found.var() - 1) < 0.1
+    assert 0.93 < (np.abs(found - values.sum()) < 1.96 * errors).mean() < 0.97
 
 
 def test_counts_are_right_on_average_too():

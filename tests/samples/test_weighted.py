@@ -111,6 +111,7 @@ def test_sums_are_right_on_average(platform, relation):
 def test_whoever_takes_up_a_range_has_the_same(platform):
     for name, sql in (("w", "WEIGHTED BY (amount)"), ("d", "WITH (half_life = '1 hour', time_column = 'at', seed = 2)")):
         platform.execute(f"CREATE SAMPLE {name} ON pays SIZE 15 {sql}")
+    seen = {}
     for number, (first, last) in enumerate([(0, 3), (3, 60), (60, 61), (61, 300), (300, 700)]):
         append(platform, "pays", rows(first, last), files=2 if last - first > 50 else 1)
         before = {name: platform.sample(name).arrow() for name in "wd"}
@@ -119,6 +120,9 @@ def test_whoever_takes_up_a_range_has_the_same(platform):
         for name, table in before.items():
             assert platform.sample(name).arrow().sort_by("id").equals(table.sort_by("id"))
             assert platform.sample(name).cardinality == last
+        seen[platform.lake.snapshot().id] = platform.sample("w").arrow()
+    for version, table in seen.items():
+        assert platform.sample("w", version=version).arrow().sort_by("id").equals(table.sort_by("id"))
     # One that is made now and sees all rows at once has the same, but for its seed.
     (made,) = next(iter(platform.execute("SHOW CREATE w")))
     assert "WEIGHTED BY (amount) WITH (seed = " in made
@@ -355,3 +359,24 @@ def test_queries_sum_with_the_weights_and_views_read_them(platform, spark_server
     platform.execute("REFRESH VIEW kinds")
     assert run_sample_maintenance(platform.work).samples == ("main.s",), "it is no guest at the runs of views"
     assert platform.sample("s").cardinality == 2100
+
+
+def test_merged_and_weighted_samples_on_either_database(lake_url):
+    with Platform.create(lake_url) as platform:
+        for name in ("pays", "more"):
+            platform.execute(f"CREATE STREAM {name} ({COLUMNS})")
+            platform.execute(f"CREATE SAMPLE u_{name} ON {name} SIZE 9")
+        platform.execute("CREATE SAMPLE w ON pays SIZE 9 WEIGHTED BY (amount) WITH (half_life = '1 hour', time_column = 'at')")
+        platform.execute("CREATE SAMPLE m ON SAMPLES (u_pays, u_more) SIZE 9")
+        append(platform, "pays", rows(0, 100))
+        run_sample_maintenance(platform.work)
+        with platform.stream("more") as more:
+            more.append(rows(100, 200))
+        found = ids(platform, "w"), ids(platform, "m")
+        for name in "wm":
+            platform.execute(f"REFRESH SAMPLE {name}")
+    with Platform.open(lake_url) as platform:
+        assert (ids(platform, "w"), ids(platform, "m")) == found
+        assert (platform.sample("w").cardinality, platform.sample("m").cardinality) == (100, 200)
+        with pytest.raises(InvalidValue, match=r"is part of main\.m"):
+            platform.execute("DROP SAMPLE u_pays")
