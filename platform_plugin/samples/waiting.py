@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-_MOST_PICKS = 64
+# A merge takes 20 ms, and to read 256 of them 5 ms longer than to read 64.
+_MOST_PICKS = 256
 _MOST_BYTES = 4 << 20
 
 

@@ -17,6 +17,7 @@ from platform_plugin.lake.relations import Declaration, declare
 from platform_plugin.lake.segments import CONSUMER
 from platform_plugin.platform import Platform
 from platform_plugin.samples import known as known_here
+from platform_plugin.samples import waiting
 from platform_plugin.samples.growing import find_behind, run_growing
 from platform_plugin.samples.keys import keys_between, sample_seed
 from platform_plugin.samples.lowest import Held, choose_lowest
@@ -378,3 +379,14 @@ def ids_at(platform, snapshot):
 def count(platform, table):
     with platform.lake.reading() as connection:
         return connection.execute(sa.select(sa.func.count()).select_from(table)).scalar()
+
+
+def test_a_run_merges_picks_once_there_are_many(platform, monkeypatch):
+    monkeypatch.setattr(waiting, "_MOST_PICKS", 4)
+    platform.execute("CREATE SAMPLE s ON posts SIZE 5 WITH (seed = 9)")
+    merged = []
+    for start in range(0, 100, 10):
+        put(platform, "posts", start, start + 10)
+        merged.append(bool(run_sample_maintenance(platform.work).samples))
+    assert merged == [False, False, False, True, False, False, False, True, False, False]
+    assert ids(platform, "s") == lowest(9, 5, 0, 100)
