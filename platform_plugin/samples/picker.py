@@ -86,7 +86,8 @@ class Picker:
             strata = {key: held.lowest(most) for key, held in found.items()}
             data = self._encoded(rows, first, strata)
         except (PlatformError, NotLocal):
-            return None  # a value that the sample's column can't hold, which the run will tell of, or one that Spark has to judge
+            # A value that the sample's column can't hold or a column that is gone, of which the run will tell, or what Spark has to judge.
+            return None
         return None if data is not None and len(data) > LARGEST_BYTES else Picked(picker=self, strata=strata, data=data)
 
     def learn(self, key: Key, keys: Integers) -> None:

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from platform_plugin.errors import UnknownObject
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -25,6 +27,10 @@ def keys_of(rows: pa.Table | pa.RecordBatch, strata: Sequence[str]) -> tuple[Int
     codes: Integers = np.zeros(1, dtype=np.int64)
     names: list[list[str | None]] = []
     for column in strata:
+        if column not in rows.schema.names:
+            raise UnknownObject(
+                f'column "{column}", which tells the strata of a sample apart, is gone', hint="rename it back, or make the sample anew"
+            )
         values = rows.column(column)
         chunk = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
         encoded = pc.dictionary_encode(chunk, null_encoding="encode")

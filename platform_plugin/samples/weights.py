@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from platform_plugin.algebra.types import Decimal, Field, Primitive
-from platform_plugin.errors import InvalidValue
+from platform_plugin.errors import InvalidValue, UnknownObject
 from platform_plugin.samples.keys import EVERY, keys_of_ids, sample_seed
 from platform_plugin.samples.ranks import exact_log2, inclusion, key_number, rank_keys
 
@@ -60,6 +60,9 @@ def log_weights(definition: Definition, rows: pa.Table) -> Floats:
 def _measured(definition: Definition, rows: pa.Table) -> tuple[Floats, Floats]:
     """Each row's weight, zero for one that is never drawn, and its time in half-lives."""
     weights, half_lives = np.ones(rows.num_rows), np.zeros(rows.num_rows)
+    gone = [name for name in (definition.weight, definition.time) if name is not None and name not in rows.schema.names]
+    if gone:
+        raise UnknownObject(f'column "{gone[0]}", by which a sample is weighted, is gone', hint="rename it back, or make the sample anew")
     if definition.weight is not None:
         weights = _floats(rows.column(definition.weight))
         wrong = np.flatnonzero((weights < 0) | ~np.isfinite(weights))

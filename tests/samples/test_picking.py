@@ -390,3 +390,24 @@ def test_a_run_merges_picks_once_there_are_many(platform, monkeypatch):
         merged.append(bool(run_sample_maintenance(platform.work).samples))
     assert merged == [False, False, False, True, False, False, False, True, False, False]
     assert ids(platform, "s") == lowest(9, 5, 0, 100)
+
+
+@pytest.mark.parametrize(
+    ("rest", "column", "told"),
+    [
+        ("STRATIFIED BY (kind)", "kind", 'column "kind", which tells the strata of a sample apart, is gone'),
+        ("WEIGHTED BY (score)", "score", 'column "score" of "main.posts" is gone'),
+    ],
+)
+def test_a_column_that_is_gone_holds_nobody_up(platform, rest, column, told):
+    platform.execute(f"CREATE SAMPLE g ON posts SIZE 6 {rest} WITH (seed = 1)")
+    platform.execute("CREATE SAMPLE s ON posts SIZE 6 WITH (seed = 1)")
+    put(platform, "posts", 0, 50)
+    platform.execute(f"ALTER STREAM posts RENAME COLUMN {column} TO other")
+    with platform.stream("posts") as stream:
+        stream.append([{"id": number} for number in range(50, 80)], wait=True)
+    assert ids(platform, "s") == lowest(1, 6, 0, 80)
+    done = run_sample_maintenance(platform.work)
+    assert [(name, error.message) for name, error in done.failed.items()] == [("main.g", told)]
+    platform.execute(f"ALTER STREAM posts RENAME COLUMN other TO {column}")
+    assert not run_sample_maintenance(platform.work).failed
