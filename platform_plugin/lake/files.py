@@ -123,6 +123,8 @@ def new_parquet(storage: Storage, path: str, schema: pa.Schema, *, rows: pa.Tabl
             write_statistics=bounded,
             **plan_encodings(schema, rows),
             write_page_index=True,
+            # As DuckDB and Spark write them; to read them takes a fifth to a half of the time of bytes.
+            store_decimal_as_integer=True,
             # The same rows in the pages of all columns, also where one of them gives up its dictionary.
             max_rows_per_page=PAGE_ROWS,
             write_batch_size=PAGE_ROWS,
