@@ -53,7 +53,7 @@ ENDED_PICK = sa.Table(
     "platform_ended_pick",
     c.metadata,
     *_columns(),
-    sa.PrimaryKeyConstraint("sample_uuid", "end_snapshot", "first_row_id", "begin_snapshot"),
+    sa.PrimaryKeyConstraint("end_snapshot", "sample_uuid", "first_row_id", "begin_snapshot"),
 )
 ROW = "_row"
 # Half as many pages of the catalogue are written for some microseconds. Arrow's own messages begin otherwise.
@@ -165,14 +165,14 @@ def insert_picks(w: Writer, sample: UUID, span: tuple[int, int], strata: Mapping
 
 
 def end_picks(w: Writer, sample: UUID, *conditions: sa.ColumnElement[bool]) -> None:
-    """End live picks of a sample, and forget those that no snapshot needs that is kept."""
+    """End live picks of a sample, and forget those, also of dropped samples, that no snapshot needs that is kept."""
     own, ended = PICK.c.sample_uuid == str(sample), PICK.c.end_snapshot.is_not(None)
     w.connection.execute(sa.update(PICK).where(own, ~ended, *conditions).values(end_snapshot=w.id))
     # Also those of an earlier version, which left them where they were.
     w.connection.execute(sa.insert(ENDED_PICK).from_select([column.name for column in PICK.c], sa.select(PICK).where(own, ended)))
     w.connection.execute(sa.delete(PICK).where(own, ended))
     oldest = sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id)).scalar_subquery()
-    w.connection.execute(sa.delete(ENDED_PICK).where(ENDED_PICK.c.sample_uuid == str(sample), ENDED_PICK.c.end_snapshot <= oldest))
+    w.connection.execute(sa.delete(ENDED_PICK).where(ENDED_PICK.c.end_snapshot <= oldest))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

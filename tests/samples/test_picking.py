@@ -370,6 +370,19 @@ def test_what_has_ended_is_kept_apart_until_no_snapshot_needs_it(platform):
     assert ids(platform, "s") == lowest(9, 5, 0, 160)
 
 
+def test_picks_of_a_dropped_sample_are_forgotten_by_the_run_of_another(platform):
+    platform.execute("CREATE SAMPLE s ON posts SIZE 5 WITH (seed = 9)")
+    platform.execute("CREATE SAMPLE other ON posts SIZE 5 WITH (seed = 8)")
+    put(platform, "posts", 0, 100)
+    before = platform.lake.snapshot()
+    platform.execute("DROP SAMPLE s")
+    assert (count(platform, PICK), count(platform, ENDED_PICK)) == (1, 1)
+    assert ids_at(platform, before) == lowest(9, 5, 0, 100)
+    platform.lake.expire(older_than=platform.lake.snapshot().time)
+    platform.execute("REFRESH SAMPLE other")
+    assert (count(platform, PICK), count(platform, ENDED_PICK)) == (0, 1), "the one that has ended now"
+
+
 def ids_at(platform, snapshot):
     """The same at an older snapshot, not as somebody has read it before."""
     sample = find_sample(platform.lake, platform.lake.table("s", snapshot), snapshot)
