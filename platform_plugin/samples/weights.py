@@ -93,7 +93,8 @@ def low_weighted_keys(definition: Definition, seed: int, ids: Integers, rows: pa
     count = int(np.count_nonzero(there))
     if bound < EVERY:
         # No rank is below that of a row of this weight whose exponential is v, which is less than -ln(1 - v): few need a logarithm.
-        with np.errstate(over="ignore", under="ignore"):
+        # A weight of zero times what overflows is no number, and no such row is there.
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             there &= keys <= weights * np.exp2(half_lives + key_number(bound) + 63.0) * (1 + _SLACK)
     places = np.flatnonzero(there)
     found = rank_keys(keys[places], exact_log2(weights[places]) + half_lives[places])
