@@ -341,7 +341,7 @@ def test_failures_leak_no_sessions(postgres_database, tmp_path):
             raise KeyboardInterrupt
         with pytest.raises(PlatformError):
             Lake.create(postgres_database.lake_url(tmp_path / "data"))
-    with psycopg.connect(postgres_database.dsn) as connection:
+    with psycopg.connect(postgres_database.dsn, autocommit=True) as connection:
         others = "SELECT state FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         rows = connection.execute(others).fetchall()
         # A session that its client has closed is listed until the server has ended it.
