@@ -16,7 +16,7 @@ from platform_plugin.language.places import at, did_you_mean
 from platform_plugin.language.render import type_text
 from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
 from platform_plugin.samples.definition import LARGEST, Definition, parse_window
-from platform_plugin.samples.merged import check_parts
+from platform_plugin.samples.merged import plan_merged
 from platform_plugin.samples.record import KIND, TABLES, Attach, Join, Progress, Store, find_sample
 from platform_plugin.samples.weighing import local_condition
 from platform_plugin.samples.weights import SAMPLE_WEIGHT, can_date, can_weigh, weight_field
@@ -109,9 +109,8 @@ def _merged(work: Workspace, statement: s.CreateSample, base: Snapshot) -> tuple
     if window is not None:
         raise at(window.span).attach(InvalidValue("a merged sample has no window of its own", hint="give its samples one"))
     with pointing_at(statement.span):
-        check_parts(work.lake, parts, statement.size, base)
-    uuids = tuple(str(part.table.uuid) for part in parts)
-    return parts[0].table.fields, Definition(relation="", source="samples", size=statement.size, seed=_seed(statement), parts=uuids)
+        definition = plan_merged(work.lake, parts, statement.size, _seed(statement), base)
+    return parts[0].table.fields, definition
 
 
 def _fields(work: Workspace, relation: Table | View, snapshot: Snapshot) -> tuple[Field, ...]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.tables import Name
-from platform_plugin.samples.merged import check_parts, merge_parts
+from platform_plugin.samples.merge import Sampled
+from platform_plugin.samples.merged import merge_parts, plan_merged
 from platform_plugin.samples.read import read_sample
 from platform_plugin.samples.record import find_sample
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.samples.growing import Grown
-    from platform_plugin.samples.merge import Sampled
     from platform_plugin.samples.record import Sample
     from platform_plugin.spark.workspace import Workspace
 
@@ -64,9 +64,10 @@ def merge_named(work: Workspace, names: Sequence[str | tuple[str, str]], size: i
     """A merged sample without a name, as `CREATE SAMPLE … ON SAMPLES (…)` makes it."""
     with work.lake.lease(holder="sample") as lease:
         samples = [find_named(work, name, lease.snapshot) for name in names]
-        check_parts(work.lake, samples, size, lease.snapshot)
+        definition = plan_merged(work.lake, samples, size, seed, lease.snapshot)
         read = [read_sample(work, sample, lease.snapshot) for sample in samples]
-    return merge_parts(samples, read, size, seed)
+        merged = merge_parts(definition, samples, read, lease.snapshot)
+    return Sampled(rows=merged.rows, cardinality=sum(merged.progress.cardinalities.values()))
 
 
 def find_named(work: Workspace, name: str | tuple[str, str], snapshot: Snapshot) -> Sample:

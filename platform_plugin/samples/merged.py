@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+
 from platform_plugin.errors import InvalidValue
 from platform_plugin.language.render import type_text
+from platform_plugin.samples.definition import Definition
 from platform_plugin.samples.growing import Grown
-from platform_plugin.samples.merge import Sampled, merge_samples
+from platform_plugin.samples.merge import draw_picks
 from platform_plugin.samples.record import Progress
 from platform_plugin.samples.seeds import generator
 from platform_plugin.samples.sources import find_parts, in_shape
+from platform_plugin.samples.strata import group, sortable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,14 +29,37 @@ if TYPE_CHECKING:
     from platform_plugin.samples.record import Sample
 
 _DEEPEST = 16
+_NONE = np.empty(0, dtype=np.int64)
 
 
-def check_parts(lake: Lake, parts: Sequence[Sample], size: int, snapshot: Snapshot) -> None:
-    """Refuse samples that can't be merged into one of this size: the draw would not be uniform, or have no columns."""
+def plan_merged(lake: Lake, parts: Sequence[Sample], size: int, seed: int, snapshot: Snapshot) -> Definition:
+    """The definition of what merges some samples, or an error where the draw would not be uniform, or have no columns.
+
+    It has the strata of its parts, and no more rows of one than each of them may have.
+    """
+    _check_parts(lake, parts, size, snapshot)
+    limits = [limit for part in parts if (limit := part.definition.size_per_stratum) is not None]
+    return Definition(
+        relation="",
+        source="samples",
+        size=size,
+        seed=seed,
+        strata=parts[0].definition.strata,
+        size_per_stratum=min(limits, default=None),
+        parts=tuple(str(part.table.uuid) for part in parts),
+    )
+
+
+def _check_parts(lake: Lake, parts: Sequence[Sample], size: int, snapshot: Snapshot) -> None:
+    first = parts[0]
     for part in parts:
         definition = part.definition
-        if definition.strata:
-            raise InvalidValue(f'sample "{part.name}" is stratified, which merged samples are not', hint="merge plain samples")
+        if [name.lower() for name in definition.strata] != [name.lower() for name in first.definition.strata]:
+            ways = [f"by {', '.join(each.definition.strata)}" if each.definition.strata else "by nothing" for each in (first, part)]
+            raise InvalidValue(
+                f'sample "{first.name}" is stratified {ways[0]}, "{part.name}" {ways[1]}',
+                hint="merge samples with the same strata, or without any",
+            )
         if definition.is_weighted:
             raise InvalidValue(f'sample "{part.name}" is weighted, a merged sample is uniform', hint="merge uniform samples")
         if definition.size < size:
@@ -39,7 +67,7 @@ def check_parts(lake: Lake, parts: Sequence[Sample], size: int, snapshot: Snapsh
                 f'sample "{part.name}" holds {definition.size} rows, a merged sample of {size} rows may need {size} of it',
                 hint=f"ask for {definition.size} rows at most, or make the part larger",
             )
-        _check_columns(parts[0], part)
+        _check_columns(first, part)
     leaves = [leaf for part in parts for leaf in _leaves(lake, part, snapshot)]
     relations: dict[str, Sample] = {}
     seeds: dict[int, Sample] = {}
@@ -83,19 +111,25 @@ def _leaves(lake: Lake, sample: Sample, snapshot: Snapshot, depth: int = 1) -> l
     return [leaf for part in find_parts(lake, sample, snapshot) for leaf in _leaves(lake, part, snapshot, depth + 1)]
 
 
-def merge_parts(parts: Sequence[Sample], read: Sequence[Grown], size: int, seed: int) -> Sampled:
-    """A uniform sample of all that the parts stand for; who merges the same parts by the same seed has the same rows."""
-    counts = [sum(one.progress.cardinalities.values()) for one in read]
+def merge_parts(definition: Definition, parts: Sequence[Sample], read: Sequence[Grown], snapshot: Snapshot) -> Grown:
+    """A sample of all that the parts stand for, as they were read at a snapshot, uniform in each stratum.
+
+    Who merges the same parts by the same definition has the same rows.
+    """
+    counts = [dict(one.progress.cardinalities) for one in read]
     named = zip(parts, read, counts, strict=True)
-    words = [f"{part.table.uuid}:{one.progress.next_row_id}:{count}" for part, one, count in named]
-    first = parts[0]
-    sampled = [Sampled(rows=in_shape(first, one.rows), cardinality=count) for one, count in zip(read, counts, strict=True)]
-    return merge_samples(sampled, size, generator(seed, "merge", *words))
-
-
-def merge_read(sample: Sample, parts: Sequence[Sample], read: Sequence[Grown], snapshot: Snapshot) -> Grown:
-    """A merged sample of its parts as they were read at a snapshot."""
-    merged = merge_parts(parts, read, sample.definition.size, sample.definition.seed)
-    cardinalities: dict[Key, int] = {(): merged.cardinality} if merged.cardinality else {}
-    rows = in_shape(sample, merged.rows)
-    return Grown(rows=rows, progress=Progress(of_snapshot=snapshot.id, cardinalities=cardinalities), fetched=rows.num_rows)
+    words = [f"{part.table.uuid}:{one.progress.next_row_id}:{sum(count.values())}" for part, one, count in named]
+    random = generator(definition.seed, "merge", *words)
+    rows = [in_shape(parts[0], one.rows) for one in read]
+    strata = [group(own, definition.strata) for own in rows]
+    starts = np.cumsum([0, *(own.num_rows for own in rows)])
+    cardinalities: dict[Key, int] = {}
+    chosen = [_NONE]
+    keys = sorted({key for count in counts for key in count}, key=sortable)
+    for key in keys:
+        places = [own.get(key, _NONE) + start for own, start in zip(strata, starts[:-1], strict=True)]
+        held, whole = [len(own) for own in places], [count.get(key, 0) for count in counts]
+        chosen.append(np.concatenate(places)[draw_picks(held, whole, definition.cap(len(keys)), random)])
+        cardinalities[key] = sum(whole)
+    found = pa.concat_tables(rows).take(pa.array(np.concatenate(chosen)))
+    return Grown(rows=found, progress=Progress(of_snapshot=snapshot.id, cardinalities=cardinalities), fetched=found.num_rows)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from platform_plugin.lake.read import read_rows
 from platform_plugin.samples.drawn import find_current, find_stored, run_drawing
 from platform_plugin.samples.growing import Grown, find_behind, run_growing
-from platform_plugin.samples.merged import merge_read
+from platform_plugin.samples.merged import merge_parts
 from platform_plugin.samples.sliding import find_window, run_window
-from platform_plugin.samples.sources import find_parts
+from platform_plugin.samples.sources import find_parts, in_shape
 from platform_plugin.samples.weights import drawn_rows
 
 if TYPE_CHECKING:
@@ -80,7 +80,9 @@ def draw_sample(
     if not sample.definition.parts:
         return run_drawing(work, sample, snapshot, timeout=timeout, progress=progress)
     parts = find_parts(work.lake, sample, snapshot)
-    return merge_read(sample, parts, [read_sample(work, part, snapshot, timeout=timeout, progress=progress) for part in parts], snapshot)
+    read = [read_sample(work, part, snapshot, timeout=timeout, progress=progress) for part in parts]
+    merged = merge_parts(sample.definition, parts, read, snapshot)
+    return replace(merged, rows=in_shape(sample, merged.rows))
 
 
 def _read(work: Workspace, sample: Sample, snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None) -> Grown:

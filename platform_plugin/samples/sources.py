@@ -78,8 +78,9 @@ def sample_statement(lake: Lake, name: s.Name, sample: Sample, snapshot: Snapsho
         size=definition.size,
         parts=tuple(of) if definition.parts else (),
         where=None if where is None else Span(where, 0, len(where)),
-        strata=definition.strata,
-        size_per_stratum=definition.size_per_stratum,
+        # A merged sample has the strata of its parts.
+        strata=() if definition.parts else definition.strata,
+        size_per_stratum=None if definition.parts else definition.size_per_stratum,
         weight=definition.weight,
         options=(*_window_option(definition), *_decay_options(definition), s.Option(name="seed", value=definition.seed)),
     )

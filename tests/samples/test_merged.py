@@ -12,7 +12,7 @@ from platform_plugin.platform import Platform
 from platform_plugin.samples import define
 from platform_plugin.samples.handle import merge_named, open_sample
 from tests.samples.chi_square import goodness, inclusion
-from tests.samples.streams import COLUMNS, append, ids
+from tests.samples.streams import COLUMNS, append, ids, rows
 
 
 @pytest.fixture
@@ -66,6 +66,30 @@ def test_hours_merge_into_days_and_days_into_a_table(platform):
         assert len(found) == size
         seen[found] += 1
     assert abs(inclusion(seen, runs, size, 32)) < 3.1
+
+
+def test_strata_are_merged_one_by_one(platform):
+    append(platform, "eu", 0, 400)
+    append(platform, "us", 400, 500)
+    runs = 60
+    seen = np.zeros(500)
+    for run in range(runs):
+        for place, (name, rest) in enumerate((("eu", "SIZE 8 PER STRATUM"), ("us", ""))):
+            platform.execute(f"CREATE SAMPLE {name}{run} ON {name} SIZE 30 STRATIFIED BY kind {rest} WITH (seed = {2 * run + place})")
+        sample(platform, f"all{run}", f"SAMPLES (eu{run}, us{run})", size=18, seed=run)
+        found = platform.sample(f"all{run}")
+        assert found.pandas().kind.value_counts().to_dict() == {"a": 6, "b": 6, "rare": 6}
+        assert found.cardinalities == {("a",): 240, ("b",): 250, ("rare",): 10}
+        seen[found.arrow().column("id").to_numpy()] += 1
+    kinds = rows(0, 500).column("kind").to_numpy(zero_copy_only=False)
+    for kind, count in (("a", 240), ("b", 250), ("rare", 10)):
+        assert abs(inclusion(seen[kinds == kind], runs, 6, count)) < 3.1
+    sample(platform, "bigger", "SAMPLES (eu0, us0)", size=30)
+    assert platform.sample("bigger").pandas().kind.value_counts().to_dict() == {"a": 8, "b": 8, "rare": 8}, "no more than a part may have"
+    (made,) = next(iter(platform.execute("SHOW CREATE all0")))
+    assert made == "CREATE SAMPLE main.all0 ON SAMPLES (main.eu0, main.us0) SIZE 18 WITH (seed = 0)"
+    told = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED all0")}
+    assert told["# stratified by"] == "kind"
 
 
 def test_each_snapshot_has_its_own_and_keeps_it(platform):
@@ -152,7 +176,7 @@ def test_columns_may_come_in_another_order(platform):
         ("CREATE SAMPLE x ON SAMPLES (a, a) SIZE 3", InvalidValue, "are of one relation"),
         ("CREATE SAMPLE x ON SAMPLES (a, both) SIZE 3", InvalidValue, 'samples "main.a" and "main.a" are of one relation'),
         ("CREATE SAMPLE x ON SAMPLES (a, twin) SIZE 3", InvalidValue, 'samples "main.a" and "main.twin" have the same seed'),
-        ("CREATE SAMPLE x ON SAMPLES (a, layers) SIZE 3", InvalidValue, 'sample "main.layers" is stratified'),
+        ("CREATE SAMPLE x ON SAMPLES (a, layers) SIZE 3", InvalidValue, 'sample "main.a" is stratified by nothing, "main.layers" by kind'),
         ("CREATE SAMPLE x ON SAMPLES (a, b) SIZE 3 WITH (window = '1 hour')", InvalidValue, "no window of its own"),
         ("CREATE SAMPLE x ON SAMPLES (a, b) SIZE 20000000", InvalidValue, "can't have 20000000 rows"),
         ("CREATE SAMPLE x ON both SIZE 3", InvalidValue, '"main.both" is a sample itself'),
@@ -189,14 +213,15 @@ def test_parts_go_after_what_they_are_part_of(platform):
 def test_a_part_that_is_dropped_while_it_is_merged(platform, monkeypatch):
     sample(platform, "a", "eu")
     sample(platform, "b", "us")
-    checked = define.check_parts
+    checked = define.plan_merged
 
     def meanwhile(*given):
-        checked(*given)
+        planned = checked(*given)
         monkeypatch.undo()
         platform.execute("DROP SAMPLE a")
+        return planned
 
-    monkeypatch.setattr(define, "check_parts", meanwhile)
+    monkeypatch.setattr(define, "plan_merged", meanwhile)
     with pytest.raises(CommitConflict, match="was dropped meanwhile"):
         sample(platform, "both", "SAMPLES (a, b)")
     assert [row[1] for row in platform.execute("SHOW SAMPLES")] == ["b"]
