@@ -12,12 +12,14 @@ import sqlalchemy as sa
 from platform_plugin.errors import InvalidValue, PlatformError, StorageError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.evolution import adapt
-from platform_plugin.lake.files import ROW_ID
+from platform_plugin.lake.files import ROW_ID, fit
 from platform_plugin.lake.inlined import read_inlined
 from platform_plugin.lake.read import column_at, read_raw
 from platform_plugin.lake.relations import read_declaration
 from platform_plugin.lake.scan import plan_scan
 from platform_plugin.lake.tables import read_snapshot
+from platform_plugin.samples.picking import plan_picks
+from platform_plugin.streams.group import find_by_identity
 from platform_plugin.streams.ingest import IngestReport
 from platform_plugin.streams.sources import SOURCE_TABLE, Position, SourceGap, read_position
 
@@ -27,10 +29,16 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.scan import FileScan, Scan
-    from platform_plugin.lake.tables import Table
+    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.samples.picking import PickRows
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.streams.feeds import TableFeed
     from platform_plugin.streams.ingest import Limits
+
+    _Copied = list[tuple[DataFile, pa.Table | None]]
+    """Files, and their rows where these are few enough to be held until the commit."""
+
+_HELD_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +111,18 @@ def run_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: Lim
     if plan.next_row_id == position.next_row_id and known is not None:
         return IngestReport(stream=str(stream.name))
     shared, copied = _share(lake, stream, plan.whole)
-    written = _copy(lake, stream, source.scan, [*copied, *plan.mixed], position)
+    parts = _copy(lake, stream, source.scan, [*copied, *plan.mixed], position)
+    written = [file for file, _ in parts]
     # Bounds are kept by snapshot as long as files are left out; then the rest is looked for among all newer files again.
     seen = position.snapshot_id if plan.waiting else source.scan.snapshot.id
     try:
-        with lake.commit(f"ingest into {stream.name}") as commit:
+        base = lake.snapshot()
+        # Of shared files nobody has seen the rows, and a run looks at them all.
+        picks = None if shared else _plan_picks(lake, base, stream, parts)
+        with lake.commit(f"ingest into {stream.name}", base=base) as commit:
             commit.append(stream, [*shared, *written])
+            if picks is not None:
+                commit.follow(picks)
             commit.put(
                 SOURCE_TABLE,
                 expected=None if known is None else {"next_row_id": known.next_row_id, "source_uuid": known.source_uuid},
@@ -117,6 +131,8 @@ def run_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: Lim
                 snapshot_id=seen,
                 next_row_id=plan.next_row_id,
             )
+        if picks is not None:
+            picks.settle()
     except PlatformError:
         lake.discard(written)
         raise
@@ -176,25 +192,38 @@ def _share(lake: Lake, stream: Table, files: Sequence[FileScan]) -> tuple[list[D
     return shared, copied
 
 
-def _copy(lake: Lake, stream: Table, scan: Scan, files: Sequence[FileScan], position: Position) -> list[DataFile]:
+def _copy(lake: Lake, stream: Table, scan: Scan, files: Sequence[FileScan], position: Position) -> _Copied:
     """The new rows of files that can't be shared, and of those that another client keeps in the catalogue, as files of the stream."""
-    written: list[DataFile] = []
+    written: _Copied = []
     try:
         for file in files:
             raw, kept = read_raw(lake, file, scan.snapshot, fields=scan.table.fields, hidden=(ROW_ID,))
             own = column_at(raw, ROW_ID)
             ids = (file.row_id_start or 0) + kept.to_numpy() if own is None else own.to_numpy()
             written += _write(lake, stream, adapt(raw, scan.table.fields), ids >= position.next_row_id)
+            if sum(rows.nbytes for _, rows in written if rows is not None) > _HELD_BYTES:
+                written = [(written_file, None) for written_file, _ in written]
         with lake.reading() as connection:
             for inlined in scan.inlined:
                 rows, row_ids, _ = read_inlined(connection, inlined, scan.table, scan.snapshot)
                 written += _write(lake, stream, rows, np.array(row_ids, dtype=np.int64) >= position.next_row_id)
     except PlatformError:
-        lake.discard(written)
+        lake.discard(file for file, _ in written)
         raise
     return written
 
 
-def _write(lake: Lake, stream: Table, rows: pa.Table, is_new: np.ndarray[Any, np.dtype[np.bool_]]) -> list[DataFile]:
+def _write(lake: Lake, stream: Table, rows: pa.Table, is_new: np.ndarray[Any, np.dtype[np.bool_]]) -> _Copied:
+    if not is_new.any():
+        return []
     names = [field.name for field in stream.fields if field.name in rows.column_names]
-    return [lake.write(stream, rows.select(names).filter(pa.array(is_new)))] if is_new.any() else []
+    new = fit(rows.select(names).filter(pa.array(is_new)), stream.fields)
+    return [(lake.write(stream, new), new)]
+
+
+def _plan_picks(lake: Lake, base: Snapshot, stream: Table, copied: _Copied) -> PickRows | None:
+    """What the stream's samples pick of rows that were copied and are held, unless those no longer have its shape."""
+    held = [rows for _, rows in copied if rows is not None]
+    if not held or len(held) < len(copied) or find_by_identity(lake, stream, base) != stream:
+        return None
+    return plan_picks(lake, base, stream, pa.concat_tables(held))

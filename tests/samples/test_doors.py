@@ -13,6 +13,7 @@ from platform_plugin.samples.growing import find_behind
 from platform_plugin.samples.keys import keys_between, sample_seed
 from platform_plugin.samples.picks import PICK
 from platform_plugin.samples.record import find_sample
+from platform_plugin.streams.ingest import run_ingest
 from tests.samples.streams import COLUMNS, ids, rows
 
 SIZE = 6
@@ -66,6 +67,25 @@ def test_sqlalchemy(platform):
         connection.execute(sa.insert(posts).values(id=40, kind="a", score=1))
     engine.dispose()
     check(platform, 41)
+
+
+def test_rows_that_a_feed_copies_from_a_table(platform):
+    # Files that the stream shares with the table are left to a run: nobody has read them.
+    platform.execute(f"CREATE TABLE source ({COLUMNS}, more INT)")
+    platform.execute("CREATE STREAM fed FROM TABLE source")
+    platform.execute("CREATE SAMPLE f ON fed SIZE 6 WITH (seed = 3)")
+    platform.execute("ALTER TABLE source ADD COLUMN later INT")
+    for first in (0, 30):
+        append_to_source(platform, first)
+        assert run_ingest(platform.work, "fed").rows == 30
+        snapshot = platform.lake.snapshot()
+        assert find_behind(platform.work, find_sample(platform.lake, platform.lake.table("f"), snapshot), snapshot).gap_rows == 0
+        assert ids(platform, "f") == sorted(np.argsort(keys_between(sample_seed(3), 0, first + 30))[:SIZE].tolist())
+
+
+def append_to_source(platform, first):
+    values = ", ".join(f"({number}, 'x', 1, 2, 3)" for number in range(first, first + 30))
+    platform.execute(f"INSERT INTO source VALUES {values}")
 
 
 def test_doors_in_turn(platform):
