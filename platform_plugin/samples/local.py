@@ -6,7 +6,9 @@ of the condition and the strata, or a Spark job does and hands out places of row
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +16,7 @@ import numpy as np
 from platform_plugin.samples.counting import count_in_spark
 from platform_plugin.samples.keys import EVERY, keys_of_ids, low_keys
 from platform_plugin.samples.looking import look_here
-from platform_plugin.samples.lowest import Held
+from platform_plugin.samples.lowest import Held, bound_of
 from platform_plugin.samples.weighing import weigh_part
 
 if TYPE_CHECKING:
@@ -78,18 +80,35 @@ def _lacks(definition: Definition, part: Part, found: Mapping[Key, Held]) -> boo
 
 
 def lowest_of_pieces(part: Part) -> Held:
-    """The rows of a stream whose keys are lowest, without a look at any of them."""
-    found = Held(cardinality=part.pieces.row_count, bound=part.bounds.get((), EVERY), keys=_NONE, places=_NONE)
+    """The rows of a stream or table whose keys are lowest, without a look at any of them."""
+    count, most = part.pieces.row_count, part.bounds.get((), EVERY)
+    bound = min(most, bound_of(part.size, count))
+    keys, places = _rows_up_to(part, bound)
+    if bound < most and len(keys) < min(part.size, count):
+        bound = most
+        keys, places = _rows_up_to(part, bound)  # next to never
+    return Held(cardinality=count, bound=bound, keys=keys, places=places).lowest(part.size)
+
+
+def _rows_up_to(part: Part, bound: int) -> tuple[Integers, Integers]:
+    """The keys that are at most a bound, and the numbers of their rows; of many rows on all cores."""
+    asked = []
     start = 0
     for piece in part.pieces.parts:
-        for low in range(0, piece.count, _BLOCK):
-            places, keys = _low_rows(part.seed, piece, low, min(piece.count, low + _BLOCK), found.bound)
-            joined = np.concatenate([found.keys, keys]), np.concatenate([found.places, places + (start + low)])
-            found = replace(found, keys=joined[0], places=joined[1])
-            if len(found.keys) > 4 * part.size:
-                found = found.lowest(part.size)
+        asked += [(piece, start, low, min(piece.count, low + _BLOCK)) for low in range(0, piece.count, _BLOCK)]
         start += piece.count
-    return found.lowest(part.size)
+
+    def find(one: tuple[Piece, int, int, int]) -> tuple[Integers, Integers]:
+        piece, start, low, end = one
+        places, keys = _low_rows(part.seed, piece, low, end, bound)
+        return keys, places + (start + low)
+
+    if len(asked) < 4:
+        found = [find(one) for one in asked]
+    else:
+        with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
+            found = list(pool.map(find, asked))
+    return np.concatenate([_NONE, *(keys for keys, _ in found)]), np.concatenate([_NONE, *(places for _, places in found)])
 
 
 def _low_rows(seed: int, piece: Piece, low: int, end: int, bound: int) -> tuple[Integers, Integers]:
