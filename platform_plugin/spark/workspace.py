@@ -23,6 +23,8 @@ _OPTIONS: dict[str, str | int | bool] = {
     "spark.sql.timeType.enabled": "true",
     # Otherwise ${x} in a text is replaced by what a setting x holds.
     "spark.sql.variable.substitute": "false",
+    # No answer depends on this one: maps of constants are searched from end to end up to a thousand entries, of files for instance.
+    "spark.sql.optimizer.mapLookupHashThreshold": "16",
 }
 
 

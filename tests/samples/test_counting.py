@@ -130,11 +130,11 @@ def test_places_are_the_same_whichever_way_rows_are_numbered(platform, monkeypat
             zip(*(session.arrow(frame).read_all().column(name).to_pylist() for name in ("id", *relation.HIDDEN[1:])), strict=True)
         )
 
-    by_case = numbered()
-    assert [(row[0], row[2], row[3]) for row in by_case] == [(number, number, number) for number in range(500)]
-    assert [row[1] for row in by_case] == list(range(100)) * 5
-    monkeypatch.setattr(relation, "_FILES_IN_CASE", 4)
-    assert numbered() == by_case
+    by_map = numbered()
+    assert [(row[0], row[2], row[3]) for row in by_map] == [(number, number, number) for number in range(500)]
+    assert [row[1] for row in by_map] == list(range(100)) * 5
+    monkeypatch.setattr(relation, "_FILES_IN_PLAN", 4)
+    assert numbered() == by_map
 
 
 class Numbered:
