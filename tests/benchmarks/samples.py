@@ -2,7 +2,7 @@
 
 `BENCH_SCALE` is TPC-H's scale factor, 0.2 by default (1.2 million rows of `lineitem`); `BENCH_PAIRS` how often each arm runs;
 `BENCH_ROWS` how many generated rows go by, 100 million by default; `BENCH_SIZES` the sizes of samples that are drawn; `BENCH_UPKEEP` how
-many rows are appended how often. ONLY names some of memory, upkeep, draws, spark, conditions, answers. Upkeep needs no Spark.
+many rows are appended how often. ONLY names some of memory, upkeep, draws, spark, conditions, answers, standing. Upkeep needs no Spark.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import statistics
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ SCALE = float(os.environ.get("BENCH_SCALE", "0.2"))
 PAIRS = int(os.environ.get("BENCH_PAIRS", "3"))
 ROWS = int(os.environ.get("BENCH_ROWS", "100000000"))
 SIZES = [int(size) for size in os.environ.get("BENCH_SIZES", "1,100,1000,10000,100000").split(",")]
-PARTS = ("memory", "upkeep", "draws", "spark", "conditions", "answers")
+PARTS = ("memory", "upkeep", "draws", "spark", "conditions", "answers", "standing")
 UPKEEP = [tuple(map(int, each.split("x"))) for each in os.environ.get("BENCH_UPKEEP", "12000x120,100000x60,300000x40").split(",")]
 
 
@@ -226,6 +227,7 @@ def _measure_draws(report: Report, platform: Platform) -> None:
     scan = seconds(lambda: session.arrow(f"SELECT {columns} FROM parquet.`{Path(files[0]).parent}`").read_all(), times=PAIRS)
     report.add(what="bare Spark scan of all columns", milliseconds=scan * 1000, rows=total)
     for size in SIZES:
+        platform.execute(f"CREATE SAMPLE kept_{size} ON lineitem SIZE {size}")
         arms: dict[str, Callable[[], Any]] = {
             "ours, drawn anew": lambda: _drawn_anew(platform, size),  # noqa: B023
             "orderBy(rand()).limit(n)": lambda: frame.selectExpr("*", "rand() AS _r").orderBy("_r").limit(size).toArrow(),  # noqa: B023
@@ -246,7 +248,6 @@ def _measure_draws(report: Report, platform: Platform) -> None:
         for name, times in taken.items():
             ratio = statistics.median(other / own for own, other in zip(ours, times, strict=True))
             report.add(what="draw of stored rows", n=size, arm=name, milliseconds=statistics.median(times) * 1000, ours=ratio)
-        platform.execute(f"CREATE SAMPLE kept_{size} ON lineitem SIZE {size}")
         platform.execute(f"REFRESH SAMPLE kept_{size}")
         read = seconds(lambda: platform.execute(f"SELECT * FROM kept_{size}").arrow(), times=9)  # noqa: B023
         report.add(what="read of the stored sample", n=size, milliseconds=read * 1000)
@@ -257,13 +258,12 @@ _number = iter(range(1_000_000))
 
 
 def _drawn_anew(platform: Platform, size: int) -> int:
-    from platform_plugin.samples.reservoir import draw_positions
-
-    lake = platform.lake
-    table = lake.table("lineitem")
-    pieces = read_pieces(lake, lake.scan(table, lake.snapshot()))
-    places = draw_positions(pieces.row_count, size, np.random.default_rng(next(_number)))
-    return int(pieces.fetch(lake, places, table.fields).num_rows)
+    """What the first REFRESH of a sample of a table does, but for its commit, each time with another seed."""
+    snapshot = platform.lake.snapshot()
+    sample = find_sample(platform.lake, platform.lake.table(f"kept_{size}", snapshot), snapshot)
+    assert sample is not None
+    other = replace(sample, definition=replace(sample.definition, seed=next(_number)))
+    return int(run_drawing(platform.work, other, snapshot).rows.num_rows)
 
 
 def _take_sample(frame: Any, size: int) -> pa.Table:
@@ -284,6 +284,41 @@ def _duck_arm(files: list[str], size: int) -> Callable[[], Any] | None:
     engine = duckdb.connect(config={"threads": 2})
     text = f"SELECT * FROM read_parquet({files!r}) USING SAMPLE reservoir({size} ROWS)"
     return lambda: engine.execute(text).fetch_arrow_table()
+
+
+def _measure_standing(report: Report, platform: Platform) -> None:
+    """Samples of a table that are kept current: a hundredth of the rows is appended, and REFRESH lets them join."""
+    lake, session = platform.lake, platform.work.session
+    table = lake.table("lineitem")
+    rows = lake.read("lineitem").slice(0, int(6_000_000 * SCALE) // 100)
+    for size in SIZES:
+        platform.execute(f"CREATE SAMPLE standing_{size} ON lineitem SIZE {size}")
+        begin = time.perf_counter()
+        platform.execute(f"REFRESH SAMPLE standing_{size}")
+        report.add(what="the first REFRESH of a sample of a table", n=size, milliseconds=(time.perf_counter() - begin) * 1000)
+    taken: dict[int, list[tuple[float, float]]] = {size: [] for size in SIZES}
+    for turn in range(PAIRS + 1):
+        with lake.commit("append") as commit:
+            commit.append(table, [lake.write(table, rows)])
+        files = [lake.storage.absolute(file.path) for file in lake.scan(table, lake.snapshot()).files]
+        frame = session.spark.read.parquet(*files)
+        for size in SIZES:
+            times = {}
+            arms = {"ours": lambda: platform.execute(f"REFRESH SAMPLE standing_{size}"), "theirs": lambda: _take_sample(frame, size)}  # noqa: B023
+            for name, arm in arms.items() if turn % 2 else reversed(arms.items()):
+                begin = time.perf_counter()
+                arm()
+                times[name] = time.perf_counter() - begin
+            if turn:
+                taken[size].append((times["ours"], times["theirs"]))
+    for size, pairs in taken.items():
+        assert platform.sample(f"standing_{size}").cardinality == lake.scan(table, lake.snapshot()).record_count
+        report.add(
+            what="REFRESH of a sample of a table after a hundredth more rows",
+            n=size,
+            milliseconds=statistics.median(ours for ours, _ in pairs) * 1000,
+            count_sample_collect=statistics.median(theirs / ours for ours, theirs in pairs),
+        )
 
 
 def _measure_in_spark(report: Report, platform: Platform) -> None:
@@ -407,4 +442,10 @@ def _key(row: dict[str, Any]) -> object:
     return row.get("l_returnflag") or row.get("l_shipmode")
 
 
-_ON_SPARK = {"draws": _measure_draws, "spark": _measure_in_spark, "conditions": _measure_conditions, "answers": _measure_answers}
+_ON_SPARK = {
+    "draws": _measure_draws,
+    "spark": _measure_in_spark,
+    "conditions": _measure_conditions,
+    "answers": _measure_answers,
+    "standing": _measure_standing,
+}
