@@ -64,11 +64,14 @@ def agree(platform, definition, part):
 @pytest.mark.spark
 @pytest.mark.parametrize("files", [1, 3, 70])
 def test_rows_that_reach_the_client_do_not_grow_with_files(platform, files):
-    part = stored(platform, "t", pa.table({"id": pa.array(range(20_000), pa.int32())}), files)
+    digits = pa.array([number % 10 for number in range(20_000)], pa.int32())
+    part = stored(platform, "t", pa.table({"id": pa.array(range(20_000), pa.int32()), "digit": digits}), files)
     definition = replace(DEFINITION, where="id % 2 = 0")
     picked = platform.work.session.arrow(picking_frame(platform.work, definition, part, None)).read_all()
     assert picked.num_rows == 40
     assert set(picked.column(CARDINALITY).to_pylist()) == {10_000}
+    by_digit = replace(DEFINITION, size=200, strata=("digit",))
+    assert platform.work.session.arrow(picking_frame(platform.work, by_digit, part, None)).read_all().num_rows == 10 * 40
     held = agree(platform, definition, part)[()]
     keys = keys_of_ids(7, np.arange(0, 20_000, 2))
     assert sorted(held.keys.tolist()) == np.sort(keys)[:40].tolist()

@@ -38,3 +38,19 @@ def test_samples_take_part_in_the_run_of_views(tmp_path, spark_server):
         assert list(alone.failed) == ["main.bad"]
         assert set(alone.samples) == {"main.counted", "main.chosen", "main.kinds_of"}
         assert platform.sample("counted").cardinality == 400
+
+
+@pytest.mark.timeout(400)
+def test_what_the_shared_scan_lacks_is_asked_for_again(tmp_path, spark_server):
+    # Of 30 000 rows 1040 are expected to be picked at first, of the 30 that pass one: too few for a reservoir of ten.
+    with Platform.create(tmp_path / "lake") as platform:
+        platform.execute(f"CREATE STREAM posts ({COLUMNS})")
+        platform.execute("CREATE VIEW kinds AS SELECT kind, count(*) AS n FROM posts GROUP BY kind")
+        platform.execute("CREATE SAMPLE few ON posts SIZE 10 WHERE id % 1000 = 7 WITH (seed = 1)")
+        append(platform, "posts", 0, 30_000, files=2)
+        before = ids(platform, "few")
+        assert len(before) == 10
+        assert all(number % 1000 == 7 for number in before)
+        assert run_maintenance(platform.work).samples == ("main.few",)
+        assert ids(platform, "few") == before
+        assert platform.sample("few").cardinality == 30

@@ -80,12 +80,16 @@ def test_views_that_join_or_group_are_worked_out_once(platform):
         "joined": ("SELECT a.id FROM users a JOIN users b ON a.id = b.score", False),
         "above": ("SELECT id FROM chosen", False),
         "counted": ("SELECT count(*) AS id FROM users", False),
+        "thrown": ("SELECT id FROM users WHERE rand() < 0.5", False),
     }
     snapshot = None
     for name, (body, _) in bodies.items():
         snapshot = platform.execute(f"CREATE VIEW {name} AS {body}").snapshot
     views = {view.name.relation: view for view in platform.lake.views(snapshot)}
     assert {name: is_scan(platform.work, views[name], snapshot) for name in bodies} == {name: known for name, (_, known) in bodies.items()}
+    platform.execute("CREATE SAMPLE of_thrown ON thrown SIZE 1000")
+    platform.execute("REFRESH SAMPLE of_thrown")
+    assert 60 < platform.sample("of_thrown").cardinality == platform.sample("of_thrown").arrow().num_rows < 240
     for name in ("chosen", "joined"):
         platform.execute(f"CREATE SAMPLE of_{name} ON {name} SIZE 5 WITH (seed = 3)")
         found = ids(platform, f"of_{name}")
