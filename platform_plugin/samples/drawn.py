@@ -20,7 +20,7 @@ from platform_plugin.samples.standing import draw_standing
 from platform_plugin.samples.viewed import draw_from_view
 from platform_plugin.samples.weighing import weigh_part
 from platform_plugin.samples.weights import drawn_rows, with_weights
-from platform_plugin.views.changes import last_change
+from platform_plugin.views.changes import has_changed, last_change
 from platform_plugin.views.record import read_records
 from platform_plugin.views.stored import find_inputs
 
@@ -49,6 +49,9 @@ def find_current(work: Workspace, sample: Sample, snapshot: Snapshot) -> Progres
         progress = read_progress(connection, sample.table.uuid, snapshot.id)
     if progress.of_snapshot < 0:
         return None
+    if sample.definition.source == "table":
+        table = find_table(work.lake, sample, snapshot)
+        return None if has_changed(work, table, progress.of_snapshot, snapshot) else progress
     changed = version_of(work, sample, snapshot)
     return None if changed is None or changed > progress.of_snapshot else progress
 

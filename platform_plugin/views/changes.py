@@ -92,10 +92,14 @@ def _inlined(connection: Connection, table: Table) -> Iterator[sa.TableClause]:
 
 def _change_within(connection: Connection, table: Table | View, after: int, until: int) -> int | None:
     """The newest snapshot that changed a table's rows, told by the commits' own notes: of files that reach beyond it nothing else tells."""
-    merged = (
-        sa.select(sa.literal(1)).where(t.c.table_id == table.id, t.c.partial_max > until).limit(1) for t in (c.DATA_FILE, c.DELETE_FILE)
+    if isinstance(table, View):
+        return None
+    f, d = c.DATA_FILE.c, c.DELETE_FILE.c
+    merged = sa.union_all(
+        sa.select(f.partial_max).where(f.table_id == table.id, f.partial_max > until),
+        sa.select(d.partial_max).where(d.table_id == table.id, d.partial_max > until),
     )
-    if isinstance(table, View) or all(connection.execute(query).first() is None for query in merged):
+    if connection.execute(merged.limit(1)).first() is None:
         return None
     n = c.SNAPSHOT_CHANGES.c
     noted = sa.select(n.snapshot_id, n.changes_made).where(
