@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from platform_plugin.views.arrow_values import Rows
 
 _GROUPED = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.bool_(), pa.date32())
-# Decimals of more digits could leave what Arrow's sums hold.
+# Of decimals of more digits it depends on their values whether a sum holds them.
 _WIDEST_SUM = 28
 _LARGEST = 1 << 63
+_LARGEST_DECIMAL = 10**38
 # Fewer rows are grouped faster than threads begin.
 _MANY = 50_000
 
@@ -130,14 +131,21 @@ def _summed(value: Any) -> Any:
         if max(abs(low), abs(high)) * max(len(value), 1) >= _LARGEST:
             raise NotLocal
         return value
-    if value.type == pa.float64() or (pa.types.is_decimal128(value.type) and value.type.precision <= _WIDEST_SUM):
+    if value.type == pa.float64():
+        return value
+    if pa.types.is_decimal128(value.type):
+        if value.type.precision > _WIDEST_SUM:
+            ends = [end.as_py() for end in pc.min_max(value).values() if end.is_valid]
+            digits = max((end.adjusted() + 1 + value.type.scale for end in ends), default=0)
+            if 10 ** max(digits, 0) * len(value) > _LARGEST_DECIMAL:
+                raise NotLocal
         return value
     raise NotLocal
 
 
 def _sum_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_decimal(kind):
-        return pa.decimal128(kind.precision + 10, kind.scale)
+        return pa.decimal128(min(kind.precision + 10, 38), kind.scale)
     return pa.int64() if pa.types.is_integer(kind) else kind
 
 

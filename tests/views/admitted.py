@@ -7,6 +7,7 @@ ADMITTED = {
     "one group": "SELECT count(*) AS n, sum(score) AS s, avg(score) AS a, min(score) AS lo, max(content) AS hi FROM posts",
     "null keys": "SELECT uid, count(*) AS n, count(score) AS m, sum(score) AS s FROM posts GROUP BY uid",
     "decimals": "SELECT uid, sum(amount) AS s, avg(amount) AS a, avg(amount * 3) AS b, sum(amount * 0.5) AS c FROM posts GROUP BY uid",
+    "wide decimals": "SELECT uid, sum(amount * amount * amount) AS s, sum(amount * (1 - amount)) AS t FROM posts GROUP BY uid",
     "decimals without groups": "SELECT sum(amount) AS s, avg(amount) AS a, try_sum(amount) AS t FROM posts",
     "bigints": "SELECT uid, sum(weight) AS s, avg(weight) AS a, try_sum(weight) AS t, try_avg(weight) AS u FROM likes GROUP BY uid",
     "floats": "SELECT uid, sum(ratio) AS s, avg(ratio) AS a, min(ratio) AS lo FROM posts GROUP BY uid",
