@@ -6,6 +6,7 @@ name is unique in a lake, so positions are told apart by file name and row index
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,7 @@ from platform_plugin.spark.literals import to_literal
 from platform_plugin.spark.schema import is_held, to_spark_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -43,6 +44,8 @@ HIDDEN = (FILE, POSITION, ROWID, PLACE)
 
 # The plan itself holds the first numbers of up to so many files; more are joined to the rows.
 _FILES_IN_PLAN = 1000
+
+_IN_URLS = re.compile(r"[A-Za-z0-9_.!~*'(),;:$&+=@-]+")
 
 # Up to so many deleted positions travel with the query; beyond, Spark reads the delete files itself.
 _POSITIONS_IN_PLAN = 200_000
@@ -138,8 +141,17 @@ def _files(
     reader = session.spark.read.schema(schema).option("recursiveFileLookup", "true").option("__globPaths__", "false")
     frame: DataFrame = reader.parquet(*(lake.storage.uri(file.path) for file in files))
     if hidden or dated or any(not file.is_whole for file in files):
-        frame = frame.select("*", f.col("_metadata.file_name").alias(FILE), f.col("_metadata.row_index").alias(POSITION))
+        name = _name_in_rows(file.path for file in files)
+        frame = frame.select("*", name.alias(FILE), f.col("_metadata.row_index").alias(POSITION))
     return frame if places is None else _numbered(session, frame, files, places)
+
+
+def _name_in_rows(paths: Iterable[str]) -> Any:
+    """The name of the file that a row is of. Spark gives it as part of a URL, in which blanks and such have other names."""
+    name = f.col("_metadata.file_name")
+    if all(_IN_URLS.fullmatch(_file_name(path)) for path in paths):
+        return name
+    return f.url_decode(f.replace(name, f.lit("+"), f.lit("%2B")))
 
 
 def _numbered(session: Session, frame: DataFrame, files: Sequence[FileScan], places: Mapping[int, int]) -> DataFrame:
@@ -215,7 +227,7 @@ def _read_delete_files(session: Session, lake: Lake, scan: Scan, files: Sequence
     schema = t.StructType([t.StructField("pos", t.LongType()), t.StructField("_ducklake_internal_snapshot_id", t.LongType())])
     read = session.spark.read.schema(schema).option("recursiveFileLookup", "true").option("__globPaths__", "false")
     frame: DataFrame = read.parquet(*(lake.storage.uri(deletes.path) for _, deletes in listed))
-    frame = frame.select("*", f.col("_metadata.file_name").alias("_list"))
+    frame = frame.select("*", _name_in_rows(deletes.path for _, deletes in listed).alias("_list"))
     # A position without a date counts from the delete file's own snapshot on, which the scan has checked.
     frame = frame.where(f.coalesce(f.col("_ducklake_internal_snapshot_id"), f.lit(0)) <= scan.snapshot.id)
     names = {"_of": [_file_name(deletes.path) for _, deletes in listed], "_gone_file": [_file_name(file.path) for file, _ in listed]}

@@ -3,9 +3,11 @@
 import datetime as dt
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from platform_plugin.lake.relations import Declaration, declare
@@ -138,6 +140,30 @@ def test_places_are_the_same_whichever_way_rows_are_numbered(platform, monkeypat
     assert [row[1] for row in by_map] == list(range(100)) * 5
     monkeypatch.setattr(relation, "_FILES_IN_PLAN", 4)
     assert numbered() == by_map
+
+
+@pytest.mark.spark
+def test_rows_of_files_with_odd_names_are_found_again(platform):
+    lake = platform.lake
+    platform.execute("CREATE TABLE t (id INT)")
+    table = lake.table("t")
+    with lake.commit("odd names") as commit:
+        for start, name in enumerate(("a b.parquet", "a%41+b.parquet", "ü#?.parquet")):
+            file = lake.write(table, pa.table({"id": pa.array(range(start * 10, start * 10 + 10), pa.int32())}))
+            odd = f"{file.path.rpartition('/')[0]}/{name}"
+            # Files of ours say what they are called; those of other clients may be called anything.
+            rows = pq.read_table(lake.storage.absolute(file.path)).replace_schema_metadata(None)
+            pq.write_table(rows, lake.storage.absolute(odd))
+            written = Path(lake.storage.absolute(odd)).read_bytes()
+            footer = int.from_bytes(written[-8:-4], "little")
+            commit.append(table, [replace(file, path=odd, size_bytes=len(written), footer_bytes=footer)])
+    assert platform.execute("DELETE FROM t WHERE id % 5 = 0").row_count == 6
+    assert platform.execute("UPDATE t SET id = id + 100 WHERE id % 5 = 1").row_count == 6
+    remaining = [number + 100 * (number % 5 == 1) for number in range(30) if number % 5]
+    assert sorted(platform.execute("SELECT id FROM t").arrow().column("id").to_pylist()) == sorted(remaining)
+    frame = relation.read_relation(platform.work.session, lake, lake.scan(table, lake.snapshot()))
+    assert sorted(platform.work.session.arrow(frame).read_all().column("id").to_pylist()) == sorted(remaining)
+    agree(platform, replace(DEFINITION, where="id % 2 = 0"), part_of(platform, "t"))
 
 
 class Numbered:
