@@ -110,7 +110,7 @@ class _Estimating:
         count = self.source.block_count
         if count < _ENOUGH_BLOCKS:
             return None
-        most = min(count // 2, (MOST_BLOCK_ROWS if self.asking.is_local else MOST_ROWS) // PAGE_ROWS)
+        most = min(count // 2, (MOST_BLOCK_ROWS if self.asking.is_local(self.source.fields) else MOST_ROWS) // PAGE_ROWS)
         size = _FIRST_BLOCKS
         for attempt in range(_ATTEMPTS):
             found = self._estimate(self.source.draw_blocks(self.asking.work, size, attempt))

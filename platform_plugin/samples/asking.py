@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from platform_plugin.algebra.types import Field, Primitive
 from platform_plugin.errors import PlatformError
+from platform_plugin.lake.types import arrow_schema
 from platform_plugin.language.approximate import STRATUM, UNIT
 from platform_plugin.language.places import Span
 from platform_plugin.queries.arguments import used_arguments
@@ -23,6 +24,7 @@ from platform_plugin.views.arrow_values import NotLocal, RelationColumns, Rows, 
 from platform_plugin.views.body import read_body
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
 
     from pyspark.sql import DataFrame
@@ -50,19 +52,26 @@ class Asking:
     timeout: timedelta | None = None
     progress: ProgressHandler | None = None
 
-    @property
-    def is_local(self) -> bool:
-        """Whether Arrow may be able to answer: what it finds in the rows can still be Spark's to judge."""
-        return len(self.asked.relations) == 1
+    def is_local(self, fields: Sequence[Field]) -> bool:
+        """Whether Arrow knows how to answer of such columns; what it finds in the rows can still be Spark's to judge."""
+        marks = [pa.field(UNIT, pa.int64()), pa.field(STRATUM, pa.int64())]
+        try:
+            self._ask_here(pa.Table.from_batches([], schema=pa.schema([*arrow_schema(fields), *marks])))
+        except NotLocal:
+            return False
+        return True
 
     def ask(self, drawn: Drawn) -> pa.Table:
         """A row for each sampled one that passes, or for each that a join makes of it."""
-        if self.is_local:
-            try:
-                return _ask_here(self.work, _with_values(self.asked, self.arguments), drawn)
-            except NotLocal:
-                pass
-        return self._ask_spark(drawn)
+        try:
+            return self._ask_here(_marked(read_drawn(self.work, drawn)))
+        except NotLocal:
+            return self._ask_spark(drawn)
+
+    def _ask_here(self, rows: pa.Table) -> pa.Table:
+        if len(self.asked.relations) > 1:
+            raise NotLocal
+        return _ask_arrow(_with_values(self.asked, self.arguments), rows)
 
     def as_written(self, reference: Reference) -> Reference:
         """A relation of the query that is asked, at its place in what the user wrote."""
@@ -115,8 +124,8 @@ def _with_values(asked: Query, arguments: Arguments) -> str:
     return "".join([*parts, text[end:]])
 
 
-def _ask_here(work: Workspace, text: str, drawn: Drawn) -> pa.Table:
-    """The same by Arrow, or `NotLocal`."""
+def _ask_arrow(text: str, sampled: pa.Table) -> pa.Table:
+    """What a query says of rows, or `NotLocal`."""
     try:
         tree = read_body(text)
     except PlatformError as error:
@@ -124,8 +133,7 @@ def _ask_here(work: Workspace, text: str, drawn: Drawn) -> pa.Table:
     source = tree.args["from_"].this
     if not isinstance(tree, exp.Select) or not isinstance(source, exp.Table) or tree.args.get("joins") or tree.args.get("laterals"):
         raise NotLocal
-    marked = _marked(read_drawn(work, drawn))
-    rows = Rows(columns=RelationColumns(marked, source.alias_or_name), count=marked.num_rows)
+    rows = Rows(columns=RelationColumns(sampled, source.alias_or_name), count=sampled.num_rows)
     try:
         where = tree.args.get("where")
         if where is not None:
