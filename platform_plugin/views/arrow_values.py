@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from platform_plugin.algebra.plan import Column
 from platform_plugin.views.arrow_decimals import alike_decimals, beside_decimal, calculated, doubles, widest_decimal, written_decimal
+from platform_plugin.views.arrow_functions import called, like, part_of_day
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -136,7 +137,7 @@ def evaluate_node(node: exp.Expr, rows: Rows) -> Any:
             return pc.invert(_truth(node.this, rows))
         case exp.Is() if isinstance(node.expression, exp.Null):
             return pc.is_null(evaluate_node(node.this, rows))
-        case exp.Between():
+        case exp.Between() if not node.args.get("symmetric"):
             low = compare(exp.GTE, evaluate_node(node.this, rows), evaluate_node(node.args["low"], rows))
             return pc.and_kleene(low, compare(exp.LTE, evaluate_node(node.this, rows), evaluate_node(node.args["high"], rows)))
         case exp.In() if node.expressions and not (node.args.get("query") or node.args.get("unnest") or node.args.get("field")):
@@ -152,6 +153,13 @@ def evaluate_node(node: exp.Expr, rows: Rows) -> Any:
             return _case(node, rows)
         case exp.Anonymous() if str(node.this) == "coalesce":
             return pc.coalesce(*_alike([evaluate_node(item, rows) for item in node.expressions]))
+        case exp.Anonymous() if not any(isinstance(item, exp.Distinct | exp.Star) for item in node.expressions):
+            return _known(called(str(node.this), [evaluate_node(item, rows) for item in node.expressions]))
+        case exp.Like() if isinstance(node.expression, exp.Literal):
+            found = _known(like(evaluate_node(node.this, rows), evaluate_node(node.expression, rows)))
+            return pc.invert(found) if node.args.get("negate") else found
+        case exp.Extract():
+            return _known(part_of_day(str(node.this), evaluate_node(node.expression, rows)))
     if type(node) in _COMPARE:
         return compare(type(node), evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
     if type(node) in _ARITHMETIC:

@@ -26,6 +26,7 @@ ROWS = pa.table(
         "x": pa.array([0.1, -2.5, 1e300, None]),
         "d": pa.array([date(1994, 1, 1), date(1995, 1, 1), None, date(1, 1, 1)]),
         "s": pa.array(["a", "b", None, ""]),
+        "t": pa.array(["a\nbc", "Straße 🎉🎉", None, "🎉b"]),
     }
 )
 HERE = [
@@ -67,6 +68,19 @@ HERE = [
     "'1994-06-01' < d",
     "d IN ('1994-01-01', DATE '1995-01-01')",
     "s = 'a' AND d = DATE'1994-01-01'",
+    "t LIKE '%b_%'",
+    "t NOT LIKE 'Straße%'",
+    "NOT t LIKE '%'",
+    "t LIKE ''",
+    "t LIKE '__'",
+    "year(d)",
+    "EXTRACT(YEAR FROM d) * 100 + month(d)",
+    "quarter(d)",
+    "day(d) + dayofmonth(d)",
+    "substring(t, 2, 3)",
+    "substr(t, 1)",
+    "SUBSTRING(t, 100, 2)",
+    "length(t)",
 ]
 NOT_HERE = [
     "w * w * w",

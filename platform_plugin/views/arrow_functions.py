@@ -1,0 +1,59 @@
+"""Functions over Arrow: the few that are written most and of which it is certain that they mean the same as in Spark.
+
+What is asked of other types, or with patterns and places that are not written out, is None: Spark's to answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_PARTS = {"year": pc.year, "month": pc.month, "day": pc.day, "dayofmonth": pc.day, "quarter": pc.quarter}
+
+
+def part_of_day(name: str, value: Any) -> Any | None:
+    """The year, month or day of dates, as whole numbers.
+
+    >>> part_of_day("year", pa.array([9131], pa.int32()).cast(pa.date32())).to_pylist()
+    [1995]
+    """
+    found = _PARTS.get(name.lower())
+    return found(value).cast(pa.int32()) if found is not None and value.type == pa.date32() else None
+
+
+def like(value: Any, pattern: Any) -> Any | None:
+    """Whether texts are like a pattern that is written out.
+
+    >>> like(pa.array(["carefully", "a c", None]), pa.scalar("%c_r%")).to_pylist()
+    [True, False, None]
+    """
+    if value.type != pa.string() or not isinstance(pattern, pa.StringScalar) or not pattern.is_valid:
+        return None
+    return pc.match_like(value, pattern.as_py())
+
+
+def called(name: str, values: Sequence[Any]) -> Any | None:
+    """The values of a call.
+
+    >>> called("substring", [pa.array(["abc"]), pa.scalar(2), pa.scalar(9)]).to_pylist()
+    ['bc']
+    """
+    match name.lower(), [value.type for value in values]:
+        case part, [_] if part in _PARTS:
+            return part_of_day(part, values[0])
+        case "length" | "char_length", [kind] if kind == pa.string():
+            return pc.utf8_length(values[0])
+        case "substring" | "substr", [kind, *_] if kind == pa.string():
+            places = [value.as_py() if isinstance(value, pa.Scalar) else None for value in values[1:]]
+            if len(places) not in (1, 2) or not isinstance(places[0], int) or places[0] < 1:
+                return None
+            start = places[0] - 1
+            if len(places) == 1:
+                return pc.utf8_slice_codeunits(values[0], start)
+            return pc.utf8_slice_codeunits(values[0], start, start + places[1]) if isinstance(places[1], int) and places[1] > 0 else None
+    return None
