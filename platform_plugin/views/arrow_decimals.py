@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MOST_DIGITS = 38
-_FUNCTIONS: dict[type[exp.Expr], Any] = {exp.Add: pc.add_checked, exp.Sub: pc.subtract_checked, exp.Mul: pc.multiply_checked}
+CHECKED: dict[type[exp.Expr], Any] = {exp.Add: pc.add_checked, exp.Sub: pc.subtract_checked, exp.Mul: pc.multiply_checked}
+"""Arithmetic that fails on an overflow instead of going on with something else."""
 # How many digits Spark gives a whole number beside a decimal.
 _DIGITS_OF = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}
 # Up to here a double holds every whole number, and every power of ten: one division then rounds once, as the JVM does.
@@ -51,7 +52,7 @@ def calculated(operator: type[exp.Expr], left: Any, right: Any) -> Any | None:
         digits = max(one.precision - one.scale, other.precision - other.scale) + scale + 1
     if digits > _MOST_DIGITS:
         return None
-    found = _FUNCTIONS[operator](left, right)
+    found = CHECKED[operator](left, right)
     return found if found.type == pa.decimal128(digits, scale) else None
 
 

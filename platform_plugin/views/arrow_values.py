@@ -17,7 +17,15 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from platform_plugin.algebra.plan import Column
-from platform_plugin.views.arrow_decimals import alike_decimals, beside_decimal, calculated, doubles, widest_decimal, written_decimal
+from platform_plugin.views.arrow_decimals import (
+    CHECKED,
+    alike_decimals,
+    beside_decimal,
+    calculated,
+    doubles,
+    widest_decimal,
+    written_decimal,
+)
 from platform_plugin.views.arrow_functions import called, like, part_of_day
 
 if TYPE_CHECKING:
@@ -35,7 +43,6 @@ _COMPARE: dict[type[exp.Expr], Any] = {
     exp.GT: pc.greater,
     exp.GTE: pc.greater_equal,
 }
-_ARITHMETIC: dict[type[exp.Expr], Any] = {exp.Add: pc.add_checked, exp.Sub: pc.subtract_checked, exp.Mul: pc.multiply_checked}
 # Of longer numbers Spark might make a type of its own.
 _DIGITS = 30
 _CASTS = {"TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
@@ -162,7 +169,7 @@ def evaluate_node(node: exp.Expr, rows: Rows) -> Any:
             return _known(part_of_day(str(node.this), evaluate_node(node.expression, rows)))
     if type(node) in _COMPARE:
         return compare(type(node), evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
-    if type(node) in _ARITHMETIC:
+    if type(node) in CHECKED:
         return _calculated(node, evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
     raise NotLocal
 
@@ -173,7 +180,7 @@ def _calculated(node: exp.Expr, left: Any, right: Any) -> Any:
         one, other = beside_decimal(node.this, left), beside_decimal(node.expression, right)
         return _known(None if one is None or other is None else calculated(type(node), one, other))
     left, right = map(_number, _alike([left, right]))
-    return _ARITHMETIC[type(node)](left, right)
+    return CHECKED[type(node)](left, right)
 
 
 def _known(found: Any | None) -> Any:
