@@ -59,6 +59,8 @@ def low_keys(seed: int, first: int, end: int, bound: int) -> tuple[Integers, Int
     >>> [part.tolist() for part in low_keys(7, 10, 12, EVERY)] == [[0, 1], keys_between(7, 10, 12).tolist()]
     True
     """
+    if bound < 0:  # no row is wanted, as of an append none of whose rows passes a condition
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     places, found = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.uint64)]
     # Its last step leaves the upper half of a hash as it is, so that it is taken only of those that can be low enough.
     limit = np.uint64((bound << 1 | 1) | 0xFFFFFFFF)

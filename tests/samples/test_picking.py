@@ -339,6 +339,15 @@ def make_sample(platform, name, rest, *, where):
     return name
 
 
+@pytest.mark.parametrize("rest", ["", "STRATIFIED BY kind"])
+def test_an_append_of_which_no_row_passes_goes_through(platform, rest):
+    make_sample(platform, "s", rest, where="score >= 98")
+    put(platform, 0, 10)
+    assert platform.sample("s").cardinality == 0
+    put(platform, 10, 20)
+    assert ids(platform, "s") == [14]
+
+
 def test_rows_that_were_kept_by_an_earlier_version_are_read():
     # It did not make them small.
     table = rows(0, 40)
