@@ -342,9 +342,9 @@ def make_sample(platform, name, rest, *, where):
 @pytest.mark.parametrize("rest", ["", "STRATIFIED BY kind"])
 def test_an_append_of_which_no_row_passes_goes_through(platform, rest):
     make_sample(platform, "s", rest, where="score >= 98")
-    put(platform, 0, 10)
+    put(platform, "posts", 0, 10)
     assert platform.sample("s").cardinality == 0
-    put(platform, 10, 20)
+    put(platform, "posts", 10, 20)
     assert ids(platform, "s") == [14]
 
 
