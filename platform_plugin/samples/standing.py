@@ -66,7 +66,7 @@ def draw_standing(
     size = definition.cap(max(1, len(held)))
     full = {key: own.bound for key, own in held.items() if len(own.keys) >= size and own.bound < EVERY}
     first = 0 if before is None else before.progress.next_row_id
-    pieces = _with_row_ids(lake, read_pieces(lake, lake.scan(table, snapshot), first_row_id=first))
+    pieces = _from_row(first, _with_row_ids(lake, read_pieces(lake, lake.scan(table, snapshot), first_row_id=first)))
     part = Part(pieces=pieces, size=size, seed=sample_seed(definition.seed), bounds={} if definition.strata else full)
     end = max(first, _end(pieces))
     grown = None if before is None else partial(_rows_of, work, pieces, first, end)
@@ -117,6 +117,12 @@ def _with_row_ids(lake: Lake, pieces: Pieces) -> Pieces:
         return replace(pieces, parts=tuple(pool.map(read, pieces.parts)))
 
 
+def _from_row(first: int, pieces: Pieces) -> Pieces:
+    """The same without files of changed rows that were there before: such a file begins with the id that the next new row has."""
+    parts = tuple(piece for piece in pieces.parts if piece.row_ids is None or piece.row_ids.max() >= first)
+    return replace(pieces, parts=parts)
+
+
 def _rows_of(work: Workspace, pieces: Pieces, first: int, end: int) -> DataFrame:
     """The rows from one id up to another, where Spark has to look at them."""
     files = {piece.source.id for piece in pieces.parts if not isinstance(piece.source, InlinedTable)}
@@ -125,11 +131,11 @@ def _rows_of(work: Workspace, pieces: Pieces, first: int, end: int) -> DataFrame
 
 
 def _end(pieces: Pieces) -> int:
-    """The first row id that no row here has, nor a file that begins with it: one of changed rows begins where new ones would have."""
+    """The first row id that no row here has, which may lie before the end of a file of changed rows: those keep their ids."""
     ends = [0]
     for piece in pieces.parts:
         if piece.row_ids is not None:
             ends.append(int(piece.row_ids.max()) + 1)
-        if not isinstance(piece.source, InlinedTable):
+        elif not isinstance(piece.source, InlinedTable):
             ends.append((piece.source.row_id_start or 0) + piece.source.record_count)
     return max(ends)
