@@ -1,4 +1,4 @@
-"""Looking at rows without Spark: the local phase over files of this machine, where Arrow certainly means the same by the condition."""
+"""Looking at rows without Spark: the local phase by Arrow, where it certainly means the same by the condition."""
 
 from __future__ import annotations
 
@@ -73,7 +73,10 @@ class Condition:
 def look_here(lake: Lake, definition: Definition, part: Part) -> dict[Key, Held] | None:
     """The local reservoirs of a part, looked at by this process; None where Spark has to."""
     pieces = part.pieces
-    if not lake.storage.is_local or pieces.row_count > _MOST_ROWS or any(isinstance(piece.source, InlinedTable) for piece in pieces.parts):
+    # Files elsewhere come to this machine anyway where Spark is a server of it.
+    if not lake.storage.is_local and lake.location.spark is not None:
+        return None
+    if pieces.row_count > _MOST_ROWS or any(isinstance(piece.source, InlinedTable) for piece in pieces.parts):
         return None
     table = pieces.scan.table
     try:
