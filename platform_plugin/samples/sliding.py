@@ -24,7 +24,7 @@ from platform_plugin.samples.picks import ROW, Picks, pool_picks, read_picks
 from platform_plugin.samples.pieces import read_pieces
 from platform_plugin.samples.record import Progress, read_progress
 from platform_plugin.samples.sources import find_table, in_shape, wanted_fields
-from platform_plugin.views.ranges import Range, read_range, rows_of
+from platform_plugin.views.ranges import Range, first_uncovered, read_range, rows_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -99,6 +99,8 @@ def find_window(work: Workspace, sample: Sample, snapshot: Snapshot) -> Window:
     scan = lake.scan(stream, snapshot)
     ends = [(file.row_id_start or 0) + file.record_count for file in scan.files]
     held = min([file.row_id_start or 0 for file in scan.files], default=progress.next_row_id)
+    if scan.inlined:
+        held = first_uncovered(lake, stream, snapshot, earliest=True)  # rows of another client may be older than any file
     whole = read_range(lake, stream, snapshot, held, view=sample.name) if ends or scan.inlined else None
     if whole is None:
         whole = Range(scan=scan, first_row_id=progress.next_row_id, next_row_id=progress.next_row_id)

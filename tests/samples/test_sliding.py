@@ -45,6 +45,18 @@ def test_uniform_in_the_window_and_nothing_outside(platform):
     assert abs(inclusion(seen[last - window :], runs, size, window)) < 3.1
 
 
+def test_rows_that_another_client_keeps_in_the_catalogue_are_in_the_window(platform, duck, tmp_path):
+    platform.execute("CREATE SAMPLE s ON posts SIZE 60 WITH (window = 'retention', seed = 1)")
+    platform.execute("CREATE SAMPLE n ON posts SIZE 60 WITH (window = '42 rows', seed = 1)")
+    duck(f"platform+local://{tmp_path}/lake").execute("INSERT INTO lake.main.posts SELECT range, 'duck', 1 FROM range(5)")
+    for first in (5, 25):
+        append(platform, "posts", first, first + 20)
+        for _ in ("read", "stored"):
+            assert ids(platform, "s") == list(range(first + 20)), "also those that are older than any file"
+            assert ids(platform, "n") == list(range(max(0, first - 22), first + 20))
+            run_sample_maintenance(platform.work)
+
+
 @pytest.mark.parametrize("size", [1, 5, 200])
 def test_every_read_has_what_it_may(platform, size):
     platform.execute(f"CREATE SAMPLE s ON posts SIZE {size} WITH (window = '40 rows', seed = 1)")
