@@ -125,12 +125,14 @@ def test_a_full_disk_while_founding(tmp_path):
 AS_NOBODY = """
 import os, sys
 import pyarrow as pa
-import sqlalchemy.dialects.sqlite, pyarrow.parquet, fsspec.implementations.local
+import sqlalchemy.dialects.sqlite, pyarrow.parquet, fsspec
 from platform_plugin.lake.lake import Lake
 from platform_plugin.lake.read import read_rows
 from platform_plugin.lake.relations import Declaration, declare
 from platform_plugin.errors import PlatformError
 uid = int(sys.argv[1])
+# What is imported on demand may be where nobody else may read.
+fsspec.url_to_fs(sys.argv[2])
 os.setgroups([]); os.setgid(uid); os.setuid(uid)
 for call in sys.argv[3:]:
     try:
