@@ -37,7 +37,11 @@ _CODED_BYTES = 4
 _ROW_GROUPS, _NUM_ROWS = 4, 3
 _COLUMNS, _TOTAL_BYTES, _GROUP_ROWS = 1, 2, 3
 _FILE_OFFSET, _META, _OFFSET_INDEX, _OFFSET_INDEX_LENGTH = 2, 3, 4, 5
-_VALUES, _PLAIN_BYTES, _BYTES, _DATA_PAGE, _DICTIONARY_PAGE = 5, 6, 7, 9, 11
+_VALUES, _PLAIN_BYTES, _BYTES, _DATA_PAGE, _DICTIONARY_PAGE, _ENCODING_STATISTICS = 5, 6, 7, 9, 11, 13
+_OF_PAGES, _ENCODING, _PLAIN = 1, 2, 0
+# The kinds of data pages, the field of a page's head that is about such a page, and in it that of its encoding.
+_DATA_PAGES = {0: (5, 2), 3: (8, 4)}
+_HEAD_BYTES = 512
 # Bounds, bloom filters and indexes are of all pages of a chunk and not of those that are left.
 _STALE = (10, 12, 13, 14, 15, 16)
 
@@ -225,7 +229,7 @@ def _copied_group(
         meta: Struct = {number: value for number, value in chunks[column][_META][1].items() if number not in _STALE}
         begin = len(copied)
         dictionary = meta.pop(_DICTIONARY_PAGE, None)
-        if dictionary is not None and dictionary[1] < int(offsets[0]):
+        if dictionary is not None and dictionary[1] < int(offsets[0]) and _is_coded(file, chunks[column], offsets[chosen].tolist()):
             copied += _read_at(file, dictionary[1], int(offsets[0]))
             meta[_DICTIONARY_PAGE] = (I64, begin)
         meta[_DATA_PAGE] = (I64, len(copied))
@@ -239,6 +243,23 @@ def _copied_group(
         meta[_BYTES] = meta[_PLAIN_BYTES] = (I64, len(copied) - begin)
         chunks[column] = {_FILE_OFFSET: (I64, 0), _META: (STRUCT, meta)}
     return {_COLUMNS: (LIST, (STRUCT, chunks)), _TOTAL_BYTES: old[_TOTAL_BYTES], _GROUP_ROWS: (I64, row_count)}
+
+
+def _is_coded(file: BinaryIO, chunk: Struct, pages: Sequence[int]) -> bool:
+    """Whether some of these pages need the dictionary, which most of a chunk doesn't that has given it up; a megabyte to read otherwise."""
+    statistics: Sequence[Struct] = chunk[_META][1].get(_ENCODING_STATISTICS, (LIST, (STRUCT, [])))[1][1]
+    kinds = {each[_ENCODING][1] for each in statistics if each[_OF_PAGES][1] in _DATA_PAGES}
+    if _PLAIN not in kinds:
+        return True
+    for page in pages:
+        try:
+            head, _ = read_struct(_read_at(file, page, page + _HEAD_BYTES))
+            field, encoding = _DATA_PAGES[head[_OF_PAGES][1]]
+            if head[field][1][encoding][1] != _PLAIN:
+                return True
+        except (IndexError, KeyError):
+            return True  # a long head, or a page of another kind
+    return False
 
 
 def _read_at(file: BinaryIO, begin: int, end: int) -> memoryview | bytes:
