@@ -18,7 +18,7 @@ from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, On
 from platform_plugin.errors import InvalidValue, SnapshotExpired, StorageError, StreamOverrun, UnknownObject
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.evolution import adapt
-from platform_plugin.lake.files import OWN_NAME, SNAPSHOT_ID, constant
+from platform_plugin.lake.files import OWN_NAME, ROW_ID, SNAPSHOT_ID, constant
 from platform_plugin.lake.inlined import read_inlined
 from platform_plugin.lake.pages import read_pages, take_rows
 from platform_plugin.lake.segments import refuse_overrun
@@ -142,6 +142,23 @@ def read_raw(
     if keep is None:
         return rows, pa.array(np.arange(file.record_count))
     return (rows.take(keep) if rows.num_columns else pa.table({"": pa.nulls(len(keep))}).select([])), keep
+
+
+_WITH_ROW_IDS: dict[tuple[str, int], bool] = {}
+_KNOWN_FILES = 100_000
+
+
+def has_row_ids(lake: Lake, file: FileScan, snapshot: Snapshot) -> bool:
+    """Whether a file says itself which row ids its rows have, as those of changed rows do; files never change, so each is asked once."""
+    place = (lake.storage.absolute(file.path), file.size_bytes)
+    known = _WITH_ROW_IDS.get(place)
+    if known is None:
+        with _opened(lake, file.path, file.size_bytes, snapshot) as parquet:
+            known = any(_id(column) == ROW_ID for column in parquet.schema_arrow)
+        if len(_WITH_ROW_IDS) >= _KNOWN_FILES:
+            _WITH_ROW_IDS.clear()
+        _WITH_ROW_IDS[place] = known
+    return known
 
 
 def _read_columns(parquet: pq.ParquetFile, names: Sequence[str], positions: np.ndarray[Any, np.dtype[np.int64]] | None) -> pa.Table:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from platform_plugin.errors import CatalogueError
 from platform_plugin.lake.files import ROW_ID
-from platform_plugin.lake.read import column_at, read_raw
+from platform_plugin.lake.read import column_at, has_row_ids, read_raw
 from platform_plugin.lake.scan import InlinedTable
 from platform_plugin.samples.growing import Grown, Stored, held_of, read_stored
 from platform_plugin.samples.keys import EVERY, sample_seed
@@ -104,7 +104,7 @@ def _with_row_ids(lake: Lake, pieces: Pieces) -> Pieces:
     """The same with the ids of rows that do not follow each other: files of changed rows say which they are."""
 
     def read(piece: Piece) -> Piece:
-        if isinstance(piece.source, InlinedTable):
+        if isinstance(piece.source, InlinedTable) or not has_row_ids(lake, piece.source, pieces.scan.snapshot):
             return piece
         raw, kept = read_raw(lake, piece.source, pieces.scan.snapshot, fields=(), hidden=(ROW_ID,))
         own = column_at(raw, ROW_ID)
