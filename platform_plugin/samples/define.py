@@ -248,4 +248,5 @@ def _definition(statement: s.CreateSample, relation: Table | View, source: Sourc
         window_rows=window if isinstance(window, int) else None,
         window_seconds=window.total_seconds() if isinstance(window, timedelta) else None,
         retained=window == "retention",
+        has_ladders=source != "view",
     )

@@ -25,6 +25,7 @@ class Definition:
 
     A window is a number of rows, a number of seconds, or what the stream holds (`retained`). One that merges others has them as its `parts`
     and no relation of its own. A weighted one counts rows by a column, by their age at a column that says when they were, or by both.
+    Samples of earlier versions have no ladders; as they go on, their keys stay what they were.
     """
 
     relation: str
@@ -41,6 +42,7 @@ class Definition:
     weight: str | None = None
     half_life: float | None = None
     time: str | None = None
+    has_ladders: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Definition:

@@ -7,7 +7,10 @@ agree without a word. Ids that differ have keys that differ, up to the last bit,
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -28,6 +31,27 @@ _MASK = (1 << 64) - 1
 _SPARK_SEED = 42
 # Blocks that stay in the processor's cache are twice as fast.
 _BLOCK = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class HashedKeys:
+    """The keys of a sample that looks at its rows."""
+
+    seed: int
+    at_once: ClassVar[int] = 1 << 20
+    """So many rows are worth a task of their own."""
+
+    def below(self, first: int, end: int, bound: int) -> tuple[Integers, Integers]:
+        """Of the rows from one id up to another those whose keys are at most a bound: which they are from `first` on, and their keys."""
+        return low_keys(self.seed, first, end, bound)
+
+    def of(self, ids: Integers) -> Integers:
+        """The keys of the rows with these ids."""
+        return keys_of_ids(self.seed, ids)
+
+    def bound_for(self, wanted: int, count: int) -> int:
+        """Up to which key so many of a number of rows are expected."""
+        return EVERY if wanted >= count else min(EVERY, ceil(wanted / count * EVERY))
 
 
 def sample_seed(seed: int, *words: object) -> int:
@@ -53,8 +77,8 @@ def keys_between(seed: int, first: int, end: int) -> Integers:
     return found.view(np.int64)
 
 
-def low_keys(seed: int, first: int, end: int, bound: int) -> tuple[Integers, Integers]:
-    """Of these rows those whose keys are at most a bound: which they are, counted from `first`, and their keys.
+def low_keys(seed: int, first: int, end: int, bound: int, *, step: int = 1) -> tuple[Integers, Integers]:
+    """Of these rows, or the first of each so many, those whose keys are at most a bound: which they are from `first` on, and their keys.
 
     >>> [part.tolist() for part in low_keys(7, 10, 12, EVERY)] == [[0, 1], keys_between(7, 10, 12).tolist()]
     True
@@ -64,7 +88,7 @@ def low_keys(seed: int, first: int, end: int, bound: int) -> tuple[Integers, Int
     places, found = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.uint64)]
     # Its last step leaves the upper half of a hash as it is, so that it is taken only of those that can be low enough.
     limit = np.uint64((bound << 1 | 1) | 0xFFFFFFFF)
-    for start, mixed in _blocks(seed, first, end):
+    for start, mixed in _blocks(seed, first, end, step):
         inside = np.flatnonzero(mixed <= limit)
         if len(inside):
             found.append(mixed[inside])
@@ -84,21 +108,25 @@ def keys_of_ids(seed: int, ids: Integers) -> Integers:
     return _fold(found, scratch).view(np.int64)
 
 
-def _blocks(seed: int, first: int, end: int) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+def _blocks(seed: int, first: int, end: int, step: int = 1) -> Iterator[tuple[int, NDArray[np.uint64]]]:
     """Hashes but for their last step, in blocks that each overwrite the one before: new memory for each would cost more than the hash."""
     if not hasattr(_SCRATCH, "blocks"):
         _SCRATCH.blocks = np.empty((2, _BLOCK), dtype=np.uint64)
-    state = _state(seed)
-    for start in range(0, end - first, _BLOCK):
-        mixed, scratch = _SCRATCH.blocks[:, : min(_BLOCK, end - first - start)]
-        np.add(_STEPS[: len(mixed)], np.uint64((first + start) * _P2 & _MASK), out=mixed)
+    state, steps, count = _state(seed), _steps(step), -(-(end - first) // step)
+    for start in range(0, count, _BLOCK):
+        mixed, scratch = _SCRATCH.blocks[:, : min(_BLOCK, count - start)]
+        np.add(steps[: len(mixed)], np.uint64((first + start * step) * _P2 & _MASK), out=mixed)
         _mix(mixed, scratch, state)
         yield start, mixed
 
 
 _SCRATCH = threading.local()
-# Ids that follow each other differ by as much after the hash's first multiplication.
-_STEPS = np.arange(_BLOCK, dtype=np.uint64) * np.uint64(_P2)
+
+
+@cache
+def _steps(step: int) -> NDArray[np.uint64]:
+    """Ids that are equally far apart are so too after the hash's first multiplication."""
+    return np.arange(_BLOCK, dtype=np.uint64) * np.uint64(step * _P2 & _MASK)
 
 
 def _mix(h: NDArray[np.uint64], t: NDArray[np.uint64], state: np.uint64) -> None:

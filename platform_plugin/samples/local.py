@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from platform_plugin.samples.counting import count_in_spark
-from platform_plugin.samples.keys import EVERY, keys_of_ids, low_keys
+from platform_plugin.samples.keys import EVERY
+from platform_plugin.samples.ladders import row_keys
 from platform_plugin.samples.looking import look_here
-from platform_plugin.samples.lowest import Held, bound_of
+from platform_plugin.samples.lowest import Held, margin
 from platform_plugin.samples.weighing import weigh_part
 
 if TYPE_CHECKING:
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.samples.definition import Definition, Key
+    from platform_plugin.samples.keys import HashedKeys
+    from platform_plugin.samples.ladders import LadderKeys
     from platform_plugin.samples.pieces import Piece, Pieces
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
 
     Integers = NDArray[np.int64]
-
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ def find_local(
     if not part.pieces.row_count:
         return {}
     if definition.is_counted:
-        return {(): lowest_of_pieces(part)}
+        return {(): lowest_of_pieces(part, row_keys(definition))}
     if definition.is_weighted:
         return weigh_part(work.lake, definition, part)
     here = look_here(work.lake, definition, part)
@@ -79,29 +80,29 @@ def _lacks(definition: Definition, part: Part, found: Mapping[Key, Held]) -> boo
     )
 
 
-def lowest_of_pieces(part: Part) -> Held:
+def lowest_of_pieces(part: Part, keys: LadderKeys | HashedKeys) -> Held:
     """The rows of a stream or table whose keys are lowest, without a look at any of them."""
     count, most = part.pieces.row_count, part.bounds.get((), EVERY)
-    bound = min(most, bound_of(part.size, count))
-    keys, places = _rows_up_to(part, bound)
-    if bound < most and len(keys) < min(part.size, count):
+    bound = min(most, keys.bound_for(margin(part.size), count))
+    found, places = _rows_up_to(part, keys, bound)
+    if bound < most and len(found) < min(part.size, count):
         bound = most
-        keys, places = _rows_up_to(part, bound)  # next to never
-    return Held(cardinality=count, bound=bound, keys=keys, places=places).lowest(part.size)
+        found, places = _rows_up_to(part, keys, bound)  # next to never
+    return Held(cardinality=count, bound=bound, keys=found, places=places).lowest(part.size)
 
 
-def _rows_up_to(part: Part, bound: int) -> tuple[Integers, Integers]:
+def _rows_up_to(part: Part, keys: LadderKeys | HashedKeys, bound: int) -> tuple[Integers, Integers]:
     """The keys that are at most a bound, and the numbers of their rows; of many rows on all cores."""
     asked = []
     start = 0
     for piece in part.pieces.parts:
-        asked += [(piece, start, low, min(piece.count, low + _BLOCK)) for low in range(0, piece.count, _BLOCK)]
+        asked += [(piece, start, low, min(piece.count, low + keys.at_once)) for low in range(0, piece.count, keys.at_once)]
         start += piece.count
 
     def find(one: tuple[Piece, int, int, int]) -> tuple[Integers, Integers]:
         piece, start, low, end = one
-        places, keys = _low_rows(part.seed, piece, low, end, bound)
-        return keys, places + (start + low)
+        places, low_keys = _low_rows(keys, piece, low, end, bound)
+        return low_keys, places + (start + low)
 
     if len(asked) < 4:
         found = [find(one) for one in asked]
@@ -111,13 +112,18 @@ def _rows_up_to(part: Part, bound: int) -> tuple[Integers, Integers]:
     return np.concatenate([_NONE, *(keys for keys, _ in found)]), np.concatenate([_NONE, *(places for _, places in found)])
 
 
-def _low_rows(seed: int, piece: Piece, low: int, end: int, bound: int) -> tuple[Integers, Integers]:
+def _low_rows(keys: LadderKeys | HashedKeys, piece: Piece, low: int, end: int, bound: int) -> tuple[Integers, Integers]:
     """Of some rows of a piece those with low keys, counted from the first of them, and their keys."""
     if piece.positions is None and piece.row_ids is None:
-        return low_keys(seed, piece.first_row_id + low, piece.first_row_id + end, bound)
-    keys = keys_of_ids(seed, piece.row_ids_of(np.arange(low, end, dtype=np.int64)))
-    inside = np.flatnonzero(keys <= bound)
-    return inside, keys[inside]
+        return keys.below(piece.first_row_id + low, piece.first_row_id + end, bound)
+    ids = piece.row_ids_of(np.arange(low, end, dtype=np.int64))
+    first, last = int(ids.min()), int(ids.max())
+    found, own = keys.below(first, last + 1, bound)
+    if not len(found):
+        return found, own
+    at = np.minimum(np.searchsorted(found, ids - first), len(found) - 1)
+    inside = np.flatnonzero(found[at] == ids - first)
+    return inside, own[at[inside]]
 
 
 _NONE = np.empty(0, dtype=np.int64)

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.types import arrow_schema
-from platform_plugin.samples.keys import EVERY, low_keys, sample_seed
+from platform_plugin.samples.keys import EVERY
+from platform_plugin.samples.ladders import row_keys
 from platform_plugin.samples.lowest import Held, margin
 from platform_plugin.samples.picks import LARGEST_BYTES, ROW, encode_batch
-from platform_plugin.samples.reservoirs import window_bound
 from platform_plugin.samples.sources import in_shape
 from platform_plugin.samples.strata import keys_of
 from platform_plugin.samples.weights import low_weighted_keys
@@ -69,7 +69,7 @@ class Picker:
         self.sample = sample
         self.window_rows = 0
         self._condition = condition
-        self._seed = sample_seed(sample.definition.seed)
+        self._keys = row_keys(sample.definition)
         self._shape = arrow_schema(sample.table.fields)
         self._lowest: dict[Key, Integers] = {}
         self._bounds: dict[Key, int] = {}
@@ -142,7 +142,7 @@ class Picker:
         """How many of the rows that pass can be drawn, and those whose weighted keys may be among the lowest."""
         inside = rows if len(passing) == rows.num_rows else rows.take(pa.array(passing))
         bound = self._bounds.get((), EVERY)
-        count, places, keys = low_weighted_keys(self.sample.definition, self._seed, passing + first, inside, bound)
+        count, places, keys = low_weighted_keys(self.sample.definition, self._keys.seed, passing + first, inside, bound)
         return {(): Held(cardinality=count, bound=bound, keys=keys, places=passing[places])} if count else {}
 
     def _bound(self, key: Key, count: int, rows: int) -> int:
@@ -153,16 +153,16 @@ class Picker:
         size = definition.cap(max(1, len(self._lowest)))
         window = self.window_rows + rows if definition.window_rows is None else min(self.window_rows + rows, definition.window_rows)
         if definition.is_counted:
-            return window_bound(size, window)
-        return window_bound(size, window * count // rows) if count >= _TELLING_ROWS else EVERY
+            return self._keys.bound_for(margin(size), window)
+        return self._keys.bound_for(margin(size), window * count // rows) if count >= _TELLING_ROWS else EVERY
 
     def _low_keys(self, first: int, end: int, bound: int) -> tuple[Integers, Integers]:
         """Of a range those whose keys are at most a bound: which they are, counted from `first`, and their keys."""
         ahead = self._ahead
         if not (ahead.first <= first and end <= ahead.end and bound <= ahead.bound):
             if bound == EVERY or end - first > _AHEAD // 4:
-                return low_keys(self._seed, first, end, bound)
-            places, keys = low_keys(self._seed, first, first + _AHEAD, bound)
+                return self._keys.below(first, end, bound)
+            places, keys = self._keys.below(first, first + _AHEAD, bound)
             ahead = self._ahead = _Ahead(first=first, end=first + _AHEAD, bound=bound, row_ids=places + first, keys=keys)
         inside = slice(ahead.row_ids.searchsorted(first), ahead.row_ids.searchsorted(end))
         places, keys = ahead.row_ids[inside] - first, ahead.keys[inside]

@@ -50,10 +50,12 @@ def _series(s: Floats) -> Floats:
     return 2.0 * s * found
 
 
-def _exponentials(keys: Integers) -> Floats:
-    """-ln(1 - v): small where v is, to the last digit, so that rows of one weight are in the order of their keys."""
+def exponentials(keys: Integers) -> Floats:
+    """-ln(1 - v) of keys as fractions v: small where v is, to the last digit, so that rows of one weight are in the order of their keys."""
     v = (keys.astype(np.float64) + 0.5) * 2.0**-63
     small = _series(v / (2.0 - v))
+    if keys.max(initial=0) < _QUARTER:
+        return small
     rest = 1.0 - np.minimum(v, 1.0 - 2.0**-53)
     return np.where(keys < _QUARTER, small, -exact_log2(rest) / _LOG2E)
 
@@ -68,7 +70,7 @@ def rank_keys(keys: Integers, log_weights: Floats) -> Integers:
     found = np.empty(len(keys), dtype=np.int64)
     for start in range(0, len(keys), _BLOCK):
         block = slice(start, start + _BLOCK)
-        found[block] = _as_keys(exact_log2(_exponentials(keys[block])) - log_weights[block])
+        found[block] = _as_keys(exact_log2(exponentials(keys[block])) - log_weights[block])
     return found
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from platform_plugin.samples.keys import EVERY
+from platform_plugin.samples.ladders import row_keys
 from platform_plugin.samples.lowest import margin
 from platform_plugin.samples.picks import ROW, Picks, pool_picks
 from platform_plugin.samples.record import Slide
@@ -73,12 +73,6 @@ def _width(spans: Sequence[Span]) -> int:
     return spans[-1][1] - spans[0][0]
 
 
-def window_bound(size: int, count: int) -> int:
-    """Up to which key rows are picked of a window with so many rows, so that it nearly always has enough."""
-    wanted = margin(size)
-    return EVERY if wanted >= count else int(EVERY / count * wanted)
-
-
 def run_sliding(work: Workspace, window: Window, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None) -> Slid:
     """Let a windowed sample take up what has arrived: its picks, and the merged sample for those who read the table."""
     new = [_pick(work, window, span, timeout=timeout, progress=progress) for span in window.spans]
@@ -100,7 +94,8 @@ def _pick(work: Workspace, window: Window, span: Span, *, timeout: timedelta | N
     """The picks of a range that has none."""
     sample, whole = window.sample, window.whole
     size = sample.definition.cap(1)
-    bounds: dict[Key, int] = {(): window_bound(size, whole.row_count)} if sample.definition.is_counted else {}
+    keys = row_keys(sample.definition)
+    bounds: dict[Key, int] = {(): keys.bound_for(margin(size), whole.row_count)} if sample.definition.is_counted else {}
     part = window.part(work, *span, size=margin(size), bounds=bounds)
     held = window.look(work, part, *span, timeout=timeout, progress=progress)
     numbers = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *(own.places for own in held.values())]))

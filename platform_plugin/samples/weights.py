@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from platform_plugin.algebra.types import Decimal, Field, Primitive
 from platform_plugin.errors import InvalidValue, UnknownObject
-from platform_plugin.samples.keys import EVERY, keys_of_ids, sample_seed
+from platform_plugin.samples.keys import EVERY, keys_of_ids
+from platform_plugin.samples.ladders import row_keys
 from platform_plugin.samples.ranks import exact_log2, inclusion, key_number, rank_keys
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ def low_weighted_keys(definition: Definition, seed: int, ids: Integers, rows: pa
 
 def keys_of_sampled(definition: Definition, rows: pa.Table, row_ids: Integers) -> Integers:
     """The keys of rows that a sample of a stream has or may have: every one of them can be drawn."""
-    seed = sample_seed(definition.seed)
-    return rank_keys(keys_of_ids(seed, row_ids), log_weights(definition, rows)) if definition.is_weighted else keys_of_ids(seed, row_ids)
+    keys = row_keys(definition).of(row_ids)
+    return rank_keys(keys, log_weights(definition, rows)) if definition.is_weighted else keys
 
 
 def with_weights(definition: Definition, rows: pa.Table, keys: Integers) -> pa.Table:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
+
+from platform_plugin.samples.keys import sample_seed
+from platform_plugin.samples.ladders import LadderKeys
 
 COLUMNS = "id INT, kind STRING, score INT"
 
@@ -27,6 +31,11 @@ def append(platform, relation, first, last, *, files=1):
     step = -(-whole.num_rows // files)
     with lake.commit(f"{first} to {last}") as commit:
         commit.append(table, [lake.write(table, whole.slice(start, step)) for start in range(0, whole.num_rows, step)])
+
+
+def counted_keys(seed, first, last):
+    """The keys that rows with these ids have in a sample that only counts them."""
+    return LadderKeys(sample_seed(seed)).of(np.arange(first, last))
 
 
 def ids(platform, sample):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from platform_plugin.platform import Platform
-from platform_plugin.samples.keys import keys_between, sample_seed
-from tests.samples.streams import COLUMNS, append, ids
+from tests.samples.streams import COLUMNS, append, counted_keys, ids
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,7 +63,7 @@ def attack_writer(tmp_path, step, most):
             )
             end = platform.lake.read("posts").num_rows
             assert end in (last, last + 10)
-            keys = keys_between(sample_seed(1), 0, end)
+            keys = counted_keys(1, 0, end)
             assert ids(platform, "s") == sorted(np.argsort(keys)[:12].tolist())
             assert platform.sample("s").cardinality == end
             first = max(0, end - 60)

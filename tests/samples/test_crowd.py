@@ -9,6 +9,7 @@ import pytest
 
 from platform_plugin.platform import Platform
 from platform_plugin.samples.keys import keys_between, sample_seed
+from tests.samples.streams import counted_keys
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,13 +29,13 @@ def test_a_crowd(lake_url):
         assert [each.wait(300) for each in crowd] == [0] * len(crowd)
         everything = platform.lake.read("posts")
         rows, kinds = everything.column("id").to_numpy(), np.array(everything.column("kind").to_pylist())
-        keys = keys_between(sample_seed(1), 0, len(rows))
+        keys, counted = keys_between(sample_seed(1), 0, len(rows)), counted_keys(1, 0, len(rows))
         by_kind = {kind: np.flatnonzero(kinds == kind) for kind in sorted(set(kinds.tolist()))}
 
         def held(name):
             return sorted(platform.sample(name).arrow().column("id").to_pylist())
 
-        assert held("s") == sorted(rows[np.argsort(keys)[:50]].tolist())
-        assert held("w") == sorted(rows[-5000:][np.argsort(keys[-5000:])[:20]].tolist())
+        assert held("s") == sorted(rows[np.argsort(counted)[:50]].tolist())
+        assert held("w") == sorted(rows[-5000:][np.argsort(counted[-5000:])[:20]].tolist())
         assert held("g") == sorted(rows[np.concatenate([own[np.argsort(keys[own])[:10]] for own in by_kind.values()])].tolist())
         assert platform.sample("g").cardinalities == {(kind,): len(own) for kind, own in by_kind.items()}

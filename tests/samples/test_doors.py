@@ -10,11 +10,10 @@ from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.writer import Writer
 from platform_plugin.platform import Platform
 from platform_plugin.samples.growing import find_behind
-from platform_plugin.samples.keys import keys_between, sample_seed
 from platform_plugin.samples.picks import PICK
 from platform_plugin.samples.record import find_sample
 from platform_plugin.streams.ingest import run_ingest
-from tests.samples.streams import COLUMNS, ids, rows
+from tests.samples.streams import COLUMNS, counted_keys, ids, rows
 
 SIZE = 6
 
@@ -32,7 +31,7 @@ def check(platform, count):
     lake = platform.lake
     there = lake.read("posts").column("id").to_numpy()
     assert len(there) == count
-    assert ids(platform, "s") == sorted(there[np.argsort(keys_between(sample_seed(3), 0, count))[:SIZE]].tolist())
+    assert ids(platform, "s") == sorted(there[np.argsort(counted_keys(3, 0, count))[:SIZE]].tolist())
     assert platform.sample("s").cardinality == count
     snapshot = lake.snapshot()
     assert find_behind(platform.work, find_sample(lake, lake.table("s"), snapshot), snapshot).gap_rows == 0
@@ -80,7 +79,7 @@ def test_rows_that_a_feed_copies_from_a_table(platform):
         assert run_ingest(platform.work, "fed").rows == 30
         snapshot = platform.lake.snapshot()
         assert find_behind(platform.work, find_sample(platform.lake, platform.lake.table("f"), snapshot), snapshot).gap_rows == 0
-        assert ids(platform, "f") == sorted(np.argsort(keys_between(sample_seed(3), 0, first + 30))[:SIZE].tolist())
+        assert ids(platform, "f") == sorted(np.argsort(counted_keys(3, 0, first + 30))[:SIZE].tolist())
 
 
 def append_to_source(platform, first):

@@ -9,10 +9,9 @@ import sqlalchemy as sa
 from platform_plugin.lake.lake import Lake
 from platform_plugin.platform import Platform
 from platform_plugin.samples import known, record
-from platform_plugin.samples.keys import keys_between, sample_seed
 from platform_plugin.samples.maintain import run_sample_maintenance
 from platform_plugin.samples.picks import PICK
-from tests.samples.streams import COLUMNS, append, ids, rows
+from tests.samples.streams import COLUMNS, append, counted_keys, ids, rows
 
 
 def make_earlier_lake(url):
@@ -34,7 +33,7 @@ def has_picks(lake):
 
 
 def lowest(first, last):
-    return sorted((np.argsort(keys_between(sample_seed(1), first, last))[:5] + first).tolist())
+    return sorted((np.argsort(counted_keys(1, first, last))[:5] + first).tolist())
 
 
 def put(platform, first, last):

@@ -25,7 +25,7 @@ from platform_plugin.samples.maintain import run_sample_maintenance
 from platform_plugin.samples.picks import ENDED_PICK, PICK, decode_rows, encode_rows
 from platform_plugin.samples.record import definitions, find_sample
 from platform_plugin.samples.sliding import find_window
-from tests.samples.streams import COLUMNS, append, ids, rows
+from tests.samples.streams import COLUMNS, append, counted_keys, ids, rows
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,7 +45,7 @@ def put(platform, relation, first, last):
 
 def lowest(seed, size, first, last):
     """The rows that a sample must have, of those with these ids, whose numbers are their ids."""
-    keys = keys_between(sample_seed(seed), first, last)
+    keys = counted_keys(seed, first, last)
     return sorted((np.argsort(keys)[:size] + first).tolist())
 
 
@@ -272,7 +272,7 @@ def test_merging_in_any_order_leaves_the_same(widths, size, seed, tree):
     ends = np.cumsum([0, *widths]).tolist()
 
     def local(first, end):
-        keys = keys_between(sample_seed(seed), first, end)
+        keys = counted_keys(seed, first, end)
         return Held(cardinality=end - first, bound=(1 << 63) - 1, keys=keys, places=np.arange(first, end)).lowest(size)
 
     parts = [local(first, end) for first, end in pairwise(ends)]

@@ -6,7 +6,8 @@ import pytest
 
 from platform_plugin.platform import Platform
 from platform_plugin.samples import standing
-from platform_plugin.samples.keys import keys_of_ids, sample_seed
+from platform_plugin.samples.keys import HashedKeys, sample_seed
+from platform_plugin.samples.ladders import LadderKeys
 
 SIZE = 40
 SEED = 11
@@ -68,11 +69,11 @@ class Sales:
         return self.other("SELECT rowid, id, kind, amount FROM lake.sales")
 
 
-def lowest(rows, size):
+def lowest(rows, size, keys_of=HashedKeys):
     """The oracle: of rows with ids those whose keys are lowest."""
     if not rows:
         return []
-    keys = keys_of_ids(sample_seed(SEED), np.array([row[0] for row in rows], dtype=np.int64))
+    keys = keys_of(sample_seed(SEED)).of(np.array([row[0] for row in rows], dtype=np.int64))
     return sorted(rows[place][1:] for place in np.argsort(keys)[:size])
 
 
@@ -80,7 +81,7 @@ def expected(rows):
     kinds = sorted({row[2] for row in rows})
     per = [lowest([row for row in rows if row[2] == kind], min(15, max(1, SIZE // max(1, len(kinds))))) for kind in kinds]
     return {
-        "plain": lowest(rows, SIZE),
+        "plain": lowest(rows, SIZE, LadderKeys),
         "dear": lowest([row for row in rows if row[3] >= 50], SIZE),
         "kinds": sorted(row for part in per for row in part),
     }

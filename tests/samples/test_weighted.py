@@ -84,11 +84,11 @@ def test_has_as_many_rows_as_it_may(platform, relation, count):
         platform.execute("REFRESH SAMPLE s")
 
 
-def test_rows_of_one_weight_are_drawn_as_by_an_unweighted_sample(platform):
-    same = rows(0, 500).set_column(1, "amount", pa.array([3.0] * 500))
+def test_rows_of_one_weight_are_drawn_as_by_an_unweighted_sample_that_looks_at_rows(platform):
+    same = rows(0, 500).set_column(1, "amount", pa.array([3.0] * 500)).set_column(3, "kind", pa.array(["a"] * 500))
     append(platform, "pays", same, files=2)
     platform.execute("CREATE SAMPLE w ON pays SIZE 20 WEIGHTED BY amount WITH (seed = 4)")
-    platform.execute("CREATE SAMPLE u ON pays SIZE 20 WITH (seed = 4)")
+    platform.execute("CREATE SAMPLE u ON pays SIZE 20 STRATIFIED BY (kind) WITH (seed = 4)")
     assert ids(platform, "w") == ids(platform, "u")
     assert platform.sample("w").arrow().column("sample_weight").to_pylist() == pytest.approx([25.0] * 20, rel=0.6)
 
