@@ -58,3 +58,18 @@ def seconds(work: Callable[[], object], *, times: int = 5, warm_ups: int = 1) ->
         work()
         taken.append(time.perf_counter() - start)
     return median(taken)
+
+
+def pairs(ours: Callable[[], object], other: Callable[[], object], *, times: int) -> tuple[float, float]:
+    """The median of the paired ratios of the other's wall time to ours, and our median seconds; a first pair warms up."""
+    ratios, taken = [], []
+    for turn in range(times + 1):
+        clock = {}
+        for arm in (ours, other) if turn % 2 else (other, ours):
+            begin = time.perf_counter()
+            arm()
+            clock[arm] = time.perf_counter() - begin
+        if turn:
+            ratios.append(clock[other] / clock[ours])
+            taken.append(clock[ours])
+    return median(ratios), median(taken)

@@ -2,18 +2,20 @@
 
 `BENCH_SCALE` is TPC-H's scale factor, 0.2 by default (1.2 million rows of `lineitem`); `BENCH_PAIRS` how often each arm runs;
 `BENCH_ROWS` how many generated rows go by, 100 million by default; `BENCH_SIZES` the sizes of samples that are drawn; `BENCH_UPKEEP` how
-many rows are appended how often. ONLY names some of memory, upkeep, draws, spark, conditions, answers, standing. Upkeep needs no Spark.
+many rows are appended how often; `BENCH_DATASKETCHES` a Python that can import datasketches. ONLY names some of memory, upkeep, draws,
+take_sample, generated, spark, conditions, answers, standing. Memory and upkeep need no Spark, and take_sample takes minutes at scale 5.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
+import subprocess
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,17 +38,12 @@ from platform_plugin.samples.viewed import counting_frame, drawing_frame, plan_b
 from platform_plugin.spark.attach import start, stop
 from platform_plugin.spark.runtime import RUNTIME_VARIABLE
 from platform_plugin.spark.settings import ServerSettings
-from tests.benchmarks.report import Report, seconds
+from tests.benchmarks import samples_draws
+from tests.benchmarks.report import Report, pairs, seconds
+from tests.benchmarks.samples_draws import PAIRS, ROWS, SCALE, SIZES
 from tests.streams import tpch
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-SCALE = float(os.environ.get("BENCH_SCALE", "0.2"))
-PAIRS = int(os.environ.get("BENCH_PAIRS", "3"))
-ROWS = int(os.environ.get("BENCH_ROWS", "100000000"))
-SIZES = [int(size) for size in os.environ.get("BENCH_SIZES", "1,100,1000,10000,100000").split(",")]
-PARTS = ("memory", "upkeep", "draws", "spark", "conditions", "answers", "standing")
+PARTS = ("memory", "upkeep", "draws", "take_sample", "generated", "spark", "conditions", "answers", "standing")
 UPKEEP = [tuple(map(int, each.split("x"))) for each in os.environ.get("BENCH_UPKEEP", "12000x120,100000x60,300000x40").split(",")]
 
 
@@ -99,6 +96,37 @@ def _measure_merges(report: Report) -> None:
             microseconds=seconds(lambda: draw_picks(held, counts, 1000, random), times=25) * 1e6,  # noqa: B023
             with_rows=seconds(lambda: stored.take(pa.array(draw_picks(held, counts, 1000, random))), times=25) * 1e6,  # noqa: B023
         )
+    _measure_sketches(report)
+
+
+_SKETCHES = """
+import json, time
+from datasketches import var_opt_sketch, var_opt_union
+for parts in (2, 16, 128, 1024):
+    sketches = [var_opt_sketch(1000) for _ in range(parts)]
+    for number, sketch in enumerate(sketches):
+        for item in range(3000):
+            sketch.update(number * 3000 + item)
+    taken = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        union = var_opt_union(1000)
+        for sketch in sketches:
+            union.update(sketch)
+        found = union.get_result()
+        taken.append(time.perf_counter() - begin)
+    assert found.num_samples == 1000, found
+    print(json.dumps({"p": parts, "microseconds": sorted(taken)[2] * 1e6}))
+"""
+
+
+def _measure_sketches(report: Report) -> None:
+    """The union of as many samples of a thousand that DataSketches makes. To add a row is a call of Python there, and no fair measure."""
+    python = os.environ.get("BENCH_DATASKETCHES")
+    if not python:
+        return
+    for line in subprocess.run([python, "-c", _SKETCHES], check=True, capture_output=True, text=True, timeout=600).stdout.splitlines():
+        report.add(what="DataSketches: union of VarOpt samples of 1000", **json.loads(line))
 
 
 def _measure_local_phase(report: Report) -> None:
@@ -117,23 +145,8 @@ def _measure_local_phase(report: Report) -> None:
             for _ in range(ROWS // batch.num_rows):
                 pc.sum(batch.column(0))
 
-        ratios, ours = _pairs(sample, scan)
+        ratios, ours = pairs(sample, scan, times=PAIRS)
         report.add(what=f"Algorithm L over {ROWS} generated rows", n=size, rows_per_second=ROWS / ours, of_bare_scan=ratios)
-
-
-def _pairs(ours: Callable[[], object], other: Callable[[], object]) -> tuple[float, float]:
-    """The median of the paired ratios of other to ours, and our median seconds; a first pair warms up."""
-    ratios, taken = [], []
-    for turn in range(PAIRS + 1):
-        times = {}
-        for arm in (ours, other) if turn % 2 else (other, ours):
-            begin = time.perf_counter()
-            arm()
-            times[arm] = time.perf_counter() - begin
-        if turn:
-            ratios.append(times[other] / times[ours])
-            taken.append(times[ours])
-    return statistics.median(ratios), statistics.median(taken)
 
 
 def _measure_upkeep(report: Report, folder: Path, rows: pa.Table) -> None:
@@ -217,110 +230,6 @@ def _load(platform: Platform, rows: pa.Table) -> None:
         commit.append(table, [lake.write(table, rows.slice(begin, step)) for begin in range(0, rows.num_rows, step)])
 
 
-def _measure_draws(report: Report, platform: Platform) -> None:
-    """n rows of a table, all columns, until they are in the client's memory as Arrow."""
-    lake, session = platform.lake, platform.work.session
-    files = [lake.storage.absolute(file.path) for file in lake.scan(lake.table("lineitem"), lake.snapshot()).files]
-    frame = session.spark.read.parquet(*files)
-    total = lake.scan(lake.table("lineitem"), lake.snapshot()).record_count
-    columns = ", ".join(f"max({name})" for name in frame.columns)
-    scan = seconds(lambda: session.arrow(f"SELECT {columns} FROM parquet.`{Path(files[0]).parent}`").read_all(), times=PAIRS)
-    report.add(what="bare Spark scan of all columns", milliseconds=scan * 1000, rows=total)
-    for size in SIZES:
-        platform.execute(f"CREATE SAMPLE kept_{size} ON lineitem SIZE {size}")
-        arms: dict[str, Callable[[], Any]] = {
-            "ours, drawn anew": lambda: _drawn_anew(platform, size),  # noqa: B023
-            "orderBy(rand()).limit(n)": lambda: frame.selectExpr("*", "rand() AS _r").orderBy("_r").limit(size).toArrow(),  # noqa: B023
-            "count, sample, collect (as takeSample)": lambda: _take_sample(frame, size),  # noqa: B023
-        }
-        duck = _duck_arm(files, size)
-        if duck is not None:
-            arms["DuckDB reservoir, 2 threads"] = duck
-        taken: dict[str, list[float]] = {name: [] for name in arms}
-        for turn in range(PAIRS + 1):
-            for name, arm in arms.items() if turn % 2 else reversed(arms.items()):
-                begin = time.perf_counter()
-                found = arm()
-                if turn:
-                    taken[name].append(time.perf_counter() - begin)
-                assert found == min(size, total) if isinstance(found, int) else found.num_rows == min(size, total)
-        ours = taken["ours, drawn anew"]
-        for name, times in taken.items():
-            ratio = statistics.median(other / own for own, other in zip(ours, times, strict=True))
-            report.add(what="draw of stored rows", n=size, arm=name, milliseconds=statistics.median(times) * 1000, ours=ratio)
-        platform.execute(f"REFRESH SAMPLE kept_{size}")
-        read = seconds(lambda: platform.execute(f"SELECT * FROM kept_{size}").arrow(), times=9)  # noqa: B023
-        report.add(what="read of the stored sample", n=size, milliseconds=read * 1000)
-        platform.execute(f"DROP SAMPLE kept_{size}")  # or queries would be answered from it
-
-
-_number = iter(range(1_000_000))
-
-
-def _drawn_anew(platform: Platform, size: int) -> int:
-    """What the first REFRESH of a sample of a table does, but for its commit, each time with another seed."""
-    snapshot = platform.lake.snapshot()
-    sample = find_sample(platform.lake, platform.lake.table(f"kept_{size}", snapshot), snapshot)
-    assert sample is not None
-    other = replace(sample, definition=replace(sample.definition, seed=next(_number)))
-    return int(run_drawing(platform.work, other, snapshot).rows.num_rows)
-
-
-def _take_sample(frame: Any, size: int) -> pa.Table:
-    """What RDD.takeSample does, with DataFrames: count, sample a little more than is wanted, collect, cut."""
-    total = frame.count()
-    share = min(1.0, (size + 5 * size**0.5 + 10) / total)
-    while True:
-        found = frame.sample(share).toArrow()
-        if found.num_rows >= min(size, total):
-            return found.take(pa.array(np.random.default_rng(1).choice(found.num_rows, min(size, total), replace=False)))
-
-
-def _duck_arm(files: list[str], size: int) -> Callable[[], Any] | None:
-    try:
-        import duckdb
-    except ImportError:
-        return None
-    engine = duckdb.connect(config={"threads": 2})
-    text = f"SELECT * FROM read_parquet({files!r}) USING SAMPLE reservoir({size} ROWS)"
-    return lambda: engine.execute(text).fetch_arrow_table()
-
-
-def _measure_standing(report: Report, platform: Platform) -> None:
-    """Samples of a table that are kept current: a hundredth of the rows is appended, and REFRESH lets them join."""
-    lake, session = platform.lake, platform.work.session
-    table = lake.table("lineitem")
-    rows = lake.read("lineitem").slice(0, int(6_000_000 * SCALE) // 100)
-    for size in SIZES:
-        platform.execute(f"CREATE SAMPLE standing_{size} ON lineitem SIZE {size}")
-        begin = time.perf_counter()
-        platform.execute(f"REFRESH SAMPLE standing_{size}")
-        report.add(what="the first REFRESH of a sample of a table", n=size, milliseconds=(time.perf_counter() - begin) * 1000)
-    taken: dict[int, list[tuple[float, float]]] = {size: [] for size in SIZES}
-    for turn in range(PAIRS + 1):
-        with lake.commit("append") as commit:
-            commit.append(table, [lake.write(table, rows)])
-        files = [lake.storage.absolute(file.path) for file in lake.scan(table, lake.snapshot()).files]
-        frame = session.spark.read.parquet(*files)
-        for size in SIZES:
-            times = {}
-            arms = {"ours": lambda: platform.execute(f"REFRESH SAMPLE standing_{size}"), "theirs": lambda: _take_sample(frame, size)}  # noqa: B023
-            for name, arm in arms.items() if turn % 2 else reversed(arms.items()):
-                begin = time.perf_counter()
-                arm()
-                times[name] = time.perf_counter() - begin
-            if turn:
-                taken[size].append((times["ours"], times["theirs"]))
-    for size, pairs in taken.items():
-        assert platform.sample(f"standing_{size}").cardinality == lake.scan(table, lake.snapshot()).record_count
-        report.add(
-            what="REFRESH of a sample of a table after a hundredth more rows",
-            n=size,
-            milliseconds=statistics.median(ours for ours, _ in pairs) * 1000,
-            count_sample_collect=statistics.median(theirs / ours for ours, theirs in pairs),
-        )
-
-
 def _measure_in_spark(report: Report, platform: Platform) -> None:
     """Draws of views against their bare scan and Spark's own way, and what reaches the client as tasks and files grow in number."""
     work, session, lake = platform.work, platform.work.session, platform.lake
@@ -335,7 +244,7 @@ def _measure_in_spark(report: Report, platform: Platform) -> None:
         sample = find_sample(lake, lake.table("of_view"), snapshot)
         assert sample is not None
         for other, text in (("its bare scan", bare), ("ORDER BY rand() LIMIT n", theirs)):
-            ratio, ours = _pairs(lambda: run_drawing(work, sample, snapshot), lambda: session.arrow(text).read_all())  # noqa: B023
+            ratio, ours = pairs(lambda: run_drawing(work, sample, snapshot), lambda: session.arrow(text).read_all(), times=PAIRS)  # noqa: B023
             report.add(what=f"draw from a view, {name}, n = 1000, against {other}", milliseconds=ours * 1000, faster=ratio)
         platform.execute("DROP SAMPLE of_view")
     definition = Definition(relation="", source="view", size=1000, seed=1)
@@ -400,7 +309,7 @@ def _measure_conditions(report: Report, platform: Platform) -> None:
 
         arms = {"Arrow here": lambda: find_local(platform.work, definition, part), "Spark": in_spark}  # noqa: B023
         for name, arm in arms.items():
-            ratio, ours = _pairs(arm, lambda: session.arrow(bare).read_all())  # noqa: B023
+            ratio, ours = pairs(arm, lambda: session.arrow(bare).read_all(), times=PAIRS)  # noqa: B023
             report.add(what=f"reservoirs, n = 1000, {what}, by {name}", milliseconds=ours * 1000, of_bare_scan=ratio)
         with patch("platform_plugin.samples.local.look_here", lambda *_: None):
             picked = session.arrow(picking_frame(platform.work, definition, part, None)).read_all()
@@ -424,9 +333,10 @@ def _measure_answers(report: Report, platform: Platform) -> None:
             exact = {_key(row): float(row["v"]) for row in platform.execute(text.format(s="")).arrow().to_pylist()}
             found = platform.execute(text.format(s=clause)).arrow().to_pylist()
             inside = sum(row["v_low"] <= exact[_key(row)] <= row["v_high"] for row in found)
-            ratio, ours = _pairs(
+            ratio, ours = pairs(
                 lambda: platform.execute(text.format(s=clause)).arrow(),  # noqa: B023
                 lambda: platform.execute(text.format(s="")).arrow(),  # noqa: B023
+                times=PAIRS,
             )
             report.add(
                 what=f"{name} from {'a stored sample of 200 000' if kept else 'rows drawn for it'}",
@@ -443,9 +353,11 @@ def _key(row: dict[str, Any]) -> object:
 
 
 _ON_SPARK = {
-    "draws": _measure_draws,
+    "draws": samples_draws.measure_draws,
+    "take_sample": samples_draws.measure_take_sample,
+    "generated": samples_draws.measure_generated,
     "spark": _measure_in_spark,
     "conditions": _measure_conditions,
     "answers": _measure_answers,
-    "standing": _measure_standing,
+    "standing": samples_draws.measure_standing,
 }

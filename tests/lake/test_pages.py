@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from platform_plugin.lake import pages
 from platform_plugin.lake.files import write_data_file
 from platform_plugin.lake.lake import Lake
-from platform_plugin.lake.pages import read_locations, read_pages
+from platform_plugin.lake.pages import _is_coded, read_locations, read_pages
 from platform_plugin.lake.read import read_file
 from platform_plugin.lake.thrift import BINARY, I32, I64, LIST, STRUCT, TRUE, read_struct, write_struct
 
@@ -63,6 +64,24 @@ def test_rows_at_positions(tmp_path, groups, names):
     for positions in ([0], [4999], [0, 1, 99, 100, 1699, 1700, 1701, 4999], list(range(2000, 2100)), [7, 333, 334, 3401]):
         assert read(path, names, positions).equals(rows.take(positions).select(names))
     assert read(path, names, list(range(0, 5000, 3))) is None, "nearly all pages"
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_a_dictionary_comes_along_only_where_a_page_uses_it(tmp_path, monkeypatch, version):
+    rows = table(5000)
+    path = written(tmp_path, rows, dictionary_pagesize_limit=4000, data_page_version=version)
+    found = []
+
+    def noted(*given):
+        found.append(_is_coded(*given))
+        return found[-1]
+
+    monkeypatch.setattr(pages, "_is_coded", noted)
+    for positions, wanted in (([0], True), ([4999], False), ([0, 4999], True), ([3000, 4000], False)):
+        assert read(path, ["many"], positions).equals(rows.take(positions).select(["many"]))
+        assert found.pop() == wanted, positions
+        assert read(path, ["few"], positions).equals(rows.take(positions).select(["few"]))
+        assert found.pop(), "a column that keeps its dictionary"
 
 
 @settings(max_examples=25, deadline=None)
