@@ -40,6 +40,8 @@ class HashedKeys:
     seed: int
     at_once: ClassVar[int] = 1 << 20
     """So many rows are worth a task of their own."""
+    ahead: ClassVar[int] = 1 << 17
+    """So many are looked at once for several appends, which costs each of them less than to look at its own."""
 
     def below(self, first: int, end: int, bound: int) -> tuple[Integers, Integers]:
         """Of the rows from one id up to another those whose keys are at most a bound: which they are from `first` on, and their keys."""
@@ -52,6 +54,10 @@ class HashedKeys:
     def bound_for(self, wanted: int, count: int) -> int:
         """Up to which key so many of a number of rows are expected."""
         return EVERY if wanted >= count else min(EVERY, ceil(wanted / count * EVERY))
+
+    def rows_for(self, wanted: int, bound: int) -> int:
+        """Of how many rows so many are expected to have keys up to a bound."""
+        return wanted * EVERY // max(1, bound)
 
 
 def sample_seed(seed: int, *words: object) -> int:

@@ -52,6 +52,7 @@ class LadderKeys:
 
     seed: int
     at_once: ClassVar[int] = 1 << 26
+    ahead: ClassVar[int] = 1 << 21
 
     def below(self, first: int, end: int, bound: int) -> tuple[Integers, Integers]:
         """Of the rows from one id up to another those whose keys are at most a bound: which they are from `first` on, and their keys.
@@ -102,6 +103,10 @@ class LadderKeys:
     def bound_for(self, wanted: int, count: int) -> int:
         """Up to which key so many of a number of rows are expected."""
         return EVERY if wanted >= count else min(EVERY, ceil(-log1p(-wanted / count) * _SCALE))
+
+    def rows_for(self, wanted: int, bound: int) -> int:
+        """Of how many rows so many are expected to have keys up to a bound."""
+        return int(wanted / -expm1(-max(1, bound) / _SCALE))
 
 
 class _Climb:

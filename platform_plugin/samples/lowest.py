@@ -37,10 +37,10 @@ class Held:
     places: Integers
 
     def lowest(self, size: int) -> Held:
-        """The same with at most so many rows."""
+        """The same with at most so many rows, in the order that they had."""
         if len(self.keys) <= size:
             return self
-        chosen = np.argpartition(self.keys, size - 1)[:size]
+        chosen = np.sort(np.argpartition(self.keys, size - 1)[:size])
         keys = self.keys[chosen]
         return replace(self, bound=int(keys.max()), keys=keys, places=self.places[chosen])
 

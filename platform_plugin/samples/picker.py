@@ -6,7 +6,8 @@ so writers need not agree: each picks by what it knows, and too much at worst.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +25,7 @@ from platform_plugin.samples.weights import low_weighted_keys
 from platform_plugin.views.arrow_values import NotLocal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 # Of fewer rows of a stratum nobody can say how many of them a window has.
 _TELLING_ROWS = 100
-# To hash this many ids at once costs each of a dozen appends half of what it costs it by itself.
-_AHEAD = 1 << 17
 _NONE = np.empty(0, dtype=np.int64)
 _ROW_FIELD = pa.field(ROW, pa.int64())
 
@@ -53,13 +52,16 @@ class Picked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ahead:
-    """The rows of a range of ids whose keys are at most a bound, whether they are there yet or not."""
+    """The rows of a range of ids whose keys are at most a bound, whether they are there yet or not.
+
+    They are few, and in lists: the processor has just written an append, and each of numpy's calls is as if it were the first.
+    """
 
     first: int = 0
     end: int = 0
     bound: int = -1
-    row_ids: Integers = field(default_factory=lambda: _NONE)
-    keys: Integers = field(default_factory=lambda: _NONE)
+    row_ids: Sequence[int] = ()
+    keys: Sequence[int] = ()
 
 
 class Picker:
@@ -160,18 +162,25 @@ class Picker:
         """Of a range those whose keys are at most a bound: which they are, counted from `first`, and their keys."""
         ahead = self._ahead
         if not (ahead.first <= first and end <= ahead.end and bound <= ahead.bound):
-            if bound == EVERY or end - first > _AHEAD // 4:
+            # Until the stream is a quarter longer, when its bound is hardly lower.
+            ahead_rows = self._keys.rows_for(max(1, self.sample.definition.size // 4), bound)
+            far = first + min(self._keys.ahead, ahead_rows)
+            if bound == EVERY or far - first < 4 * (end - first):
                 return self._keys.below(first, end, bound)
-            places, keys = self._keys.below(first, first + _AHEAD, bound)
-            ahead = self._ahead = _Ahead(first=first, end=first + _AHEAD, bound=bound, row_ids=places + first, keys=keys)
-        inside = slice(ahead.row_ids.searchsorted(first), ahead.row_ids.searchsorted(end))
-        places, keys = ahead.row_ids[inside] - first, ahead.keys[inside]
-        low = keys <= bound
-        return (places, keys) if low.all() else (places[low], keys[low])
+            places, found = self._keys.below(first, far, bound)
+            ahead = self._ahead = _Ahead(first=first, end=far, bound=bound, row_ids=(places + first).tolist(), keys=found.tolist())
+        low = [
+            (ahead.row_ids[place] - first, ahead.keys[place])
+            for place in range(bisect_left(ahead.row_ids, first), bisect_left(ahead.row_ids, end))
+            if ahead.keys[place] <= bound
+        ]
+        pairs = np.array(low, dtype=np.int64).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
 
     def _encoded(self, rows: pa.Table, first: int, strata: Mapping[Key, Held]) -> bytes | None:
         """The rows that were picked as the catalogue keeps them, in the columns of the sample."""
-        places = np.sort(np.concatenate([held.places for held in strata.values()])) if strata else _NONE
+        found = [held.places for held in strata.values() if len(held.places)]
+        places = found[0] if len(found) == 1 else np.sort(np.concatenate([_NONE, *found]))
         if not len(places):
             return None
         if rows.schema.equals(self._shape):
@@ -180,18 +189,24 @@ class Picker:
             there = set(rows.column_names)
             whole = pa.Table.from_batches([_take(rows.select([name for name in self._shape.names if name in there]), places)])
             (taken,) = in_shape(self.sample, whole).combine_chunks().to_batches()
-        return encode_batch(taken.append_column(_ROW_FIELD, pa.array(places + first)))
+        return encode_batch(taken.append_column(_ROW_FIELD, _as_arrow(places + first)))
+
+
+def _as_arrow(numbers: Integers) -> pa.Array:
+    """What `pa.array` makes of them, which takes as long as all the rest if there are ten."""
+    whole = np.ascontiguousarray(numbers, dtype=np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(whole), [None, pa.py_buffer(whole)])
 
 
 def _take(rows: pa.Table, places: Integers) -> pa.RecordBatch:
     """Like Arrow's own, which puts all rows into one piece first where they are in several."""
     batches = rows.to_batches()
     if len(batches) == 1:
-        return batches[0].take(pa.array(places))
+        return batches[0].take(_as_arrow(places))
     taken, start = [], 0
     for batch in batches:
         low, high = np.searchsorted(places, (start, start + batch.num_rows))
         if high > low:
-            taken.append(batch.take(pa.array(places[low:high] - start)))
+            taken.append(batch.take(_as_arrow(places[low:high] - start)))
         start += batch.num_rows
     return pa.concat_batches(taken)
