@@ -1,6 +1,6 @@
 """Standing samples of tables: at every snapshot the rows whose keys are lowest, whoever draws them and whatever was stored before.
 
-A row's key is the hash of its id, which it keeps when it is changed or moved to another file. So a table to which rows were only appended
+A row's key is made of its id, which it keeps when it is changed or moved to another file. So a table to which rows were only appended
 is looked at where it has grown; after deletes and changes all keys are made anew, which reads no rows but those of the sample.
 """
 
