@@ -1,8 +1,8 @@
 """Keys: a random number for each row of a stream, the same for whoever asks, by which a sample is the rows whose keys are lowest.
 
-Where rows are looked at, a key is the xxHash of the row's id under the sample's seed, as Spark's `xxhash64` computes it, so that a writer, a
-reader and a Spark task agree without a word. Ids that differ have keys that differ, up to the last bit, which is dropped so that no key is
-negative. Where rows are only counted, `ladders` has others, of which the lowest are found faster.
+Where rows are looked at, a key is the xxHash of the row's id under the sample's seed, as Spark's `xxhash64` computes it, so that a
+writer, a reader and a Spark task agree without a word. Ids that differ have keys that differ, up to the last bit, which is dropped so
+that no key is negative. Where rows are only counted, `ladders` has others, of which the lowest are found faster.
 """
 
 from __future__ import annotations
