@@ -86,8 +86,10 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--watch", type=_positive, nargs="?", const=every, metavar="TIME", help="show it again every TIME (2s) until Ctrl-C")
     sub = command("ingest", "ingest:run_ingest_command", "follow a stream's feed until told to stop", "platform ingest posts --interval 5s")
     _add_ingest(sub)
-    sub = command("maintain", "maintain:run_maintain_command", "let continuous views take up what has arrived", "platform maintain --once")
-    sub.add_argument("views", nargs="*", metavar="VIEW", help="the views to maintain (default: all)")
+    sub = command(
+        "maintain", "maintain:run_maintain_command", "let continuous views and samples take up what has arrived", "platform maintain --once"
+    )
+    sub.add_argument("views", nargs="*", metavar="NAME", help="the views and samples to maintain (default: all)")
     sub.add_argument("--once", action="store_true", help="end after one run; a failure ends it as well")
     sub.add_argument("--interval", type=_positive, default=timedelta(seconds=1), metavar="TIME", help="how often to look (default: 1s)")
     sub = command("plot", "plot:run_plot", "draw a sample beside its population", "platform plot posts_sample --against 12")

@@ -1,4 +1,4 @@
-"""The `platform maintain` command: continuous views take up what has arrived until the command is told to stop."""
+"""The `platform maintain` command: continuous views and samples take up what has arrived until the command is told to stop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run_maintain_command(given: argparse.Namespace) -> int:
     from platform_plugin.platform import Platform
     from platform_plugin.views.service import Maintainer
 
-    line = ProgressLine("maintaining views")
+    line = ProgressLine("maintaining")
     with Platform.open(url, watcher=line.watch) as platform:
         maintainer = Maintainer(platform.work, only, interval_seconds=given.interval.total_seconds(), progress=line.advance)
         observer = _Telling(json_lines=given.json)

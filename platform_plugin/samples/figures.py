@@ -13,6 +13,7 @@ from platform_plugin.samples.sources import find_parts, source_names
 
 if TYPE_CHECKING:
     from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.samples.definition import Key
     from platform_plugin.samples.record import Sample
     from platform_plugin.spark.workspace import Workspace
 
@@ -36,16 +37,19 @@ def sample_facts(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[st
     }
     with lake.reading() as connection:
         progress = read_progress(connection, sample.table.uuid, snapshot.id)
-    held = min(lake.scan(sample.table, snapshot).record_count, definition.size)
-    total = sum(progress.cardinalities.values())
-    if progress.of_snapshot < 0:
+    counts = dict(progress.cardinalities)
+    if definition.source == "stream" and not definition.is_windowed and names:
+        facts |= _growing(work, sample, snapshot, counts)
+    elif progress.of_snapshot < 0:
         facts["cardinality"] = "nothing is stored yet"
     else:
+        held, total = min(lake.scan(sample.table, snapshot).record_count, definition.size), sum(counts.values())
         facts["cardinality"] = f"{held} stored rows stand for {total}"
-        facts["coverage"] = f"{held / total:.6%} of the rows" if total else None
+        facts["coverage"] = _coverage(held, total)
+    if progress.of_snapshot >= 0:
         facts["age"] = _age(work, progress.of_snapshot, snapshot)
     if definition.strata:
-        largest = sorted(progress.cardinalities.items(), key=lambda item: (-item[1], str(item[0])))
+        largest = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
         facts["strata"] = len(largest)
         for key, count in largest[:_SHOWN_STRATA]:
             facts[f"stratum {', '.join('NULL' if value is None else value for value in key)}"] = f"{count} rows"
@@ -53,8 +57,6 @@ def sample_facts(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[st
         facts |= _parts(work, sample, snapshot)
     elif definition.is_windowed and names:
         facts |= _window(work, sample, snapshot)
-    elif definition.source == "stream" and names:
-        facts |= _tail(work, sample, snapshot)
     return facts
 
 
@@ -76,19 +78,41 @@ def _window(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, An
     return {
         "window": f"rows {whole.first_row_id} to {whole.next_row_id - 1}" if whole.row_count else "no rows",
         "picked": f"{sum(each.rows.num_rows for each in window.picks)} rows of {len(window.picks)} ranges",
-        "taken up": f"up to row {window.progress.next_row_id - 1}, {window.gap_rows} rows wait and join when it is read",
+        "taken up": _taken_up(window.progress.next_row_id, window.gap_rows),
     }
 
 
-def _tail(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
+def _growing(work: Workspace, sample: Sample, snapshot: Snapshot, counts: dict[Key, int]) -> dict[str, Any]:
+    """What a sample of all rows of a stream stands for: what was picked since it was stored is added to the counts of its strata."""
     try:
         behind = find_behind(work, sample, snapshot)
     except PlatformError as error:
         return {"trouble": str(error)}
+    for each in behind.picks:
+        for key, (count, _) in each.strata.items():
+            counts[key] = counts.get(key, 0) + count
+    definition, unseen = sample.definition, behind.gap_rows
+    if definition.is_counted and unseen:
+        counts[()] = counts.get((), 0) + unseen
+        unseen = 0
+    cap = definition.cap(max(1, len(counts))) - definition.is_weighted
+    held, total = sum(min(cap, count) for count in counts.values()), sum(counts.values())
     return {
-        "taken up": f"up to row {behind.progress.next_row_id - 1}, {behind.gap_rows} rows wait and join when it is read",
+        "cardinality": f"{held} rows stand for {total}" + (f", and for what counts of {unseen} more" if unseen else ""),
+        "coverage": None if unseen else _coverage(held, total),
+        "taken up": _taken_up(behind.progress.next_row_id, behind.gap_rows),
         "picked": f"{sum(each.rows.num_rows for each in behind.picks)} rows of {len(behind.picks)} ranges since",
     }
+
+
+def _taken_up(next_row_id: int, waiting: int) -> str:
+    """How far a sample is stored, and how many rows have to be looked for when it is read."""
+    seen = f"up to row {next_row_id - 1}" if next_row_id else "nothing"
+    return f"{seen}, {waiting} rows wait and join when it is read"
+
+
+def _coverage(held: int, total: int) -> str | None:
+    return f"{held / total:.6%} of the rows" if total else None
 
 
 def _age(work: Workspace, of_snapshot: int, snapshot: Snapshot) -> str:

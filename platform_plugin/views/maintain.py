@@ -100,7 +100,7 @@ def find_behind(
     lake = work.lake
     with lake.reading() as connection:
         records = read_records(connection)
-        progress = read_all_progress(connection, snapshot.id)
+        progress = read_all_progress(connection, snapshot.id) if records else {}
     views = [view for view in lake.views(snapshot) if view.uuid in records]
     sharing = find_sharing({view.uuid: records[view.uuid] for view in views})
     twins: defaultdict[frozenset[UUID], list[str]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""The maintenance service: views take up what has arrived, again and again, until it is told to stop."""
+"""The maintenance service: views and samples take up what has arrived, again and again, until it is told to stop."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from platform_plugin.errors import PlatformError, ServerLost
+from platform_plugin.errors import InvalidValue, PlatformError, ServerLost
+from platform_plugin.lake.tables import Table
 from platform_plugin.samples.maintain import run_sample_maintenance
+from platform_plugin.samples.record import find_sample
 from platform_plugin.streams.service import pause_after
 from platform_plugin.views.maintain import run_maintenance
 from platform_plugin.views.record import read_records
@@ -34,7 +36,7 @@ class Observer(Protocol):
 
 
 class Maintainer:
-    """Maintains views. Everything it knows is in the lake, so that it can be ended, started again, or run twice at any time."""
+    """Maintains views and samples. Everything it knows is in the lake, so that it can be ended, started again, or run twice at any time."""
 
     def __init__(
         self,
@@ -55,7 +57,9 @@ class Maintainer:
         self._stopping.set()
 
     def run(self, observer: Observer, *, once: bool = False) -> None:
-        """Maintain until `stop`; or once, and then a failure is raised."""
+        """Maintain until `stop`; or once, and then a failure is raised. A name of something else is an error before anything is done."""
+        for name in self._only or ():
+            _check_maintained(self._work, name)
         failures = 0
         while not self._stopping.is_set():
             try:
@@ -81,6 +85,23 @@ class Maintainer:
             if once:
                 return
             self._stopping.wait(self._interval)
+
+
+def _check_maintained(work: Workspace, name: Name) -> None:
+    """A name is that of a continuous view, or of a sample that grows with a stream."""
+    snapshot = work.lake.snapshot()
+    with work.lake.reading() as connection:
+        relation = work.lake.find_relation(connection, name, snapshot)
+        views = read_records(connection)
+    sample = find_sample(work.lake, relation, snapshot) if isinstance(relation, Table) else None
+    if relation.uuid in views or (sample is not None and sample.definition.source == "stream"):
+        return
+    if sample is None:
+        message, hint = f'"{name}" is neither a continuous view nor a sample', "SHOW VIEWS and SHOW SAMPLES list them"
+    else:
+        message = f'sample "{name}" is not of a stream: it is drawn when it is read'
+        hint = f"REFRESH SAMPLE {name.relation} stores what is drawn"
+    raise InvalidValue(message, hint=hint)
 
 
 def find_wanted(work: Workspace, only: Collection[Name] | None = None, *, maintained: Collection[str] = ()) -> list[Wanted]:

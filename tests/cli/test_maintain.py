@@ -12,8 +12,23 @@ pytestmark = pytest.mark.spark
 
 
 def test_nothing_to_do_and_a_typo(platform, url, lake):
-    assert platform("maintain", "--once").stdout == ""
+    assert platform("maintain", "--once", check=0).stdout == ""
     assert "maintain" in platform("--help").stdout
+    assert "does not exist" in platform("maintain", "--once", "nowhere", check=1).stderr
+
+
+def test_samples_without_any_view(platform, url):
+    with Platform.create(url) as made:
+        made.execute("CREATE STREAM s (id INT)")
+        made.execute("CREATE TABLE t (id INT)")
+        made.execute("CREATE SAMPLE some ON s SIZE 5")
+        made.execute("CREATE SAMPLE few ON t SIZE 5")
+        made.execute("INSERT INTO t VALUES (1)")
+        made.execute("INSERT INTO s SELECT id FROM t")
+    assert "1 sample took up what arrived" in platform("maintain", "--once", "some", check=0).stdout
+    assert platform("maintain", "--once", check=0).stdout == ""
+    assert 'sample "main.few" is not of a stream' in platform("maintain", "few", check=1).stderr
+    assert '"main.t" is neither a continuous view nor a sample' in platform("maintain", "t", check=1).stderr
 
 
 def test_what_is_behind_is_maintained(platform, url):

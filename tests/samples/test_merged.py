@@ -143,7 +143,7 @@ def test_is_listed_described_and_made_again(platform):
     assert told["id"] == "INT"
     assert told["# of"] == "samples main.a, main.b"
     assert told["# cardinality"] == "6 stored rows stand for 100"
-    assert told["# part main.a"].startswith("6 rows at most of stream main.eu; nothing is stored yet; up to row -1, 130 rows wait")
+    assert told["# part main.a"].startswith("6 rows at most of stream main.eu; 6 rows stand for 130; nothing, 130 rows wait")
     assert told["# part main.b"] == "7 rows at most of table main.old; nothing is stored yet"
     (made,) = next(iter(platform.execute("SHOW CREATE both")))
     assert made == "CREATE SAMPLE main.`both` ON SAMPLES (main.a, main.b) SIZE 6 WITH (seed = 3)"

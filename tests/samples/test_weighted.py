@@ -175,10 +175,11 @@ def test_a_run_takes_up_what_was_appended(platform):
     platform.execute("CREATE SAMPLE s ON pays SIZE 5 WEIGHTED BY (amount)")
     append(platform, "pays", rows(0, 100))
     told = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED s")}
-    assert told["# taken up"].endswith("100 rows wait and join when it is read")
+    assert told["# taken up"] == "nothing, 100 rows wait and join when it is read"
+    assert told["# cardinality"] == "0 rows stand for 0, and for what counts of 100 more"
     assert run_sample_maintenance(platform.work).samples == ("main.s",)
     told = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED s")}
-    assert told["# cardinality"] == "5 stored rows stand for 100"
+    assert told["# cardinality"] == "5 rows stand for 100"
     assert [row[0] for row in platform.execute("DESCRIBE s")] == ["id", "amount", "at", "kind", "sample_weight"]
 
 
