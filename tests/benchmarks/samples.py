@@ -14,8 +14,9 @@ import statistics
 import subprocess
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,7 @@ from platform_plugin.samples.growing import find_behind, run_growing
 from platform_plugin.samples.local import Part, find_local
 from platform_plugin.samples.maintain import run_sample_maintenance
 from platform_plugin.samples.merge import draw_picks
+from platform_plugin.samples.picking import PickRows
 from platform_plugin.samples.pieces import read_pieces
 from platform_plugin.samples.record import definitions, find_sample
 from platform_plugin.samples.reservoir import Reservoir
@@ -42,6 +44,9 @@ from tests.benchmarks import samples_draws
 from tests.benchmarks.report import Report, pairs, seconds
 from tests.benchmarks.samples_draws import PAIRS, ROWS, SCALE, SIZES
 from tests.streams import tpch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 PARTS = ("memory", "upkeep", "draws", "take_sample", "generated", "spark", "conditions", "answers", "standing")
 UPKEEP = [tuple(map(int, each.split("x"))) for each in os.environ.get("BENCH_UPKEEP", "12000x120,100000x60,300000x40").split(",")]
@@ -170,6 +175,30 @@ _FIRST = 20
 _RUN_EVERY = 10
 
 
+@contextmanager
+def _picking_clock() -> Iterator[list[float]]:
+    """The processor time of all picking so far, which a difference of two appends hides in what the two differ by anyway."""
+    spent, before = [0.0], {name: getattr(PickRows, name) for name in ("prepare", "apply", "settle")}
+
+    def timed(work: Callable[..., Any]) -> Callable[..., Any]:
+        def measured(*given: Any) -> Any:
+            begin = time.process_time()
+            try:
+                return work(*given)
+            finally:
+                spent[0] += time.process_time() - begin
+
+        return measured
+
+    for name, work in before.items():
+        setattr(PickRows, name, timed(work))
+    try:
+        yield spent
+    finally:
+        for name, work in before.items():
+            setattr(PickRows, name, work)
+
+
 def _measure_upkeep_of(
     report: Report, platform: Platform, rows: pa.Table, *, size: int, count: int, kind: str, rest: str, where: str | None
 ) -> None:
@@ -189,19 +218,21 @@ def _measure_upkeep_of(
     streams = [platform.stream(name) for name in names]
     taken: tuple[list[float], list[float]] = [], []
     busy: tuple[list[float], list[float]] = [], []
-    runs, run_busy = [], 0.0
-    for batch in range(count):
-        start = batch * size % (rows.num_rows - size)
-        for arm in (0, 1) if batch % 2 else (1, 0):
-            begin, used = time.perf_counter(), time.process_time()
-            streams[arm].append(rows.slice(start, size), wait=True)
-            taken[arm].append(time.perf_counter() - begin)
-            busy[arm].append(time.process_time() - used)
-        if batch % _RUN_EVERY == _RUN_EVERY - 1:
-            begin, used = time.perf_counter(), time.process_time()
-            run_sample_maintenance(platform.work)
-            runs.append(time.perf_counter() - begin)
-            run_busy += time.process_time() - used
+    runs, run_busy, own = [], 0.0, [0.0]
+    with _picking_clock() as picking:
+        for batch in range(count):
+            start = batch * size % (rows.num_rows - size)
+            for arm in (0, 1) if batch % 2 else (1, 0):
+                begin, used = time.perf_counter(), time.process_time()
+                streams[arm].append(rows.slice(start, size), wait=True)
+                taken[arm].append(time.perf_counter() - begin)
+                busy[arm].append(time.process_time() - used)
+            own.append(picking[0])
+            if batch % _RUN_EVERY == _RUN_EVERY - 1:
+                begin, used = time.perf_counter(), time.process_time()
+                run_sample_maintenance(platform.work)
+                runs.append(time.perf_counter() - begin)
+                run_busy += time.process_time() - used
     for stream in streams:
         stream.close()
     begin = time.perf_counter()
@@ -212,6 +243,8 @@ def _measure_upkeep_of(
         append_milliseconds=statistics.median(busy[0][_FIRST:]) * 1000,
         picking_milliseconds=statistics.median(b - a for a, b in zip(busy[0][_FIRST:], busy[1][_FIRST:], strict=True)) * 1000,
         picking_of_ingest=statistics.median(b / a for a, b in zip(busy[0][_FIRST:], busy[1][_FIRST:], strict=True)) - 1,
+        own_milliseconds=(own[-1] - own[_FIRST]) / (count - _FIRST) * 1000,
+        own_of_ingest=(own[-1] - own[_FIRST]) / sum(busy[0][_FIRST:]),
         picking_of_ingest_first=sum(busy[1][1:_FIRST]) / sum(busy[0][1:_FIRST]) - 1,
         picking_of_ingest_clock=statistics.median(b / a for a, b in zip(taken[0][_FIRST:], taken[1][_FIRST:], strict=True)) - 1,
         runs_of_ingest=run_busy / sum(busy[0]),
