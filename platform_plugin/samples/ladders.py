@@ -32,10 +32,11 @@ _BITS = 6
 _STEPS = 1 << _BITS
 _LAST = _STEPS - 1
 _PLACES = np.arange(_STEPS, dtype=np.uint64)
+# From this step on a place is chosen among those that are left; before, one that is taken is drawn again, which is mostly not needed.
 _FEW_LEFT = 24
 # A key is an exponential number times this; one beyond 64 comes once in 10^28 rows.
 _SCALE = 2.0**57
-# What the limits of hashes are too high by, which is put right when gaps are made.
+# By so much, as a share and at least, are the limits of hashes too high, which is put right when gaps are made.
 _SLACK = 1e-9
 _LEAST = 2.0**-56
 
@@ -48,7 +49,7 @@ def row_keys(definition: Definition) -> LadderKeys | HashedKeys:
 
 @dataclass(frozen=True, slots=True)
 class LadderKeys:
-    """The keys of a sample that counts its rows."""
+    """The keys of a sample that counts its rows, with the same methods as `HashedKeys`."""
 
     seed: int
     at_once: ClassVar[int] = 1 << 26

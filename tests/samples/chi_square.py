@@ -16,6 +16,15 @@ def goodness(observed, expected):
     return deviation(((observed - expected) ** 2 / expected).sum(), len(observed) - 1)
 
 
+def count_draws(draws, population):
+    """How often each item, and each pair of items, is in some draws."""
+    singles, pairs = np.zeros(population), np.zeros((population, population))
+    for found in draws:
+        singles[found] += 1
+        pairs[np.ix_(found, found)] += 1
+    return singles, pairs[np.triu_indices(population, 1)]
+
+
 def inclusion(counts, runs, size, population):
     """Of how often each item was in a sample of a fixed size: items exclude each other, which makes the counts differ less."""
     expected = runs * size / population

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from platform_plugin.samples.keys import EVERY, keys_between, keys_of_ids, low_keys, sample_seed, spark_key
-from tests.samples.chi_square import goodness, inclusion
+from tests.samples.chi_square import count_draws, goodness, inclusion
 
 
 @pytest.mark.spark
@@ -34,15 +34,11 @@ def test_keys_are_distinct_and_do_not_depend_on_where_a_range_begins():
 @pytest.mark.parametrize("size", [1, 7, 35])
 def test_the_lowest_are_uniform(size):
     total, runs = 40, 4000
-    seen, pairs = np.zeros(total), np.zeros((total, total))
-    for seed in range(runs):
-        found = np.argsort(keys_between(sample_seed(seed), 1_000_000, 1_000_000 + total))[:size]
-        seen[found] += 1
-        pairs[np.ix_(found, found)] += 1
+    draws = (np.argsort(keys_between(sample_seed(seed), 1_000_000, 1_000_000 + total))[:size] for seed in range(runs))
+    seen, both = count_draws(draws, total)
     assert abs(inclusion(seen, runs, size, total)) < 3.1
     if size > 1:
         # Pairs exclude each other too, which makes their counts differ less than independent ones would.
-        both = pairs[np.triu_indices(total, 1)]
         assert goodness(both, np.full(len(both), runs * size * (size - 1) / (total * (total - 1)))) < 3.1
 
 

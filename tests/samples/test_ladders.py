@@ -12,7 +12,7 @@ from platform_plugin.samples.definition import Definition
 from platform_plugin.samples.keys import EVERY, HashedKeys, keys_of_ids, sample_seed
 from platform_plugin.samples.ladders import LadderKeys, row_keys
 from platform_plugin.samples.record import definitions
-from tests.samples.chi_square import deviation, goodness, inclusion
+from tests.samples.chi_square import count_draws, deviation, goodness, inclusion
 
 SEED = sample_seed(5)
 BILLION = 1_000_000_000
@@ -82,14 +82,10 @@ def test_low_rows_are_found_wherever_a_range_begins(first, width, share, seed):
 def test_the_lowest_are_uniform(first, size):
     # Of forty rows on one ladder, or on two.
     total, runs = 40, 4000
-    seen, pairs = np.zeros(total), np.zeros((total, total))
-    for seed in range(runs):
-        found = np.argsort(LadderKeys(sample_seed(seed)).of(np.arange(first, first + total)))[:size]
-        seen[found] += 1
-        pairs[np.ix_(found, found)] += 1
+    draws = (np.argsort(LadderKeys(sample_seed(seed)).of(np.arange(first, first + total)))[:size] for seed in range(runs))
+    seen, both = count_draws(draws, total)
     assert abs(inclusion(seen, runs, size, total)) < 3.1
     if size > 1:
-        both = pairs[np.triu_indices(total, 1)]
         assert goodness(both, np.full(len(both), runs * size * (size - 1) / (total * (total - 1)))) < 3.1
 
 
