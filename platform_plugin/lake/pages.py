@@ -257,7 +257,7 @@ def _is_coded(file: BinaryIO, chunk: Struct, pages: Sequence[int]) -> bool:
             field, encoding = _DATA_PAGES[head[_OF_PAGES][1]]
             if head[field][1][encoding][1] != _PLAIN:
                 return True
-        except (IndexError, KeyError):
+        except (IndexError, KeyError, ValueError):
             return True  # a long head, or a page of another kind
     return False
 
