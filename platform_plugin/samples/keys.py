@@ -54,11 +54,16 @@ class HashedKeys:
 
     def bound_for(self, wanted: int, count: int) -> int:
         """Up to which key so many of a number of rows are expected."""
-        return EVERY if wanted >= count else min(EVERY, ceil(wanted / count * EVERY))
+        return hash_bound(wanted, count)
 
     def rows_for(self, wanted: int, bound: int) -> int:
         """Of how many rows so many are expected to have keys up to a bound."""
         return wanted * EVERY // max(1, bound)
+
+
+def hash_bound(wanted: int, count: int) -> int:
+    """Up to which hash so many of a number of rows are expected."""
+    return EVERY if wanted >= count else min(EVERY, ceil(wanted / count * EVERY))
 
 
 def sample_seed(seed: int, *words: object) -> int:

@@ -7,12 +7,12 @@ stands for. Of parts with different bounds the lowest counts; what is below that
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, isqrt
+from math import isqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from platform_plugin.samples.keys import EVERY
+from platform_plugin.samples.keys import EVERY, hash_bound
 from platform_plugin.samples.strata import sortable
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ def margin(size: int) -> int:
 
 def bound_of(size: int, count: int) -> int:
     """Up to which key there are nearly surely so many of a number of rows."""
-    wanted = margin(size)
-    return EVERY if wanted >= count else min(EVERY, ceil(wanted / count * EVERY))
+    return hash_bound(margin(size), count)
 
 
 def whole_sample(cardinality: int, keys: Integers, places: Integers) -> Held:
