@@ -28,6 +28,7 @@ from platform_plugin.algebra.plan import (
     Window,
     outputs,
 )
+from platform_plugin.errors import InvalidStatement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -225,10 +226,14 @@ class _Rendering:
         def put(node: exp.Expr) -> exp.Expr | None:
             if not is_plan(node):
                 return None
-            inner = self.query(value.plans[int(node.name)])
+            number = int(node.name)
+            if number >= len(value.plans):
+                # A change of the plan took the expression and left its sub-queries behind.
+                raise InvalidStatement("an expression of this plan has lost its sub-query", hint="write the sub-query as a join in FROM")
+            inner = self.query(value.plans[number])
             return inner if isinstance(node.parent, exp.Exists) else exp.Subquery(this=inner)
 
-        return map_nodes(value.node, put) if value.plans else value.node.copy()
+        return map_nodes(value.node, put)
 
 
 def _aliased(query: exp.Query, alias: str) -> exp.Subquery:

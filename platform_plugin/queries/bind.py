@@ -327,7 +327,7 @@ def pointing_at(span: Span) -> Iterator[None]:
     try:
         yield
     except PlatformError as error:
-        if not hasattr(error, "line") and span.source:
+        if not getattr(error, "line", 0) and span.source:
             at(span, 0, len(span.text)).attach(error)
         raise
 

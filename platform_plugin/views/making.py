@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.types import Field
-from platform_plugin.errors import PlatformError
+from platform_plugin.errors import PlatformError, QueryFailed, RefusedView
 from platform_plugin.lake.dependents import Depart, Depend
 from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare
 from platform_plugin.lake.segments import RING_TABLES
@@ -31,6 +32,7 @@ from platform_plugin.views.record import (
     read_records,
     shown_columns,
 )
+from platform_plugin.views.rehearse import rehearse_taking
 from platform_plugin.views.relations import find_needs, note_meaning, used_columns
 from platform_plugin.views.split import read_plan
 from platform_plugin.views.strategy import BATCH, BATCH_ROWS, DEFERRED, EAGER, SPLIT, rows_parts, wants_row_ids
@@ -96,7 +98,7 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
     files: list[DataFile] = []
     lake.prepare_tables([RELATION, *RING_TABLES, *VIEW_TABLES])
     try:
-        fields = _fields(work, frames)
+        fields = _fields(work, name, frames)
         covered = first_rows(work, plan, snapshot, earliest=new.options.get("start") == "earliest", known=new.begins)
         begins = {stream: covered[str(table.uuid)] for stream, table in streams.items()}
         twin = None if fill is not None else find_twin(work, likeness(plan, kept, new.options), covered, snapshot, fields=fields, but=old)
@@ -183,25 +185,42 @@ def _analyse(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], sna
         names, known = read(static.tables)
         frames[static.name] = query_relations(work.session, static.sql(names), known)
     statics = {static.name: frames[static.name] for static in plan.statics if static.feeds is None}
+    ranges = {stream: empty_range(table, snapshot) for stream, table in streams.items()}
     for part in plan.streams:
         if part.state not in frames:
-            frames[part.state] = run_part(work, part, empty_range(streams[part.stream], snapshot), statics)
+            frames[part.state] = run_part(work, part, ranges[part.stream], statics)
+    # What runs will be given is analysed with it, so that what is accepted can be maintained, merged and read.
+    taken = rehearse_taking(work, plan, ranges, statics)
     names, known = read(plan.upper_tables)
-    for part_name in (*(state.name for state in plan.states), *statics):
+    for state in plan.states:
+        names[state.name], rows = new_name(), new_name()
+        both = reduce(type(frames[state.name]).unionAll, taken[state.name], frames[state.name])
+        known[names[state.name]] = query_relations(work.session, state.merge_sql(rows), {rows: both})
+    for part_name in statics:
         names[part_name] = new_name()
         known[names[part_name]] = frames[part_name]
     frames[RESULT_PART] = query_relations(work.session, plan.upper_sql(names), known)
     return frames
 
 
-def _fields(work: Workspace, frames: Mapping[str, DataFrame]) -> dict[str, tuple[Field, ...]]:
+def _fields(work: Workspace, name: Name, frames: Mapping[str, DataFrame]) -> dict[str, tuple[Field, ...]]:
     from platform_plugin.spark.schema import from_spark_type
 
-    with work.session.job():
-        return {
-            part: tuple(Field(name=found.name, type=from_spark_type(found.dataType, column=found.name)) for found in frame.schema.fields)
-            for part, frame in frames.items()
-        }
+    try:
+        with work.session.job():
+            schemas = {part: frame.schema for part, frame in frames.items()}
+    except QueryFailed as error:
+        # The query itself is one that Spark takes, so it is what became of it.
+        found = RefusedView(
+            f'view "{name}" can\'t be maintained: Spark refuses what it is split into',
+            detail="\n".join(filter(None, (error.message, error.detail))),
+            hint="write the sub-queries of its conditions as joins in FROM, or read the query with a plain SELECT",
+        )
+        raise found from error
+    return {
+        part: tuple(Field(name=found.name, type=from_spark_type(found.dataType, column=found.name)) for found in schema.fields)
+        for part, schema in schemas.items()
+    }
 
 
 def _write(work: Workspace, table: Table, frame: DataFrame) -> list[DataFile]:

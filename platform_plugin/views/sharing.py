@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import canonical, column_of, map_columns, map_inputs, nodes, ref
+from platform_plugin.algebra.change import absorb, canonical, column_of, map_columns, map_inputs, nodes, ref
 from platform_plugin.algebra.infer import LONG
 from platform_plugin.algebra.plan import Aggregate, Derived, Filter, Item, Output, Project, Scalar, Scan, scans
 from platform_plugin.algebra.render import render
@@ -242,7 +242,8 @@ def _shared(parts: list[Prepared], rows: int | None, distinct: Mapping[str, int]
     sets = list(dict.fromkeys(tuple(sorted({_number(keys, item) for item in part.keys})) for part in parts))
     several = len(sets) > 1
     for part in parts:
-        condition = _condition(part) if own_filters else None
+        # Only filters without sub-queries stand beside others: see `settled`.
+        condition = found.node if own_filters and (found := _condition(part)) is not None else None
         pairs = [(output.name, keys[_number(keys, item)].name) for output, item in zip(part.state.keys, part.keys, strict=True)]
         pairs += _add_calls(part, condition, calls, merges)
         hits = _hits(condition, calls, merges) if condition is not None and part.keys else None
@@ -258,12 +259,16 @@ def _shared(parts: list[Prepared], rows: int | None, distinct: Mapping[str, int]
     return SharedQuery(query=query, parts=tuple(made), lattice=lattice, row_id=row_id)
 
 
-def _condition(part: Prepared) -> exp.Expr | None:
+def _condition(part: Prepared) -> Scalar | None:
+    """A part's filters as one, with the sub-queries of each."""
     if not part.conditions:
         return None
-    return reduce(
-        lambda a, b: exp.And(this=exp.Paren(this=a), expression=exp.Paren(this=b)), (value.node.copy() for value in part.conditions)
+    plans: list[Query] = []
+    both = reduce(
+        lambda a, b: exp.And(this=exp.Paren(this=a), expression=exp.Paren(this=b)),
+        [absorb(value, plans).copy() for value in part.conditions],
     )
+    return Scalar(both, tuple(plans))
 
 
 def _number(keys: list[Item], item: Item) -> int:
@@ -318,11 +323,15 @@ def _hits(condition: exp.Expr, calls: list[Item], merges: list[Item]) -> str:
     return name
 
 
-def _source(base: Any, filters: list[exp.Expr], *, everywhere: bool) -> Any:
+def _source(base: Any, filters: list[Scalar], *, everywhere: bool) -> Any:
     if not filters or not everywhere:
         return base
-    some = reduce(lambda a, b: exp.Or(this=exp.Paren(this=a.copy()), expression=exp.Paren(this=b.copy())), filters)
-    return Filter(source=base, condition=Scalar(some))
+    plans: list[Query] = []
+    some = reduce(
+        lambda a, b: exp.Or(this=exp.Paren(this=a), expression=exp.Paren(this=b)),
+        [absorb(found, plans).copy() for found in filters],
+    )
+    return Filter(source=base, condition=Scalar(some, tuple(plans)))
 
 
 def _numbered(node: Any) -> Any:
