@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from platform_plugin.language.call_options import TAKES_OPTIONS, refuse_call_options
 from platform_plugin.language.places import did_you_mean, fault, refusal
 from platform_plugin.language.tokens import DOUBLE, QUOTED, STRING, WORD
 from platform_plugin.language.words import FILE_FORMATS, TABLE_FUNCTIONS
@@ -48,14 +49,32 @@ def _refuse_call(tokens: Tokens, index: int) -> None:
         raise _at(tokens, index, _NO_CODE, f"function {name} is refused", None)
     if name == "identifier":
         raise _at(tokens, index, "names are written out", "IDENTIFIER(…) is refused", "write the name itself")
+    if name == "table" and tokens.kind(index) == WORD:
+        raise _at(tokens, index, _ONLY_READS, "a table as an argument is refused", "write FROM (SELECT …)")
+    if name in TAKES_OPTIONS:
+        refuse_call_options(tokens, index, name)
 
 
 def _refuse_word(tokens: Tokens, index: int, following: str) -> None:
     word = tokens.upper(index)
     if word == "INSERT" and following in ("INTO", "OVERWRITE"):
         raise _at(tokens, index, _ONLY_READS, "INSERT inside a query", "make it a statement: INSERT INTO … SELECT …")
-    if word == "USING" and tokens.kind(index + 1) in (STRING, DOUBLE):
+    # A script may be given by a parameter too.
+    if word == "USING" and (tokens.kind(index + 1) in (STRING, DOUBLE) or following in (":", "?")):
         raise _at(tokens, index, _NO_CODE, "scripts in queries are refused", None)
+    if word == "LATERAL":
+        _refuse_lateral(tokens, index + 1)
+
+
+def _refuse_lateral(tokens: Tokens, index: int) -> None:
+    """What makes rows for others is a table function as well, and the tree does not show it as one."""
+    first = index + (tokens.upper(index) == "VIEW")
+    first += tokens.upper(first) == "OUTER"
+    last = first
+    while tokens.upper(last + 1) == "." and tokens.kind(last + 2) in (WORD, QUOTED):
+        last += 2
+    if tokens.kind(first) in (WORD, QUOTED) and tokens.upper(last + 1) == "(":
+        refuse_table_function(tokens.text(last).strip("`"), tokens.span(first, last + 1))
 
 
 def refuse_root(kind: str, span: Span) -> Exception:

@@ -79,7 +79,7 @@ def tokenize(source: str, start: int = 0, end: int | None = None) -> Tokens:
     match = _LEX.match
     last = len(source) if end is None else end
     position = 1 if start == 0 and source.startswith("\ufeff") else start
-    hint_at = -1
+    hint_at, brackets = -1, 0
     while position < last:
         found = match(source, position, last)
         if found is None:
@@ -92,12 +92,14 @@ def tokenize(source: str, start: int = 0, end: int | None = None) -> Tokens:
         elif kind == "hint":
             if hint_at >= 0:
                 raise fault(source, "a hint inside a hint", position, end=after)
-            hint_at = position
+            hint_at, brackets = position, 0
         elif kind == SIGN and source[position:after] == "*/":
             if hint_at < 0:
                 raise fault(source, "a comment ends that never began", position, end=after)
             hint_at = -1
-        elif hint_at < 0:
+        elif hint_at >= 0:
+            brackets = _hint_brackets(source, position, after, brackets)
+        else:
             kinds.append(kind)
             starts.append(position)
             ends.append(after)
@@ -107,6 +109,16 @@ def tokenize(source: str, start: int = 0, end: int | None = None) -> Tokens:
     tokens = Tokens(source, kinds, starts, ends)
     _refuse_deep(tokens)
     return tokens
+
+
+def _hint_brackets(source: str, position: int, after: int, depth: int) -> int:
+    """The depth behind a token of a hint: Spark looks up what calls and sub-queries there name, although no hint takes any."""
+    text = source[position:after]
+    if text in "([" and (depth or text == "["):
+        raise fault(
+            source, "an expression inside a hint", position, end=after, hint="hints take names and numbers: /*+ BROADCAST(posts) */"
+        )
+    return depth + 1 if text == "(" else depth - 1 if text == ")" else depth
 
 
 def _comment_end(source: str, start: int, last: int) -> int:

@@ -95,6 +95,7 @@ def plan_options(settings: ServerSettings, folder: Path, *, submitted: bool = Fa
         "spark.app.name": "platform",
         **({} if submitted else where),
         **(alone if settings.master is None and not submitted else {}),
+        **({} if settings.master is None else {"spark.executor.extraJavaOptions": " ".join(PARSER_FLAGS)}),
         "spark.ui.enabled": str(settings.ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
@@ -130,8 +131,15 @@ def plan_options(settings: ServerSettings, folder: Path, *, submitted: bool = Fa
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
         "spark.hadoop.parquet.summary.metadata.level": "NONE",
+        **_NO_WEB,
         **settings.options,
     }
+
+
+# Web addresses can't be listed, so nothing but a parser that was given one ever opens it. The class is one that is not there.
+_NO_WEB = {f"spark.hadoop.fs.{scheme}.impl": "platform.refuses.to.read.web.addresses" for scheme in ("http", "https")}
+PARSER_FLAGS = ("-Djavax.xml.accessExternalDTD=", "-Djavax.xml.accessExternalSchema=jar:file", "-Djavax.xml.accessExternalStylesheet=")
+"""Java's parsers of XML fetch nothing that a document, which may be a row of a stream, points to; Ivy's own schemas are in its jar."""
 
 
 def plan_java_options(settings: ServerSettings, folder: Path) -> list[str]:
@@ -141,6 +149,9 @@ def plan_java_options(settings: ServerSettings, folder: Path) -> list[str]:
         "-XX:+UseG1GC",
         "-XX:G1PeriodicGCInterval=30000",
         "-Xss4m",
+        *PARSER_FLAGS,
+        # Some of Spark's parsers know only what the JVM was started with.
+        *(f"-D{name}={value}" for name, value in _NO_WEB.items()),
         f"-Djava.io.tmpdir={settings.scratch or folder / 'scratch'}",
         f"-Dderby.system.home={folder / 'derby'}",
         f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}",
