@@ -112,6 +112,12 @@ def build_parser() -> argparse.ArgumentParser:
     sub = command("merge", "care:run_merge", "rewrite a table's small files into few; its rows stay the same", "platform merge users")
     sub.add_argument("table", metavar="TABLE", help="relation or schema.relation")
     _add_vacuum(command("vacuum", "care:run_vacuum", "delete the files that nobody can need any more", "platform vacuum --dry-run"))
+    command(
+        "check",
+        "care:run_check",
+        "look for what the catalogue says of files and can't be true; exit code 1 if there is any",
+        "platform check",
+    )
     up = command("up", "server:run_up", "start the platform server, unless it runs", "platform up --memory 4g --idle 8h", lake=False)
     _add_up(up)
     command("down", "server:run_down", "end the platform server; the next query starts another", "platform down", lake=False)

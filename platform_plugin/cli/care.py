@@ -223,6 +223,23 @@ def run_vacuum(given: argparse.Namespace) -> int:
     return 0
 
 
+def run_check(given: argparse.Namespace) -> int:
+    """Say what the catalogue has that can't be true."""
+    url = lake_url(given)
+    from platform_plugin.lake.lake import Lake
+
+    with Lake.open(url) as lake, ProgressLine("reading the catalogue"):
+        findings = lake.check()
+    if given.json:
+        print_document([asdict(finding) | {"table": str(finding.table)} for finding in findings])
+        return 1 if findings else 0
+    for found in findings:
+        print(f"{found.table}: {counted(found.files, 'file')} with {found.problem}, such as {found.example}\n  hint: {found.hint}")
+    if not findings:
+        print("nothing found")
+    return 1 if findings else 0
+
+
 def written_name(text: str) -> Name:
     """A relation's name as SQL writes it: `users`, `raw.users`, or with back-ticks."""
     from platform_plugin.lake.tables import Name

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import SnapshotExpired, UnknownObject
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake import changes, expire, files, founding, leases, merge, read, ring, scan, vacuum
+from platform_plugin.lake import changes, check, expire, files, founding, leases, merge, read, ring, scan, vacuum
 from platform_plugin.lake.bulk import chunks
 from platform_plugin.lake.commit import Commit
 from platform_plugin.lake.database import create_engine, reading, writing
@@ -312,6 +312,10 @@ class Lake:
         With `dry_run` nothing is forgotten, and the answer says what would be.
         """
         return expire.expire(self, older_than, dry_run=dry_run)
+
+    def check(self) -> list[check.Finding]:
+        """What the catalogue says of files and can't be true, such as partition values that their statistics contradict."""
+        return check.check(self)
 
     def vacuum(self, *, grace: timedelta = vacuum.GRACE, dry_run: bool = False) -> vacuum.Vacuumed:
         """Delete scheduled files that no reader can need, and files that no commit ever named."""

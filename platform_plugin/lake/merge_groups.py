@@ -38,10 +38,10 @@ def plan_groups(connection: Connection, table: Table, base: Snapshot, *, target_
     """Runs of small neighbouring files with equal columns and partitions, each run no larger than one target file."""
     files = plan_scan(connection, table, base).files
     versions = _versions(connection, table)
-    partitions = _partition_values(connection, table)
+    partitions, doubtful = _partition_values(connection, table)
     kinds: defaultdict[Any, list[FileScan]] = defaultdict(list)
     for file in files:
-        if file.mapping_id is None:
+        if file.mapping_id is None and file.id not in doubtful:
             kinds[_version_at(versions, file.begin_snapshot), file.partition_id, partitions.get(file.id, ())].append(file)
     groups = []
     for (version, partition_id, values), members in kinds.items():
@@ -94,10 +94,18 @@ def _fields_kept(connection: Connection, table: Table, versions: Sequence[tuple[
     return read_fields(connection, oldest, [table.id or 0])[table.id or 0] or table.fields
 
 
-def _partition_values(connection: Connection, table: Table) -> dict[int, tuple[str | None, ...]]:
+def _partition_values(connection: Connection, table: Table) -> tuple[dict[int, tuple[str | None, ...]], set[int]]:
+    """The partition values of files, and the files whose values are not one for each key: whose rows those are, nobody knows."""
     p = c.FILE_PARTITION_VALUE.c
-    query = sa.select(p.data_file_id, p.partition_value).where(p.table_id == table.id).order_by(p.data_file_id, p.partition_key_index)
+    query = (
+        sa.select(p.data_file_id, p.partition_key_index, p.partition_value)
+        .where(p.table_id == table.id)
+        .order_by(p.data_file_id, p.partition_key_index)
+    )
     found: defaultdict[int, list[str | None]] = defaultdict(list)
+    doubtful = set()
     for row in connection.execute(query):
+        if row.partition_key_index != len(found[row.data_file_id]):
+            doubtful.add(row.data_file_id)
         found[row.data_file_id].append(row.partition_value)
-    return {file_id: tuple(values) for file_id, values in found.items()}
+    return {file_id: tuple(values) for file_id, values in found.items()}, doubtful

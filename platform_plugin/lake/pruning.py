@@ -24,8 +24,8 @@ _FLOATS = frozenset({"float32", "float64"})
 _TEXTS = frozenset({"varchar", "date", "timestamp", "timestamptz", "timestamp_s", "timestamp_ms", "uuid"})
 
 
-def plan_exclusions(table: Table, where: Sequence[Predicate], *, sqlite: bool) -> Iterator[sa.Select[tuple[int]]]:
-    """Queries for the ids of files that can be left out; a predicate that tells nothing gives none."""
+def plan_exclusions(table: Table, where: Sequence[Predicate], *, sqlite: bool) -> Iterator[sa.ColumnElement[bool]]:
+    """Conditions on `DATA_FILE` that a file which may hold rows of the filter meets; a predicate that tells nothing gives none."""
     stats = c.FILE_COLUMN_STATS
     for predicate in where:
         field = table.field(predicate.column)
@@ -33,8 +33,9 @@ def plan_exclusions(table: Table, where: Sequence[Predicate], *, sqlite: bool) -
             continue
         hopeless = _hopeless(predicate, field, sqlite=sqlite)
         if hopeless is not None:
-            yield sa.select(stats.c.data_file_id).where(stats.c.table_id == table.id, stats.c.column_id == field.id, hopeless)
-        yield from _partition_exclusions(table, field, predicate)
+            excluded = sa.select(stats.c.data_file_id).where(stats.c.table_id == table.id, stats.c.column_id == field.id, hopeless)
+            yield c.DATA_FILE.c.data_file_id.not_in(excluded)
+        yield from _partition_exclusions(table, field, predicate, sqlite=sqlite)
 
 
 def _hopeless(predicate: Predicate, field: Field, *, sqlite: bool) -> sa.ColumnElement[bool] | None:
@@ -156,9 +157,14 @@ def _bound(column: sa.Column[str], kind: DataType, *, sqlite: bool) -> sa.Column
             return sa.case((usual, column if sqlite else sa.collate(column, "C")), else_=None)
 
 
-def _partition_exclusions(table: Table, field: Field, predicate: Predicate) -> Iterator[sa.Select[tuple[int]]]:
-    """Files of other partitions: for equality on an identity key, or on a part of a date."""
-    p, f = c.FILE_PARTITION_VALUE.c, c.DATA_FILE.c
+def _partition_exclusions(table: Table, field: Field, predicate: Predicate, *, sqlite: bool) -> Iterator[sa.ColumnElement[bool]]:
+    """Files of other partitions are left out: for equality on an identity key, or on a part of a date.
+
+    A value that can't be true of its file tells nothing: one of several under the same key, as DuckDB 1.5 notes those of files that it
+    adds by their Hive paths, or one that the file's own statistics contradict.
+    """
+    p, f, stats = c.FILE_PARTITION_VALUE.c, c.DATA_FILE.c, c.FILE_COLUMN_STATS.c
+    other = c.FILE_PARTITION_VALUE.alias("other_value").c
     values = _equals(predicate)
     if not values or table.partition_id is None:
         return
@@ -166,18 +172,53 @@ def _partition_exclusions(table: Table, field: Field, predicate: Predicate) -> I
         if key.column_id != field.id:
             continue
         wanted = [_partition_text(key.transform, value, field.type) for value in values]
-        if all(text is not None for text in wanted):
+        if any(text is None for text in wanted):
+            continue
+        doubled = sa.exists().where(
+            other.data_file_id == f.data_file_id,
+            other.table_id == table.id,
+            other.partition_key_index == index,
+            other.partition_value.is_distinct_from(p.partition_value),
+        )
+        contradicted = sa.exists().where(
+            stats.data_file_id == f.data_file_id,
+            stats.table_id == table.id,
+            stats.column_id == field.id,
+            _contradicts(p.partition_value, key.transform, field.type, sqlite=sqlite),
+        )
+        # Asked file by file, so that those that statistics leave out cost nothing here.
+        elsewhere = sa.exists().where(
+            p.data_file_id == f.data_file_id,
+            p.table_id == table.id,
+            p.partition_key_index == index,
             # Files of an earlier partitioning may use the same index for another column.
-            yield (
-                sa.select(p.data_file_id)
-                .join(c.DATA_FILE, f.data_file_id == p.data_file_id)
-                .where(
-                    p.table_id == table.id,
-                    p.partition_key_index == index,
-                    f.partition_id == table.partition_id,
-                    sa.or_(p.partition_value.is_(None), p.partition_value.not_in(wanted)),
-                )
-            )
+            f.partition_id == table.partition_id,
+            sa.or_(p.partition_value.is_(None), p.partition_value.not_in(wanted)),
+            ~doubled.correlate(c.DATA_FILE, c.FILE_PARTITION_VALUE),
+            ~contradicted.correlate(c.DATA_FILE, c.FILE_PARTITION_VALUE),
+        )
+        yield ~elsewhere.correlate(c.DATA_FILE)
+
+
+def _contradicts(value: sa.Column[str], transform: str, kind: DataType, *, sqlite: bool) -> sa.ColumnElement[bool]:
+    """The condition under which a file's statistics say that a partition value is not that of all its rows, or may not be."""
+    stats = c.FILE_COLUMN_STATS.c
+    empty = sa.and_(value.is_(None), stats.value_count > 0)
+    if transform == "identity":
+        if kind == Primitive("varchar"):
+            low, high, text = (_bound(column, kind, sqlite=sqlite) for column in (stats.min_value, stats.max_value, value))
+            return sa.or_(empty, low > text, high < text)
+        return sa.or_(empty, stats.min_value != value, stats.max_value != value)
+    start, length = _PLACES[transform]
+    parts = [
+        sa.func.ltrim(sa.func.substr(_bound(bound, kind, sqlite=sqlite), start, length), "0")
+        for bound in (stats.min_value, stats.max_value)
+    ]
+    return sa.or_(empty, *(part != sa.func.ltrim(value, "0") for part in parts))
+
+
+# Where the parts of a date stand in the text of a bound.
+_PLACES = {"year": (1, 4), "month": (6, 2), "day": (9, 2), "hour": (12, 2)}
 
 
 def _equals(predicate: Predicate) -> Iterable[Any]:

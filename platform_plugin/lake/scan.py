@@ -122,7 +122,7 @@ def plan_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where
         .order_by(f.data_file_id)
     )
     for exclusion in plan_exclusions(table, where, sqlite=connection.dialect.name == "sqlite"):
-        query = query.where(f.data_file_id.not_in(exclusion))
+        query = query.where(exclusion)
     rows = connection.execute(query).all()
     _refuse_unreadable(rows, table)
     delete_lists = _read_delete_lists(connection, table, table_id, snapshot.id)

@@ -1,9 +1,11 @@
 import json
 
+import pyarrow as pa
 import pytest
 
 from platform_plugin.cli.care import written_name
 from platform_plugin.errors import PlatformError
+from platform_plugin.lake.files import with_partition
 from platform_plugin.lake.lake import Lake
 
 
@@ -87,6 +89,18 @@ def test_a_grace_keeps_young_files(platform, lake):
     platform("merge", "main.users", check=0)
     kept = answer(platform("vacuum", "--json", check=0))
     assert (kept["scheduled"], kept["orphans"]) == (0, 0)
+
+
+def test_a_check_finds_what_cannot_be_true(platform, lake):
+    assert "nothing found" in platform("check", check=0).stdout
+    rows = pa.table({"region": ["eu"]})
+    with Lake.open(lake) as opened, opened.commit("noted wrongly") as commit:
+        table = commit.create_table("wrong", opened.columns_of(rows), partition_by=[("region", "identity")])
+        commit.append(table, [with_partition(opened.write(table, rows), ["us"])])
+    shown = platform("check", check=1).stdout
+    assert 'main.wrong: 1 file with partition values of column "region" that its statistics contradict' in shown
+    (found,) = answer(platform("check", "--json", check=1))
+    assert (found["table"], found["files"]) == ("main.wrong", 1)
 
 
 @pytest.mark.parametrize("table", ["usres", "a.b.c", "users; DROP TABLE users", ""])

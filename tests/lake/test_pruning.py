@@ -368,3 +368,32 @@ def test_duckdb_keeps_its_bounds_when_we_widen_under_it(lake, reader):
     reader.execute("INSERT INTO t VALUES (4)")
     reader.execute("INSERT INTO t VALUES (4)")
     assert reader.rows("SELECT count(*) FROM t WHERE v > 5") == [(4,)]
+
+
+def test_partition_values_that_cannot_be_true_of_a_file_lose_no_rows(lake, reader):
+    """DuckDB 1.5.5 notes year, month and day of a file that it adds by its Hive path all under the key of the day."""
+    reader.execute("CREATE TABLE t (moment TIMESTAMP, i INT)")
+    reader.execute("ALTER TABLE t SET PARTITIONED BY (year(moment), month(moment), day(moment))")
+    folder = lake.storage.absolute("hive")
+    moment = "TIMESTAMP '2025-11-03' + INTERVAL (range) DAY"
+    reader.execute(
+        f"COPY (SELECT {moment} AS moment, range::INT AS i, year({moment}) AS year, month({moment}) AS month, day({moment}) AS day"
+        f" FROM range(3)) TO '{folder}' (FORMAT parquet, PARTITION_BY (year, month, day))"
+    )
+    reader.execute(f"CALL ducklake_add_data_files('lake', 't', '{folder}/**/*.parquet', hive_partitioning => true)")
+    for day in range(3):
+        where = [Comparison("moment", "=", dt.datetime(2025, 11, 3 + day))]  # noqa: DTZ001
+        assert lake.read("t", where=where).column("i").to_pylist() == [day]
+
+
+@pytest.mark.parametrize("values", [["us", "3"], ["eu", "4"], [None, None]])
+def test_partition_values_that_statistics_contradict_lose_no_rows(lake, values):
+    rows = pa.table({"region": ["eu"], "day": pa.array([dt.date(2026, 3, 4)])})
+    with lake.commit("create") as commit:
+        table = commit.create_table("t", lake.columns_of(rows), partition_by=[("region", "identity"), ("day", "month")])
+        commit.append(table, [with_partition(lake.write(table, rows), values)])
+    for where in (Comparison("region", "=", "eu"), Comparison("day", "=", dt.date(2026, 3, 4))):
+        assert lake.read("t", where=[where]).num_rows == 1, where
+    (found,) = lake.check()
+    assert (found.table, found.files) == (lake.table("t").name, 1)
+    assert "partition" in found.problem
