@@ -1,12 +1,12 @@
 """The change feed: which rows were added to a table and which were deleted, commit by commit, between two snapshots.
 
-Rows that only moved, because small files were merged, are not changes.
+Rows that only moved, because small files were merged or deleted rows were cleared away, are not changes.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +17,10 @@ from platform_plugin.errors import InvalidValue, SnapshotExpired
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.bulk import chunks
 from platform_plugin.lake.data_operations import has_table, inlined_data_tables
-from platform_plugin.lake.evolution import adapt
+from platform_plugin.lake.evolution import adapt, nullable
 from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID
 from platform_plugin.lake.inlined import decode_rows, fetch_whole
+from platform_plugin.lake.moves import read_forgotten, read_moves, without_moves
 from platform_plugin.lake.read import column_at, read_delete_file, read_raw
 from platform_plugin.lake.scan import DeleteList, FileScan, fields_of_version, resolved
 from platform_plugin.lake.tables import Snapshot, Table, read_snapshot
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.algebra.types import Field
     from platform_plugin.lake.lake import Lake
 
 INSERT, DELETE = "insert", "delete"
@@ -55,13 +57,18 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """The files and catalogue rows to look at for a table's changes after one snapshot, up to and with another."""
+    """The files and catalogue rows to look at for a table's changes after one snapshot, up to and with another.
+
+    `moves` are the snapshots that only moved its rows, `forgotten` those in the range of which nobody knows any more what they did.
+    """
 
     table: Table
     after: Snapshot
     until: Snapshot
     files: tuple[ChangedFile, ...]
     inlined: tuple[tuple[str, tuple[Any, ...], tuple[int, int]], ...]
+    moves: frozenset[int] = frozenset()
+    forgotten: frozenset[int] = frozenset()
 
     @property
     def is_empty(self) -> bool:
@@ -74,18 +81,24 @@ class Changes:
         if self.inlined:
             with lake.reading() as connection:
                 parts += [part for inlined in self.inlined for part in self._of_inlined(connection, *inlined)]
-        schema = pa.schema([*_HEAD, *arrow_schema(self.table.fields)])
-        return pa.concat_tables([part.cast(schema) for part in parts]) if parts else schema.empty_table()
+        # An `empty_table` can't be made where a UUID is inside of another value.
+        rows = pa.concat_tables(parts) if parts else pa.Table.from_batches([], schema=pa.schema([*_HEAD, *arrow_schema(self.fields)]))
+        return without_moves(rows, moves=self.moves, forgotten=self.forgotten)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The table's columns as the feed has them: a row that has left may hold NULL where the table no longer allows it."""
+        return tuple(nullable(field) for field in self.table.fields)
 
     def _of_file(self, lake: Lake, changed: ChangedFile) -> list[pa.Table]:
         file = changed.file
-        raw, _ = read_raw(lake, file, self.until, fields=self.table.fields, hidden=(ROW_ID, SNAPSHOT_ID))
+        raw, _ = read_raw(lake, file, self.until, fields=self.fields, hidden=(ROW_ID, SNAPSHOT_ID))
         added = column_at(raw, SNAPSHOT_ID)
         added_in = np.full(file.record_count, file.begin_snapshot) if added is None else added.to_numpy()
         ids = column_at(raw, ROW_ID)
         row_ids = (file.row_id_start or 0) + np.arange(file.record_count) if ids is None else ids.to_numpy()
         deleted_in = self._deleted_in(lake, changed)
-        rows = adapt(raw, self.table.fields)
+        rows = adapt(raw, self.fields)
         # A row that came deleted, as the history of a stream takes it up, was never there.
         seen = deleted_in > added_in
         inserted = np.flatnonzero(seen & (added_in > self.after.id) & (added_in <= self.until.id))
@@ -113,7 +126,9 @@ class Changes:
         parts = []
         for kind, moment, count in ((INSERT, source.c.begin_snapshot, counts[0]), (DELETE, source.c.end_snapshot, counts[1])):
             query = sa.select(source.c.row_id, moment, *columns).where(moment > self.after.id, moment <= self.until.id)
-            rows, row_ids, snapshots = decode_rows(fetch_whole(connection, name, query, count), fields, self.table)
+            rows, row_ids, snapshots = decode_rows(
+                fetch_whole(connection, name, query, count), fields, replace(self.table, fields=self.fields)
+            )
             parts.append(_with_head(rows, np.array(snapshots, dtype=np.int64), np.array(row_ids, dtype=np.int64), kind))
         return parts
 
@@ -151,6 +166,8 @@ def read_changes(connection: Connection, table: Table, *, after: Snapshot, until
             for file, end in files
         ),
         inlined=_read_changed_inlined(connection, table, after.id, until.id),
+        moves=read_moves(connection, table.id or 0, after=after.id, until=until.id),
+        forgotten=read_forgotten(connection, after=after.id, until=until.id),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -31,6 +32,11 @@ def adapt(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
             chunks = [_adapted(chunk, own.field(index), field) for chunk in rows.column(index).chunks]
             columns.append(pa.chunked_array(chunks, to_arrow(field.type, column=field.name)))
     return pa.Table.from_arrays(columns, schema=arrow_schema(fields)) if columns else pa.table({})
+
+
+def nullable(field: Field) -> Field:
+    """The column, and all that is inside of it, with NULL allowed."""
+    return replace(field, nullable=True).with_children(tuple(nullable(part) for part in field.children))
 
 
 def _id(field: pa.Field) -> int | None:

@@ -82,3 +82,41 @@ def test_changes_since_an_expired_snapshot_are_not_known(lake):
     lake.expire(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=1))
     with pytest.raises(SnapshotExpired, match="changes"):
         lake.changes("t", after=start)
+
+
+def test_rows_that_another_client_moved_are_no_changes(lake, reader):
+    reader.execute("CALL lake.set_option('data_inlining_row_limit', 0)")
+    reader.execute("CREATE TABLE t AS SELECT range AS i FROM range(10)")
+    created = lake.snapshot()
+    reader.execute("DELETE FROM t WHERE i < 5")
+    deleted = lake.snapshot()
+    reader.execute("CALL ducklake_rewrite_data_files('lake', 't', delete_threshold => 0)")
+    moved = lake.snapshot()
+    reader.execute("DELETE FROM t WHERE i = 8")
+    end = lake.snapshot()
+    gone = [(deleted.id, i, "delete", i) for i in range(5)]
+    came = [(created.id, i, "insert", i) for i in range(10)]
+    assert feed(lake, deleted, moved) == []
+    assert feed(lake, deleted, end) == [(end.id, 8, "delete", 8)]
+    assert feed(lake, lake.snapshot(0), end) == sorted([*came, *gone, (end.id, 8, "delete", 8)])
+    # Once the snapshot that moved them is forgotten, the same values tell it.
+    with lake.lease(deleted):
+        lake.expire(dt.datetime.now(dt.UTC))
+        assert feed(lake, deleted, end) == [(end.id, 8, "delete", 8)]
+
+
+@pytest.mark.parametrize("limit", [0, 10])
+def test_changes_map_columns_as_reads_do(lake, reader, limit):
+    reader.execute(f"CALL lake.set_option('data_inlining_row_limit', {limit})")
+    reader.execute("CREATE TABLE t (i INT, st STRUCT(a INT), l STRUCT(a INT)[], s VARCHAR)")
+    start = lake.snapshot()
+    reader.execute("INSERT INTO t VALUES (1, {'a': 1}, [{'a': 1}], NULL), (2, NULL, NULL, 'b')")
+    reader.execute("ALTER TABLE t ADD COLUMN st.b VARCHAR")
+    reader.execute("ALTER TABLE t ADD COLUMN l.element.b VARCHAR")
+    reader.execute("DELETE FROM t WHERE i = 1")
+    reader.execute("ALTER TABLE t ALTER s SET NOT NULL")
+    reader.execute("UPDATE t SET s = 'z' WHERE i = 2")
+    assert_changes_agree(lake, reader, "t", after=lake.snapshot(start.id + 4), until=lake.snapshot())
+    first = [row[3:] for row in feed(lake, start, lake.snapshot()) if row[:2] == (start.id + 1, 0)]
+    assert first == [(1, (("a", 1), ("b", None)), ((("a", 1), ("b", None)),), None)]
+    assert lake.changes("t", after=start).read(lake).num_rows == 5
