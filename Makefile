@@ -4,9 +4,11 @@ RUN := @$(PYTHON) deploy/run.py
 JOBS ?= auto
 NAME ?=
 ARGS ?=
+# Every warning fails, a link to nowhere among them; pages are read anew each time, for a warning is not repeated for a page that is kept.
+SPHINX := sphinx-build --quiet --fail-on-warning --keep-going --fresh-env
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format types ui bench lock clean
+.PHONY: help demo test test-slow lint format types docs docs-serve ui bench lock clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
@@ -24,11 +26,18 @@ test: ## every test but the slow ones (ARGS="tests/lake -x" narrows it)
 test-slow: ## the slow ones: crashes, concurrency, long histories, the built wheel
 	$(RUN) python -m pytest -m slow -n $(JOBS) $(ARGS)
 
-lint: ## formatter, linter and type checker, changing nothing
-	$(RUN) sh -c 'failed=0; ruff format --check --output-format concise . || failed=1; ruff check . || failed=1; mypy || failed=1; exit $$failed'
+lint: ## formatter, linter, type checker, spelling and the links of the docs, changing nothing
+	$(RUN) sh -c 'failed=0; ruff format --check --output-format concise . || failed=1; ruff check . || failed=1; mypy || failed=1; \
+		typos || failed=1; $(SPHINX) -b dummy docs build/docs-links || failed=1; exit $$failed'
 
 format: ## let the formatter and the linter's safe fixes change files
 	$(RUN) sh -c 'ruff format . && ruff check --fix .'
+
+docs: ## the documentation as a site, in build/docs
+	$(RUN) sh -c '$(SPHINX) docs build/docs && echo "the site is build/docs/index.html"'
+
+docs-serve: ## the same, served on this machine (ARGS=8001 for another port)
+	$(RUN) sh -c '$(SPHINX) docs build/docs && exec python -m http.server --bind 127.0.0.1 --directory build/docs $(or $(ARGS),8000)'
 
 types: ## the type checker alone
 	$(RUN) mypy
