@@ -1,0 +1,54 @@
+"""The glossary names what exists, each term once, and the pages that were written after it keep to it."""
+
+import re
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from platform_plugin import errors
+from platform_plugin.lake import catalogue
+from platform_plugin.language import options
+
+DOCS = Path(__file__).parent.parent / "docs"
+GLOSSARY, _, OTHER_WORDS = (DOCS / "words.md").read_text().partition("## Other words")
+PACKAGE = DOCS.parent / "platform_plugin"
+NEW_PAGES = ["index.md", "words.md"]
+"""Pages that use the terms of the glossary alone; older ones join when they are written anew."""
+NOT_USED = r"\b(t(ake|akes|aken|ook|aking) up|twins?|let(s|ting)? go|at hand|digest|gathered|the ring|additions)\b"
+
+
+def test_each_term_has_one_meaning_and_its_place():
+    sections = [re.findall(r"^\| \*\*(.+?)\*\*", section, re.MULTILINE) for section in GLOSSARY.split("\n## ")]
+    terms = [term for section in sections for term in section]
+    assert len(terms) == len(set(terms)) > 60
+    assert [(one, next_one) for section in sections for one, next_one in pairwise(section) if one > next_one] == []
+
+
+def test_every_table_of_the_catalogue_has_a_term():
+    for module in PACKAGE.rglob("*.py"):
+        if re.search(r'sa\.Table\(\s*"platform_', module.read_text()):
+            import_module(".".join(module.relative_to(PACKAGE.parent).with_suffix("").parts))
+    tables = {name: table for name, table in catalogue.metadata.tables.items() if name.startswith("platform_")}
+    assert len(tables) >= 21
+    named = set(re.findall(r"`(platform_\w+)", GLOSSARY))
+    assert named == set(tables), "give each table a term in docs/words.md"
+    columns = re.findall(r"`(platform_\w+)\.(\w+)`", GLOSSARY)
+    assert len(columns) >= 5
+    assert [(table, column) for table, column in columns if column not in tables[table].columns] == []
+
+
+def test_errors_and_options_that_are_named_exist():
+    named = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+)`", GLOSSARY))
+    assert len(named) >= 8
+    assert [name for name in named if not hasattr(errors, name)] == []
+    known = {*options.STREAM, *options.VIEW, *options.SAMPLE}
+    missing = [name for name in known - {"key", "start"} if f"`{name}" not in GLOSSARY]
+    assert missing == [], "an option of a stream, view or sample is a word that users read"
+
+
+@pytest.mark.parametrize("page", NEW_PAGES)
+def test_new_pages_use_the_terms(page):
+    text = (DOCS / page).read_text().partition("## Other words")[0]
+    assert re.findall(NOT_USED, text, re.IGNORECASE) == []
