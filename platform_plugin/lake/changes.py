@@ -22,7 +22,7 @@ from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID
 from platform_plugin.lake.inlined import decode_rows, fetch_whole
 from platform_plugin.lake.moves import read_forgotten, read_moves, without_moves
 from platform_plugin.lake.read import column_at, read_delete_file, read_raw
-from platform_plugin.lake.scan import DeleteList, FileScan, fields_of_version, resolved
+from platform_plugin.lake.scan import DeleteList, FileScan, delete_list, fields_of_version, resolved
 from platform_plugin.lake.tables import Snapshot, Table, read_snapshot
 from platform_plugin.lake.types import arrow_schema
 
@@ -215,10 +215,7 @@ def read_delete_versions(connection: Connection, table: Table, file_ids: Sequenc
     for ids in chunks(file_ids):
         query = sa.select(c.DELETE_FILE).where(d.table_id == table.id, d.data_file_id.in_(ids)).order_by(d.begin_snapshot)
         for row in connection.execute(query):
-            path = resolved(table.path, row.path, relative=row.path_is_relative)
-            found[row.data_file_id].append(
-                DeleteVersion(begin_snapshot=row.begin_snapshot, list=DeleteList(path=path, delete_count=row.delete_count))
-            )
+            found[row.data_file_id].append(DeleteVersion(begin_snapshot=row.begin_snapshot, list=delete_list(table, row)))
     return found
 
 

@@ -90,7 +90,11 @@ def _schedule_unreachable(connection: Connection) -> int:
 
 
 def schedule(connection: Connection, rows: Sequence[c.AnyRow]) -> None:
-    """Note files for deletion, each row with id, table id, path and whether it is relative, not before any lease that may need them."""
+    """Note files for deletion, each row with id, table id, path and whether it is relative, not before any lease that may need them.
+
+    A file beyond the data folder is another's, whom no client that works off the list asks.
+    """
+    rows = [row for row in rows if row[3] or _is_inside(connection, row[2])]
     if not rows:
         return
     newest = read_snapshot(connection)
@@ -110,6 +114,11 @@ def schedule(connection: Connection, rows: Sequence[c.AnyRow]) -> None:
             for row in rows
         ],
     )
+
+
+def _is_inside(connection: Connection, path: str) -> bool:
+    root = connection.execute(sa.select(c.METADATA.c.value).where(c.METADATA.c.key == "data_path", c.METADATA.c.scope.is_(None))).scalar()
+    return root is not None and path.removeprefix("file://").startswith(root.removeprefix("file://")) and ".." not in path.split("/")
 
 
 def table_folders(connection: Connection, table_ids: set[int]) -> dict[int, str]:

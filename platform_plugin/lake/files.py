@@ -210,7 +210,7 @@ def write_delete_file(storage: Storage, table: Table, data_file_path: str, posit
             pa.field("pos", pa.int64(), nullable=False, metadata={FIELD_ID: str(DELETE_POSITION).encode()}),
         ]
     )
-    full = storage.absolute(data_file_path)
+    full = storage.readable(data_file_path)
     with new_parquet(storage, path, schema) as writer:
         writer.write_table(pa.table([pa.repeat(pa.scalar(full), len(ordered)), ordered], schema=schema))
     footer = _footer(storage, path)

@@ -67,7 +67,7 @@ class Lake:
     def __init__(self, location: Location, *, uuid: UUID, data_path: str) -> None:
         self.location = location
         self.uuid = uuid
-        self.storage = Storage(data_path)
+        self.storage = Storage(data_path, outside=location.outside)
         self._relations: dict[tuple[int, Name], Table | View] = {}
         self._prepared: set[str] = set()
         self._unsure = False

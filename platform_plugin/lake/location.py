@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -15,12 +15,14 @@ from platform_plugin.errors import InvalidValue
 CATALOGUE_FILE = "lake.sqlite"
 DATA_FOLDER = "data"
 _FORMS = "platform+local:///path/to/lake or platform://user@host/database?data=s3://bucket/prefix"
-_OPTIONS = ("data", "spark", "schema")
+_OPTIONS = ("data", "spark", "schema", "outside")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
     """A parsed lake URL. Its text form never shows a password.
+
+    `outside` are folders beyond the data folder whose files the lake's tables may name, to be read and nothing else.
 
     >>> where = Location.parse("platform+local:///srv/lake")
     >>> where.data_path, str(where)
@@ -33,6 +35,7 @@ class Location:
     folder: Path | None
     schema: str | None
     spark: str | None = field(repr=False)
+    outside: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -50,7 +53,7 @@ class Location:
             if text.startswith(("platform:", "platform+local:")):
                 # A slash is missing; the text may hold a password, so it is not repeated.
                 raise InvalidValue("the lake URL can't be read", hint=f"write {_FORMS}")
-            return cls._local(Path(text).expanduser().absolute(), spark=None)
+            return cls._local(Path(text).expanduser().absolute(), spark=None, outside=())
         try:
             parsed = sa.make_url(text)
         except (exc.ArgumentError, ValueError):
@@ -60,6 +63,8 @@ class Location:
         unknown = sorted(set(options) - set(_OPTIONS))
         if unknown:
             raise InvalidValue(f'the lake URL has an unknown option "{unknown[0]}"', hint=f"options are {', '.join(_OPTIONS)}")
+        outside = parsed.query.get("outside", ())
+        outside = (outside,) if isinstance(outside, str) else tuple(outside)
         if parsed.drivername == "platform+local":
             if parsed.host or not parsed.database:
                 raise InvalidValue(
@@ -67,19 +72,28 @@ class Location:
                 )
             if "data" in options or "schema" in options:
                 raise InvalidValue("a local lake keeps its data in its own folder", hint="leave out the options data and schema")
-            return cls._local(Path("/" + parsed.database.lstrip("/")), spark=options.get("spark"))
+            return cls._local(Path("/" + parsed.database.lstrip("/")), spark=options.get("spark"), outside=outside)
         if parsed.drivername == "platform":
-            return cls._postgres(parsed, options)
+            return cls._postgres(parsed, options, outside)
         raise InvalidValue(f'"{parsed.drivername}" is not a lake URL scheme', hint=f"write {_FORMS}")
 
     @classmethod
-    def _local(cls, folder: Path, *, spark: str | None) -> Location:
+    def _local(cls, folder: Path, *, spark: str | None, outside: tuple[str, ...]) -> Location:
         catalogue = sa.URL.create("sqlite", database=str(folder / CATALOGUE_FILE))
-        text = f"platform+local://{folder}" + (f"?spark={_without_token(spark)}" if spark else "")
-        return cls(text=text, catalogue=catalogue, data_path=f"{folder / DATA_FOLDER}/", folder=folder, schema=None, spark=spark)
+        shown = [*([f"spark={_without_token(spark)}"] if spark else ()), *(f"outside={quote(other)}" for other in outside)]
+        text = f"platform+local://{folder}" + (f"?{'&'.join(shown)}" if shown else "")
+        return cls(
+            text=text,
+            catalogue=catalogue,
+            data_path=f"{folder / DATA_FOLDER}/",
+            folder=folder,
+            schema=None,
+            spark=spark,
+            outside=_roots(outside, f"{folder}/"),
+        )
 
     @classmethod
-    def _postgres(cls, parsed: sa.URL, options: dict[str, str]) -> Location:
+    def _postgres(cls, parsed: sa.URL, options: dict[str, str], outside: tuple[str, ...]) -> Location:
         data = options.get("data")
         if not parsed.database or not data:
             raise InvalidValue(
@@ -91,20 +105,36 @@ class Location:
         schema = options.get("schema", "public")
         catalogue = parsed.set(drivername="postgresql+psycopg", query={"options": f"-csearch_path={_quoted_option(schema)}"})
         return cls(
-            text=_shown(parsed, options),
+            text=_shown(parsed, options, outside),
             catalogue=catalogue,
             data_path=data.rstrip("/") + "/",
             folder=None,
             schema=schema,
             spark=options.get("spark"),
+            outside=_roots(outside, data),
         )
 
 
-def _shown(parsed: sa.URL, options: dict[str, str]) -> str:
+def _roots(outside: tuple[str, ...], data: str) -> tuple[str, ...]:
+    """The folders that the option `outside` names: whole ones, on the file system of the data folder."""
+    for folder in outside:
+        scheme = urlsplit(folder).scheme
+        if (scheme == "" and not folder.startswith("/")) or ".." in folder.split("/"):
+            raise InvalidValue(f'folder "{folder}" of the option outside is not absolute', hint="write outside=/path")
+        if scheme != urlsplit(data).scheme:
+            raise InvalidValue(
+                f'folder "{folder}" of the option outside is on another file system than the lake\'s data', hint="copy its files there"
+            )
+    return tuple(folder.rstrip("/") + "/" for folder in outside)
+
+
+def _shown(parsed: sa.URL, options: dict[str, str], outside: tuple[str, ...]) -> str:
     """The URL as messages show it: neither the password nor the token of a Spark endpoint."""
-    shown = dict(options)
-    if "spark" in shown:
-        shown["spark"] = _without_token(shown["spark"])
+    shown: dict[str, str | tuple[str, ...]] = dict(options)
+    if outside:
+        shown["outside"] = outside
+    if "spark" in options:
+        shown["spark"] = _without_token(options["spark"])
     return parsed.set(query=shown).render_as_string(hide_password=True)
 
 

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
 from platform_plugin.errors import InvalidValue, SnapshotExpired, StorageError, StreamOverrun, UnknownObject
 from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.deletion_vectors import DamagedVector, read_vectors
 from platform_plugin.lake.evolution import adapt
 from platform_plugin.lake.files import OWN_NAME, ROW_ID, SNAPSHOT_ID, constant
 from platform_plugin.lake.inlined import read_inlined
@@ -129,7 +130,7 @@ def read_raw(
         rows = None
         if names and positions is not None:
             # Files of two lakes may have the same path below their folders.
-            rows = read_pages(opened.file, parquet, (lake.storage.absolute(file.path), file.size_bytes), names, positions)
+            rows = read_pages(opened.file, parquet, (lake.storage.readable(file.path), file.size_bytes), names, positions)
         if rows is None:
             rows = _read_columns(parquet, names, positions) if names else pa.table({"": pa.nulls(file.record_count)}).select([])
         if names:
@@ -150,7 +151,7 @@ _KNOWN_FILES = 100_000
 
 def has_row_ids(lake: Lake, file: FileScan, snapshot: Snapshot) -> bool:
     """Whether a file says itself which row ids its rows have, as those of changed rows do; files never change, so each is asked once."""
-    place = (lake.storage.absolute(file.path), file.size_bytes)
+    place = (lake.storage.readable(file.path), file.size_bytes)
     known = _WITH_ROW_IDS.get(place)
     if known is None:
         with _opened(lake, file.path, file.size_bytes, snapshot) as parquet:
@@ -204,6 +205,8 @@ def read_delete_file(
     lake: Lake, deletes: DeleteList, snapshot: Snapshot, *, limit: int
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]] | None]:
     """All positions of a delete file, and the snapshots that deleted them where the file says so."""
+    if deletes.format == "puffin":
+        return _read_deletion_vector(lake, deletes, snapshot, limit=limit)
     with _opened(lake, deletes.path, None, snapshot) as parquet:
         rows = parquet.read()
     positions = rows.column("pos").to_numpy().astype(np.int64) if "pos" in rows.column_names else None
@@ -211,6 +214,23 @@ def read_delete_file(
         raise _foreign(deletes.path, "its positions do not fit the data file")
     at = column_at(rows, SNAPSHOT_ID)
     return positions, None if at is None else at.to_numpy().astype(np.int64)
+
+
+def _read_deletion_vector(
+    lake: Lake, deletes: DeleteList, snapshot: Snapshot, *, limit: int
+) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]] | None]:
+    try:
+        with lake.storage.open(deletes.path) as file:
+            positions, at = read_vectors(file.read())
+    except StorageError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            _say_why_it_is_gone(lake, deletes.path, snapshot, error)
+        raise
+    except DamagedVector as error:
+        raise StorageError(f'deletion vector "{deletes.path}" can\'t be read', detail=str(error), hint="restore it from a copy") from error
+    if len(positions) and positions[-1] >= limit:
+        raise _foreign(deletes.path, "its positions do not fit the data file")
+    return positions, at
 
 
 def column_at(rows: pa.Table, field_id: int) -> pa.ChunkedArray | None:
@@ -243,7 +263,7 @@ class _opened:  # noqa: N801  used as a statement's verb
             self.file = file
         except StorageError as error:
             if isinstance(error.__cause__, FileNotFoundError):
-                self._say_why_it_is_gone(error)
+                _say_why_it_is_gone(self.lake, self.path, self.snapshot, error)
             raise
         try:
             if self.size_bytes is not None and (size := file.seek(0, os.SEEK_END)) != self.size_bytes:
@@ -263,36 +283,38 @@ class _opened:  # noqa: N801  used as a statement's verb
             self.stack.__exit__(None, None, None)
             raise
 
-    def _say_why_it_is_gone(self, error: StorageError) -> None:
-        """A file that the catalogue no longer needs was vacuumed, which a reader without a lease has to expect."""
-        with self.lake.reading() as connection:
-            self._blame_ring(connection, error)
-            expired = read_snapshot(connection, id=self.snapshot.id) is None
-            ends = posixpath.basename(self.path)
-            named = any(
-                connection.execute(sa.select(table.c.path).where(table.c.path.endswith(ends, autoescape=True)).limit(1)).first()
-                for table in (c.DATA_FILE, c.DELETE_FILE)
-            )
-        if expired or not named:
-            what = "expired" if expired else "had its files merged"
-            hint = "read the newest one, or take a lease before a long read" if expired else "read it again, or take a lease first"
-            raise SnapshotExpired(f"snapshot {self.snapshot.id} {what} while it was read", hint=hint) from error
-
-    def _blame_ring(self, connection: sa.Connection, error: StorageError) -> None:
-        f = c.DATA_FILE.c
-        ended = sa.select(f.table_id).where(f.path.endswith(posixpath.basename(self.path), autoescape=True), f.end_snapshot.is_not(None))
-        for table in read_tables(connection, self.snapshot.id, ids=list(connection.execute(ended).scalars())):
-            try:
-                refuse_overrun(connection, table, self.snapshot)
-            except StreamOverrun as overrun:
-                raise overrun from error
-
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stack.__exit__(None, None, None)
         if isinstance(error, _UNREADABLE):
             raise StorageError(
                 f'file "{self.path}" is damaged', detail=str(error).splitlines()[0], hint="restore it from a copy"
             ) from error
+
+
+def _say_why_it_is_gone(lake: Lake, path: str, snapshot: Snapshot, error: StorageError) -> None:
+    """A file that the catalogue no longer needs was vacuumed, which a reader without a lease has to expect."""
+    with lake.reading() as connection:
+        _blame_ring(connection, path, snapshot, error)
+        expired = read_snapshot(connection, id=snapshot.id) is None
+        ends = posixpath.basename(path)
+        named = any(
+            connection.execute(sa.select(table.c.path).where(table.c.path.endswith(ends, autoescape=True)).limit(1)).first()
+            for table in (c.DATA_FILE, c.DELETE_FILE)
+        )
+    if expired or not named:
+        what = "expired" if expired else "had its files merged"
+        hint = "read the newest one, or take a lease before a long read" if expired else "read it again, or take a lease first"
+        raise SnapshotExpired(f"snapshot {snapshot.id} {what} while it was read", hint=hint) from error
+
+
+def _blame_ring(connection: sa.Connection, path: str, snapshot: Snapshot, error: StorageError) -> None:
+    f = c.DATA_FILE.c
+    ended = sa.select(f.table_id).where(f.path.endswith(posixpath.basename(path), autoescape=True), f.end_snapshot.is_not(None))
+    for table in read_tables(connection, snapshot.id, ids=list(connection.execute(ended).scalars())):
+        try:
+            refuse_overrun(connection, table, snapshot)
+        except StreamOverrun as overrun:
+            raise overrun from error
 
 
 def _foreign(path: str, detail: str) -> StorageError:

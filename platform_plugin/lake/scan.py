@@ -26,13 +26,20 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.predicates import Predicate
 
 
+DELETE_FORMATS = ("parquet", "puffin")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteList:
-    """A delete file; `until` is set when it also holds positions deleted after the snapshot, which stay visible in it."""
+    """A delete file; `until` is set when it also holds positions deleted after the snapshot, which stay visible in it.
+
+    Its format is `parquet`, or `puffin` for a deletion vector.
+    """
 
     path: str
     delete_count: int
     until: int | None = None
+    format: str = "parquet"
 
 
 class FileScan(NamedTuple):
@@ -188,15 +195,20 @@ def _read_delete_lists(connection: Connection, table: Table, table_id: int, snap
     )
     found = {}
     for row in connection.execute(query):
-        if row.format != "parquet" or row.encryption_key is not None:
-            raise StorageError(
-                f'delete file "{row.path}" of table "{table.name}" has the format {row.format}', hint="upgrade platform-plugin"
-            )
         until = snapshot_id if row.partial_max is not None and row.partial_max > snapshot_id else None
-        found[row.data_file_id] = DeleteList(
-            path=resolved(table.path, row.path, relative=row.path_is_relative), delete_count=row.delete_count, until=until
-        )
+        found[row.data_file_id] = delete_list(table, row, until=until)
     return found
+
+
+def delete_list(table: Table, row: c.AnyRow, *, until: int | None = None) -> DeleteList:
+    """What a row of the delete files names; a file of an unknown kind is refused."""
+    if row.format not in DELETE_FORMATS or row.encryption_key is not None:
+        what = "is encrypted" if row.encryption_key is not None else f"has the format {row.format}"
+        raise StorageError(
+            f'delete file "{row.path}" of table "{table.name}" {what}', hint="only plain Parquet files and deletion vectors can be read"
+        )
+    path = resolved(table.path, row.path, relative=row.path_is_relative)
+    return DeleteList(path=path, delete_count=row.delete_count, until=until, format=row.format)
 
 
 def _read_inlined_deletes(connection: Connection, table_id: int, snapshot_id: int) -> dict[int, list[int]]:

@@ -26,16 +26,19 @@ _HADOOP_SCHEMES = {"": "file", "s3": "s3a", "local": "file"}
 class Storage:
     """A folder of a file system. Paths given and returned are relative to it; none can lead out of it.
 
+    What lies in the folders of `outside` can be read, and neither written nor deleted.
+
     >>> Storage("/srv/lake/data/").absolute("main/users/a.parquet")
     '/srv/lake/data/main/users/a.parquet'
     >>> Storage("/srv/lake/data/").absolute("../secret")
     Traceback (most recent call last):
     platform_plugin.errors.PathOutsideLake: path "../secret" leads out of the lake's data folder
-      hint: only files below the data folder can be part of a lake
+      hint: only files below the data folder can be part of a lake, and those in folders that the lake's URL names by outside=/path
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, outside: Sequence[str] = ()) -> None:
         split = urlsplit(root)
+        self._outside = tuple(outside)
         self.root = root.rstrip("/") + "/"
         self.scheme = "" if split.scheme in ("", "file") else split.scheme
         self._base = split.path.rstrip("/") + "/" if not self.scheme else self.root
@@ -74,6 +77,21 @@ class Storage:
             raise _outside(path)
         return full
 
+    def readable(self, path: str) -> str:
+        """The full path of a file to read: also one in the folders beyond the data folder that the lake's URL names."""
+        if self._outside and (full := self._outside_path(path)) is not None:
+            return full
+        return self.absolute(path)
+
+    def _outside_path(self, path: str) -> str | None:
+        full = urlsplit(path).path if not self.scheme and urlsplit(path).scheme == "file" else path
+        if "\0" in full or ".." in full.split("/"):
+            return None
+        folder = next((folder for folder in self._outside if full.startswith(folder)), None)
+        if folder is None or (self.is_local and not os.path.realpath(full).startswith(os.path.realpath(folder) + "/")):
+            return None
+        return full
+
     def relative(self, path: str) -> str:
         """The path below the root of a file that lies there."""
         return self.absolute(path)[len(self._base) :]
@@ -95,7 +113,7 @@ class Storage:
 
     def uri(self, path: str) -> str:
         """The name under which Spark finds the file."""
-        full = self.absolute(path)
+        full = self.readable(path)
         scheme = _HADOOP_SCHEMES.get(self.scheme, self.scheme)
         rest = full if not self.scheme else full.split("://", 1)[1]
         return f"{scheme}://{rest}"
@@ -106,7 +124,7 @@ class Storage:
 
         One that is not written to its end is removed; one that is, outlives a power cut.
         """
-        full = self.absolute(path)
+        full = self.absolute(path) if "w" in mode else self.readable(path)
         try:
             with explained(path):
                 if self.is_local and "w" in mode:
@@ -146,9 +164,11 @@ class Storage:
         return bool(self.files.exists(self.absolute(path)))
 
     def delete(self, paths: Iterable[str]) -> int:
-        """Delete files, those already gone included; returns how many were there."""
+        """Delete files, those already gone included; returns how many were there. Files of `outside` stay."""
         found = 0
         for path in paths:
+            if self._outside and self._outside_path(path) is not None:
+                continue
             try:
                 with explained(path):
                     self.files.rm_file(self.absolute(path))
@@ -195,7 +215,8 @@ def _sync_folder(full: str) -> None:
 
 def _outside(path: str) -> PathOutsideLake:
     return PathOutsideLake(
-        f'path "{path}" leads out of the lake\'s data folder', hint="only files below the data folder can be part of a lake"
+        f'path "{path}" leads out of the lake\'s data folder',
+        hint="only files below the data folder can be part of a lake, and those in folders that the lake's URL names by outside=/path",
     )
 
 

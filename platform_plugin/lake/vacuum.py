@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.storage import Storage
 
 GRACE = timedelta(days=1)
-_LEFT_OVER_SUFFIXES = (".parquet", ".crc", "_SUCCESS", ".tmp", ".inprogress")
+_LEFT_OVER_SUFFIXES = (".parquet", ".puffin", ".crc", "_SUCCESS", ".tmp", ".inprogress")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

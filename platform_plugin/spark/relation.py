@@ -203,14 +203,17 @@ def _deleted(session: Session, lake: Lake, scan: Scan, files: Sequence[FileScan]
     """The deleted positions of files."""
     listed = sum(file.deletes.delete_count for file in files if file.deletes is not None)
     known: list[tuple[str, Any]] = [(_file_name(file.path), np.asarray(file.positions, dtype=np.int64)) for file in files if file.positions]
-    if listed <= _POSITIONS_IN_PLAN:
-        known += [
-            (_file_name(file.path), read_positions(lake, file.deletes, scan.snapshot, limit=file.record_count))
-            for file in files
-            if file.deletes is not None
-        ]
+    # Spark has no reader for deletion vectors, which are small for what they delete.
+    by_spark = [file for file in files if file.deletes is not None and listed > _POSITIONS_IN_PLAN and file.deletes.format == "parquet"]
+    left = {file.id for file in by_spark}
+    known += [
+        (_file_name(file.path), read_positions(lake, file.deletes, scan.snapshot, limit=file.record_count))
+        for file in files
+        if file.deletes is not None and file.id not in left
+    ]
+    if not by_spark:
         return _positions_frame(session, known)
-    frame = _read_delete_files(session, lake, scan, files)
+    frame = _read_delete_files(session, lake, scan, by_spark)
     return frame.unionAll(_positions_frame(session, known)) if known else frame
 
 

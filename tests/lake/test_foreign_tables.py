@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from platform_plugin.errors import PathOutsideLake
-from tests.lake.agreement import assert_agree, assert_changes_agree, kept
+from platform_plugin.lake.lake import Lake
+from tests.lake.agreement import assert_agree, assert_changes_agree, delete_positions, kept
 
 NO_GRACE = dt.timedelta(0)
 
@@ -182,19 +183,55 @@ def test_files_added_by_name_outlive_vacuum_and_merge(lake, reader):
     assert_agree(lake, reader)
 
 
-def test_a_file_outside_the_lake_is_refused_and_never_deleted(lake, reader, tmp_path):
-    outside = tmp_path / "outside.parquet"
+def with_outside_file(lake, reader, folder):
+    folder.mkdir(exist_ok=True)
+    outside = folder / "outside.parquet"
+    reader.execute("CALL lake.set_option('data_inlining_row_limit', 0)")
     reader.execute("CREATE TABLE t (i INT)")
     reader.execute(f"COPY (SELECT range::INT AS i FROM range(10)) TO '{outside}'")
     reader.execute(f"CALL ducklake_add_data_files('lake', 't', '{outside}')")
-    with pytest.raises(PathOutsideLake):
+    return outside
+
+
+def test_a_file_outside_the_lake_is_refused_and_never_deleted(lake, reader, tmp_path):
+    outside = with_outside_file(lake, reader, tmp_path)
+    with pytest.raises(PathOutsideLake, match="outside") as refused:
         lake.read("t")
+    assert "outside=" in refused.value.hint
     lake.vacuum(grace=NO_GRACE)
     reader.execute("CREATE OR REPLACE TABLE t (i INT)")
     lake.expire(dt.datetime.now(dt.UTC))
     lake.vacuum(grace=NO_GRACE)
+    reader.execute("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
     assert outside.exists()
     assert_agree(lake, reader)
+
+
+def test_a_folder_that_the_url_names_is_read_and_nothing_else(lake, lake_url, reader, tmp_path):
+    outside = with_outside_file(lake, reader, tmp_path / "shared")
+    (tmp_path / "shared" / "link.parquet").symlink_to(tmp_path / "secret.parquet")
+    sign = "&" if "?" in lake_url else "?"
+    with Lake.open(f"{lake_url}{sign}outside={tmp_path}/shared") as wider:
+        agree_everywhere(wider, reader, "t")
+        table = wider.table("t")
+        delete_positions(wider, table, {wider.scan(table, wider.snapshot()).files[0].id: [3]})
+        wider.merge("t")
+        agree_everywhere(wider, reader, "t")
+        for path in (
+            f"{tmp_path}/secret.parquet",
+            f"{tmp_path}/shared/../secret",
+            f"{tmp_path}/shared/link.parquet",
+            f"{tmp_path}/shared2/x",
+        ):
+            with pytest.raises(PathOutsideLake):
+                wider.storage.readable(path)
+        with pytest.raises(PathOutsideLake), wider.storage.open(str(outside), "wb"):
+            pass
+        assert wider.storage.delete([str(outside)]) == 0
+        reader.execute("DROP TABLE t")
+        wider.expire(dt.datetime.now(dt.UTC))
+        wider.vacuum(grace=NO_GRACE)
+    assert outside.exists()
 
 
 def test_hive_partitioned_files_added_by_name(lake, reader):

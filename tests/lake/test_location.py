@@ -34,6 +34,9 @@ def test_postgres_urls():
         ("platform://host/db", "data folder"),
         ("platform://host/?data=/x", "database"),
         ("platform://host/db?data=x/y", "not absolute"),
+        ("platform+local:///lake?outside=x", "not absolute"),
+        ("platform+local:///lake?outside=/x/../etc", "not absolute"),
+        ("platform://host/db?data=s3://b/x&outside=/x", "another file system"),
         ("postgresql://host/db", "not a lake URL"),
         ("http://host/db", "not a lake URL"),
         ("platform://host:port/db?data=/x", "can't be read"),
@@ -50,3 +53,11 @@ def test_a_refused_url_does_not_repeat_its_password():
         with pytest.raises(InvalidValue) as refused:
             Location.parse(url)
         assert "hunter2" not in str(refused.value)
+
+
+def test_folders_outside_are_part_of_the_url():
+    local = Location.parse("platform+local:///srv/lake?outside=/srv/in&outside=/srv/other one/")
+    assert local.outside == ("/srv/in/", "/srv/other one/")
+    assert Location.parse(str(local)) == local
+    assert Location.parse("platform://h/db?data=s3://b/x&outside=s3://c/y").outside == ("s3://c/y/",)
+    assert Location.parse("platform+local:///srv/lake").outside == ()

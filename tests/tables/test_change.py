@@ -60,3 +60,22 @@ def test_a_table_that_duckdb_partitions_is_read_and_deleted_from_alike(url, duck
         for where in ("true", "p = 'p0'", "p = 'p1'", "p IS NULL", "p = 'p2'"):
             query = f"SELECT k, p FROM t WHERE {where} ORDER BY k"
             assert list(platform.execute(query)) == duck(url).rows(query)
+
+
+def test_deletion_vectors_and_files_outside_are_read_by_spark_at_every_snapshot(url, duck, tmp_path):
+    Platform.create(url).close()
+    other = duck(url)
+    other.execute("CALL lake.set_option('data_inlining_row_limit', 0)")
+    other.execute("CALL lake.set_option('write_deletion_vectors', true)")
+    (tmp_path / "shared").mkdir()
+    other.execute("CREATE TABLE t AS SELECT range AS k FROM range(3000)")
+    other.execute(f"COPY (SELECT range AS k FROM range(10000, 10005)) TO '{tmp_path}/shared/out.parquet' (FIELD_IDS {{k: 1}})")
+    other.execute(f"CALL ducklake_add_data_files('lake', 't', '{tmp_path}/shared/out.parquet')")
+    other.execute("DELETE FROM t WHERE k % 3 = 0")
+    with Platform.open(f"{url}?outside={tmp_path}/shared") as platform:
+        platform.execute("DELETE FROM t WHERE k % 3 = 1 AND k < 1000")
+        platform.execute("UPDATE t SET k = -k WHERE k IN (2, 10001)")
+        other.execute("DELETE FROM t WHERE k = 5")
+        for version in range(1, platform.lake.snapshot().id + 1):
+            query = f"SELECT count(*), sum(k) FROM t AT (VERSION => {version})"
+            assert list(platform.execute(query)) == [tuple(map(int, row)) for row in duck(url).rows(query)]
