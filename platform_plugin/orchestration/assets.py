@@ -80,7 +80,8 @@ def build_assets(
         assets.append(build_asset(relation.model, spec) if relation.model is not None else spec)
     for pool, views in by_pool.items():
         specs = [(view.name, each) for view, base, spec in views for each in (base, spec)]
-        assets.append(build_upkeep(pool, step or pool, [view for view, _, _ in views], specs))
+        called = f"{step}_{pool}" if step and len(by_pool) > 1 else step or pool
+        assets.append(build_upkeep(pool, called, [view for view, _, _ in views], specs))
     checked = [
         Checked(
             model=relation.model,

@@ -170,7 +170,7 @@ class Upkeep(Sensing):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The sensors and their jobs."""
-        return self.build_sensors(self.url or lake_url(context.project_root))
+        return self.build_sensors(context)
 
 
 def _name(written: str) -> str:

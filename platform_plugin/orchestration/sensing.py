@@ -7,8 +7,10 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from platform_plugin.orchestration.beside import find_components
 from platform_plugin.orchestration.loops import build_loops
 from platform_plugin.orchestration.overview import build_overview
+from platform_plugin.orchestration.place import lake_url
 from platform_plugin.orchestration.translator import Translator
 
 
@@ -35,18 +37,38 @@ class Sensing(dg.Component, dg.Model, dg.Resolvable):
         """How relations are called, grouped and marked."""
         return Translator()
 
-    def build_sensors(self, url: str, **known: Any) -> dg.Definitions:
-        """The sensors that are wanted, with their jobs and the page that they draw; `known` is what `build_loops` takes."""
+    def lake(self, context: dg.ComponentLoadContext) -> str:
+        """The URL of the lake."""
+        return self.url or lake_url(context.project_root)
+
+    @property
+    def rank(self) -> int:
+        """The place among components with sensors on one lake: the first brings them, and those that know assets go first."""
+        return 2
+
+    def find_before(self, context: dg.ComponentLoadContext) -> list[Sensing]:
+        """The components with sensors on the same lake that go before this one, by rank and then by their places in the project."""
+        found = [each for each in find_components(context, Sensing) if each.lake(context) == self.lake(context)]  # type: ignore[type-abstract]
+        ordered = sorted(found, key=lambda each: each.rank)
+        return ordered[: next((place for place, each in enumerate(ordered) if each is self), 0)]
+
+    def build_sensors(self, context: dg.ComponentLoadContext, **known: Any) -> dg.Definitions:
+        """The sensors that are wanted and that no other component on the lake brings, with their jobs and the page that they draw.
+
+        `known` is what `build_loops` takes.
+        """
+        others = self.find_before(context)
+        arrivals = self.report_arrivals and not any(each.report_arrivals for each in others)
         loops = build_loops(
-            url,
+            self.lake(context),
             self.translator,
-            refresh=self.refresh,
-            ingest=self.ingest,
-            sample=self.sample,
-            arrivals=self.report_arrivals,
-            rebuild=self.rebuild,
-            notices=self.notices,
+            refresh=self.refresh and not any(each.refresh for each in others),
+            ingest=self.ingest and not any(each.ingest for each in others),
+            sample=self.sample and not any(each.sample for each in others),
+            arrivals=arrivals,
+            rebuild=self.rebuild and not any(each.rebuild for each in others),
+            notices=self.notices if all(each.notices is None for each in others) else None,
             running=self.running,
             **known,
         )
-        return dg.Definitions.merge(dg.Definitions(assets=[build_overview()] if self.report_arrivals else []), loops)
+        return dg.Definitions.merge(dg.Definitions(assets=[build_overview()] if arrivals else []), loops)

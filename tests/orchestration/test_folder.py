@@ -20,8 +20,8 @@ def test_yaml_makes_the_assets_of_a_folder(tmp_path):
     (tmp_path / "users.sql").write_text(USERS)
     with Platform.create(tmp_path / "lake") as platform:
         platform.execute("CREATE TABLE visits (id INT)")
-    with create_defs_folder_sandbox() as sandbox:
-        for include, keys in ((True, {"users", "visits", "platform/overview"}), (False, {"users", "platform/overview"})):
+    for include, keys in ((True, {"users", "visits", "platform/overview"}), (False, {"users", "platform/overview"})):
+        with create_defs_folder_sandbox() as sandbox:
             attributes = {"path": str(tmp_path), "url": str(tmp_path / "lake"), "include_lake": include}
             path = sandbox.scaffold_component(
                 component_cls=SqlFolder,
