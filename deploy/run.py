@@ -192,6 +192,7 @@ def prepare(root: Path) -> java.Java:
 
 def main(command: list[str]) -> int:
     """Becomes the command, or says in a few lines why it can't."""
+    open_standard_files()
     if sys.version_info < OLDEST_PYTHON:
         say(f"Python {sys.version.split()[0]} is too old: 3.11 or newer is needed (make PYTHON=python3.11 …)")
         return 1
@@ -211,6 +212,17 @@ def main(command: list[str]) -> int:
     )
     os.chdir(ROOT)
     return become(command)
+
+
+def open_standard_files() -> None:
+    """Nothing, where the starter closed them: else a command takes some file of its own for its input, output or errors."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003  it knows no keyword
+    if sys.stderr is None:
+        sys.stderr = open(2, "w")  # noqa: SIM115  for as long as the process lives
 
 
 def become(command: list[str]) -> NoReturn:

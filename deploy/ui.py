@@ -39,6 +39,8 @@ def main(arguments: Sequence[str]) -> int:
     is_ours = URL_VARIABLE not in os.environ
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
+    # A shell that starts things in the background lets them ignore Ctrl-C, and what they start as well; what is handled is not inherited.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     started: list[subprocess.Popen[bytes]] = []
     try:
         workspace = ["-w", str(PROJECT / "deploy" / "workspace.yaml")]

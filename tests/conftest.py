@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,11 @@ from tests.spark_fixture import no_server_left_behind, no_unasked_server, spark_
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+# A shell without job control (nohup, cron, some CI) lets what it starts in the background ignore Ctrl-C, and children inherit that.
+# What this process handles they don't, so that tests of Ctrl-C mean the same whoever starts them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Two shared cores make every deadline a coin toss. In CI the same examples run each time, so that a red run can be repeated.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])

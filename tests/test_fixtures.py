@@ -1,9 +1,15 @@
 """The fixtures themselves: what other tests rest on."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import psycopg
 import pytest
 
 from tests.postgres import OLDEST
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_the_independent_reader_creates_and_reads_a_lake_on_either_database(lake_url, duck, tmp_path):
@@ -39,3 +45,11 @@ def test_a_killed_server_starts_again_with_everything_committed(private_postgres
     private_postgres.start()
     with psycopg.connect(private_postgres.database("postgres").dsn) as connection:
         assert connection.execute("SELECT i FROM t").fetchone() == (1,)
+
+
+def test_children_of_tests_obey_ctrl_c_however_the_tests_were_started():
+    child = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    code = f"import subprocess, sys, tests.conftest; subprocess.run([sys.executable, '-c', {child!r}], check=True)"
+    command = ["sh", "-c", 'trap "" INT; exec "$0" "$@"', sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-OK, FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
+OK, FAILED, USAGE, INTERRUPTED, PIPE_CLOSED, TERMINATED = 0, 1, 2, 130, 141, 143
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; whatever goes wrong is told on standard error, without a traceback."""
     from platform_plugin.cli.arguments import build_parser
     from platform_plugin.cli.failure import tell
+    from platform_plugin.cli.process import Terminated, prepare_process
 
+    prepare_process()
     parser = build_parser()
     try:
         given = parser.parse_args(arguments)
@@ -36,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         tell(KeyboardInterrupt(), given)
         return INTERRUPTED
+    except Terminated as end:
+        tell(end, given)
+        return TERMINATED
     except Exception as error:  # noqa: BLE001  the outermost edge: a user is told, and --debug shows the traceback
         tell(error, given)
         return FAILED

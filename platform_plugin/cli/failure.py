@@ -43,6 +43,8 @@ def failure_lines(error: BaseException, *, colour: bool = False) -> list[str]:
     red, cyan, bold, plain = (_RED, _CYAN, _BOLD, _PLAIN) if colour else ("", "", "", "")
     if isinstance(error, KeyboardInterrupt):
         return [f"{red}interrupted{plain}"]
+    if isinstance(error, SystemExit):
+        return [f"{red}terminated{plain}"]
     if not isinstance(error, PlatformError):
         error = _unexpected(error)
     lines = [f"{red}{bold}error:{plain} {bold}{printable(error.message)}{plain}"]
@@ -56,7 +58,7 @@ def failure_lines(error: BaseException, *, colour: bool = False) -> list[str]:
 
 def tell(error: BaseException, given: argparse.Namespace) -> None:
     """Say on standard error what went wrong."""
-    if given.debug and not isinstance(error, KeyboardInterrupt):
+    if given.debug and not isinstance(error, (KeyboardInterrupt, SystemExit)):
         traceback.print_exception(error)
     if given.json:
         print(json.dumps({"error": failure_document(error)}, ensure_ascii=False), file=sys.stderr)
@@ -68,6 +70,8 @@ def failure_document(error: BaseException) -> dict[str, object]:
     """An error as a program reads it; `line` and `column` are there when it has a place in the statement."""
     if isinstance(error, KeyboardInterrupt):
         return {"kind": "Interrupted", "message": "interrupted", "detail": None, "hint": None}
+    if isinstance(error, SystemExit):
+        return {"kind": "Terminated", "message": "terminated", "detail": None, "hint": None}
     told = error if isinstance(error, PlatformError) else _unexpected(error)
     document: dict[str, object] = {"kind": type(error).__name__, "message": told.message, "detail": told.detail, "hint": told.hint}
     return document | {name: getattr(told, name) for name in ("line", "column") if hasattr(told, name)}

@@ -144,7 +144,7 @@ class Session:
                     f"query was interrupted after {timeout.total_seconds():g} seconds", hint="allow it more time, or ask for less"
                 ) from error
             raise
-        except (KeyboardInterrupt, GeneratorExit):
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
             _interrupt_quietly(job, "its user")
             raise
         finally:

@@ -13,6 +13,8 @@ from platform_plugin.platform import Platform
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "platform_plugin.cli"]
+IN_THE_BACKGROUND = ["sh", "-c", 'trap "" INT; exec "$0" "$@"']
+"""Before a command: it is started as a shell without job control starts what shall run in the background, ignoring Ctrl-C."""
 
 
 @pytest.fixture

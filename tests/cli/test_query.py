@@ -5,9 +5,12 @@ import sys
 import time
 
 import pytest
+import sqlalchemy as sa
 
+from platform_plugin.lake.catalogue import PLATFORM_LEASE
+from platform_plugin.platform import Platform
 from platform_plugin.spark.attach import status
-from tests.cli.conftest import COMMAND, ROOT
+from tests.cli.conftest import COMMAND, IN_THE_BACKGROUND, ROOT
 from tests.cli.terminal import Terminal
 
 
@@ -116,14 +119,18 @@ def test_a_reader_who_goes_away_ends_the_query_quietly(lake, environment):
 
 
 @pytest.mark.spark
-def test_control_c_ends_the_query_with_code_130(lake, environment, spark_server):
-    query = [*COMMAND, "sql", "-c", "SELECT count(*) FROM range(1000000000000)"]
+@pytest.mark.parametrize("ended", [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGTERM, 143, "terminated\n")], ids=["ctrl-c", "sigterm"])
+def test_a_signal_ends_the_query_also_in_the_background(lake, environment, spark_server, ended):
+    number, code, told = ended
+    query = [*IN_THE_BACKGROUND, *COMMAND, "sql", "-c", "SELECT count(*) FROM range(1000000000000)"]
     with subprocess.Popen(query, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         _wait(lambda: status(runtime=spark_server).details["running_jobs"] > 0)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(15) == 130
-        assert process.stderr.read() == "interrupted\n"
+        process.send_signal(number)
+        assert process.wait(15) == code
+        assert process.stderr.read() == told
     _wait(lambda: status(runtime=spark_server).details["running_jobs"] == 0)
+    with Platform.open(lake) as platform, platform.lake.reading() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(PLATFORM_LEASE)).scalar() == 0
 
 
 @pytest.mark.spark

@@ -92,3 +92,13 @@ def test_help_names_every_target():
     shown = subprocess.run(["make", "--no-print-directory"], cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
     for target in ("demo", "test", "test-slow", "lint", "types", "ui", "bench", "clean"):
         assert f"\n  {target} " in shown
+
+
+def test_a_command_has_standard_files_even_where_its_starter_closed_them():
+    child = "import os; print([os.readlink(f'/proc/self/fd/{number}') for number in (0, 2)])"
+    prepare = "import run; run.prepare = lambda root: run.java.Java(home=root, version='17', origin='here')"
+    code = f"{prepare}; run.main([{sys.executable!r}, '-c', {child!r}])"
+    command = ["sh", "-c", 'exec "$0" "$@" <&- 2>&-', sys.executable, "-c", code]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "deploy")}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "['/dev/null', '/dev/null']\n")

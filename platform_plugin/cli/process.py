@@ -1,0 +1,38 @@
+"""The process of a command: signals that end it however it was started, and standard files that are open."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+_STANDARD = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+
+
+class Terminated(SystemExit):
+    """SIGTERM: the command ends, and what it had open is closed as if it had failed."""
+
+
+def prepare_process() -> None:
+    """Let Ctrl-C and SIGTERM end the command, and give it standard files where its starter closed them."""
+    for number, (name, mode) in enumerate(_STANDARD):
+        if getattr(sys, name) is None:
+            # Else the next file that is opened, perhaps a catalogue, becomes what libraries write their warnings to.
+            try:
+                os.fstat(number)
+            except OSError:
+                os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003  it knows no keyword
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  for as long as the process lives
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell without job control lets what it starts in the background ignore Ctrl-C; statements would go on behind it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGTERM) in (signal.SIG_DFL, signal.SIG_IGN):
+        signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(number: int, _frame: object) -> None:
+    raise Terminated(128 + number)
