@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from platform_plugin.lake import catalogue as c
 from platform_plugin.lake import marks
 from platform_plugin.lake.database import create_engine, reading, writing
 from platform_plugin.lake.identifiers import new_uuid
-from platform_plugin.lake.storage import Storage
+from platform_plugin.lake.storage import Storage, explained
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -80,8 +81,13 @@ def _version() -> str:
 
 
 def check(location: Location) -> tuple[UUID, str]:
-    """Make sure that there is a lake, of a version that is understood, whose data is where the URL says."""
+    """Make sure that there is a lake, of a version that is understood, whose data is where the URL says; nothing is written."""
     identity, data_path, database = _inspect(location)
+    if identity is None:
+        raise CatalogueError(
+            f'lake "{location}" was founded by another client and is not adopted yet',
+            hint="run `platform init --adopt` with its URL, or Lake.adopt(url): its own tables stay as they are, and its clients go on",
+        )
     if location.is_local and _plain(data_path) != _plain(location.data_path):
         raise LakeMoved(
             f'lake "{location}" was moved: its catalogue says that its data is in "{data_path}"',
@@ -100,6 +106,9 @@ def adopt(location: Location) -> tuple[UUID, str]:
     """Note the data folder of the URL as the lake's own, and this catalogue as the one that speaks for it."""
     identity, data_path, database = _inspect(location)
     storage = Storage(location.data_path)
+    if identity is None:
+        _check_files(location, storage)
+        identity = _add_tables(location)
     if not storage.exists(""):
         raise StorageError(f'data folder "{location.data_path}" does not exist', hint="move the data there first")
     marks.take_over(storage, identity, location, database)
@@ -113,8 +122,8 @@ def adopt(location: Location) -> tuple[UUID, str]:
     return identity, location.data_path
 
 
-def _inspect(location: Location) -> tuple[UUID, str, str | None]:
-    """The lake's identity, where its catalogue says that its data is, and the database that holds it."""
+def _inspect(location: Location) -> tuple[UUID | None, str, str | None]:
+    """The lake's identity if it was ever ours, where its catalogue says that its data is, and the database that holds it."""
     if location.folder is not None:
         file = location.folder / str(location.catalogue.database)
         # Never look inside: closing the file would drop the locks of other connections that this process has on it.
@@ -158,7 +167,7 @@ def _inspect(location: Location) -> tuple[UUID, str, str | None]:
     finally:
         engine.dispose()
     data_path = metadata.get("data_path", location.data_path)
-    return (UUID(identity) if identity else _adopt_foreign(location)), data_path, database
+    return (UUID(identity) if identity else None), data_path, database
 
 
 def _check_version(metadata: dict[str, str], location: Location) -> None:
@@ -172,15 +181,43 @@ def _check_version(metadata: dict[str, str], location: Location) -> None:
     raise CatalogueError(f'lake "{location}" has DuckLake format {found}, this version reads {c.FORMAT_VERSION}', hint=hint)
 
 
-def _adopt_foreign(location: Location) -> UUID:
-    """A lake founded by another client gets our tables and an identity; nothing that it has is changed."""
+def _check_files(location: Location, storage: Storage) -> None:
+    """Refuse a data folder without the newest file that the catalogue names; where it names none there need be no folder yet."""
+    engine = create_engine(location.catalogue)
+    try:
+        with reading(engine) as connection:
+            f, t, schema = c.DATA_FILE.c, c.TABLE.c, c.SCHEMA.c
+            query = (
+                sa.select(schema.path.label("schema_path"), t.path.label("table_path"), f.path)
+                .join_from(c.DATA_FILE, c.TABLE, sa.and_(t.table_id == f.table_id, t.end_snapshot.is_(None)))
+                .join(c.SCHEMA, sa.and_(schema.schema_id == t.schema_id, schema.end_snapshot.is_(None)))
+                .where(f.path_is_relative, t.path_is_relative, schema.path_is_relative, f.end_snapshot.is_(None))
+                .order_by(f.data_file_id.desc())
+            )
+            row = connection.execute(query.limit(1)).first()
+    finally:
+        engine.dispose()
+    named = None if row is None else "".join(row)
+    if named is not None and not storage.exists(named):
+        raise StorageError(
+            f'data folder "{location.data_path}" does not hold the files of the lake',
+            detail=f'"{named}" is not there',
+            hint="correct the URL, or move the data there first",
+        )
+    if storage.is_local:
+        with explained(location.data_path):
+            Path(storage.absolute("")).mkdir(parents=True, exist_ok=True)
+
+
+def _add_tables(location: Location) -> UUID:
+    """A lake founded by another client gets our tables and indexes and an identity; no row and no table that it has is changed."""
     engine = create_engine(location.catalogue, founding=True)
     identity = new_uuid()
     try:
         with writing(engine) as connection:
-            for table in (c.PLATFORM_LAKE, c.PLATFORM_LEASE):
-                table.create(connection, checkfirst=True)
             for table in c.metadata.tables.values():
+                if table.name.startswith("platform_"):
+                    table.create(connection, checkfirst=True)
                 for index in table.indexes:
                     index.create(connection, checkfirst=True)
             known = connection.execute(sa.select(c.PLATFORM_LAKE.c.value).where(c.PLATFORM_LAKE.c.key == "uuid")).scalar()
