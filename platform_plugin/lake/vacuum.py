@@ -18,7 +18,7 @@ from platform_plugin.lake.marks import MARKER, database_identity, refuse_strange
 from platform_plugin.lake.scan import resolved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sqlalchemy.engine import Connection
 
@@ -56,11 +56,14 @@ def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> Vacuumed:
         needed = _needed(connection, lake.storage)
         s = c.SCHEDULED_FOR_DELETION.c
         rows = connection.execute(sa.select(s.data_file_id, s.path, s.schedule_start)).all()
-        going = [row for row in rows if row.schedule_start <= before and (held.since is None or row.schedule_start < held.since)]
-        scheduled_paths = {_inside(lake.storage, row.path) for row in rows}
-        orphans = {path: size for path, size in candidates.items() if path not in needed and path not in scheduled_paths}
-        # A file may be part of two tables; it goes when the last of them lets it go.
-        inside = [path for row in going if (path := _inside(lake.storage, row.path)) is not None]
+        scheduled = _last_let_go(lake.storage, rows)
+        going = [
+            row
+            for row, last in zip(rows, (scheduled[_inside(lake.storage, row.path) or row.path] for row in rows), strict=True)
+            if last <= before and (held.since is None or last < held.since)
+        ]
+        orphans = {path: size for path, size in candidates.items() if path not in needed and path not in scheduled}
+        inside = list(dict.fromkeys(path for row in going if (path := _inside(lake.storage, row.path)) is not None))
         deletable = [path for path in inside if path not in needed]
         sizes = sum(orphans.values()) + sum(lake.storage.size(path) for path in deletable if lake.storage.exists(path))
         if not dry_run:
@@ -69,6 +72,18 @@ def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> Vacuumed:
                 for row in part:
                     connection.execute(sa.delete(c.SCHEDULED_FOR_DELETION).where(s.data_file_id == row.data_file_id, s.path == row.path))
     return Vacuumed(scheduled=len(going), orphans=len(orphans), kept=len(rows) - len(going), bytes=sizes)
+
+
+def _last_let_go(storage: Storage, rows: Sequence[c.AnyRow]) -> dict[str, datetime]:
+    """When the last table let go of a file: one may be part of two, a stream and its history, which schedule it at different times.
+
+    A reader of the second began, perhaps, when the first had scheduled the file long ago.
+    """
+    last: dict[str, datetime] = {}
+    for row in rows:
+        path = _inside(storage, row.path) or row.path
+        last[path] = max(last.get(path, row.schedule_start), row.schedule_start)
+    return last
 
 
 def _needed(connection: Connection, storage: Storage) -> set[str | None]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from platform_plugin.errors import InvalidValue, ObjectExists
+from platform_plugin.errors import InvalidValue, ObjectExists, StorageError
+from platform_plugin.lake.read import read_rows
 from platform_plugin.platform import Platform
 
 
@@ -143,6 +144,28 @@ def test_vacuum_keeps_the_files_of_a_history(platform):
         append(platform, place * 5, 5)
     platform.lake.expire(datetime.now(UTC) + timedelta(seconds=1))
     platform.lake.vacuum(grace=timedelta(0))
+    assert both(platform) == list(range(30))
+
+
+def test_a_file_that_two_relations_had_stays_for_readers_of_the_one_that_let_it_go_last(platform):
+    from datetime import UTC, datetime, timedelta
+
+    define(platform)
+    for place in range(6):
+        append(platform, place * 5, 5)
+    lake = platform.lake
+    # The stream lets go of the files that its history has now; they are scheduled, and needed.
+    lake.expire(datetime.now(UTC) + timedelta(seconds=1))
+    with lake.lease() as lease:
+        scan = lake.scan(lake.table("posts_all", lease.snapshot), lease.snapshot)
+        # The history lets go of them too, after the reader has looked.
+        assert lake.merge("posts_all").files_before == len(scan.files) > 1
+        lake.vacuum(grace=timedelta(0))
+        assert sorted(read_rows(lake, scan).column("n").to_pylist()) == list(range(20))
+    done = lake.vacuum(grace=timedelta(0))
+    assert done.bytes > 0
+    with pytest.raises(StorageError):
+        lake.storage.size(scan.files[0].path)
     assert both(platform) == list(range(30))
 
 
