@@ -84,7 +84,9 @@ class PlatformResource(dg.ConfigurableResource[Any]):
     def frame(self, sql: str) -> DataFrame:
         """A query as a Spark DataFrame, which can be used until the run ends."""
         work = self.platform.work
-        return bind_query(work, sql, work.lake.snapshot()).frame
+        # It is read when its user asks it for rows: until the run ends.
+        self.hold()
+        return bind_query(work, sql, self._leases[-1].snapshot).frame
 
     def hold(self) -> int:
         """The newest snapshot, which stays readable until the run ends."""

@@ -57,12 +57,13 @@ def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | S
     staleness = _staleness(lookup, arguments)
     try:
         held = _KEPT.newest(work, lookup.relation)
+        if staleness is not None and held.table is None:
+            held = _stale(work, lookup, staleness, held)
+        if held.table is None:
+            held = _KEPT.computed(work, lookup.relation, held)
     except (UnknownObject, SnapshotExpired, StorageError):
-        return None  # told, or overcome, by the way that every other query goes
-    if staleness is not None and held.table is None:
-        held = _stale(work, lookup, staleness, held)
-    if held.table is None:
-        held = _KEPT.computed(work, lookup.relation, held)
+        # Nothing is leased here; told, or overcome, by the way that every other query goes.
+        return None
     if held.table is None or held.rows is None or not _is_plain(held.table, lookup, bound):
         return None
     return Result(_chosen(held.rows, lookup, bound), snapshot=held.snapshot)
