@@ -86,6 +86,10 @@ class CatalogueError(PlatformError):
     """The catalogue can't be reached, is locked, is damaged, or is not a DuckLake catalogue."""
 
 
+class CatalogueReadOnly(CatalogueError):
+    """The catalogue can be read, but this user or connection may not write to it."""
+
+
 class OutcomeUnknown(CatalogueError):
     """A commit was sent, the catalogue went away, and nobody can say yet whether the commit was made."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 
-from platform_plugin.errors import CatalogueError, CommitConflict, InvalidValue, PlatformError, StorageError
+from platform_plugin.errors import CatalogueError, CatalogueReadOnly, CommitConflict, InvalidValue, PlatformError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,13 +119,14 @@ _CLUES: tuple[tuple[str, str, str, type[CatalogueError | StorageError]], ...] = 
     ("malformed", "is damaged", "restore it from a copy; the data files are untouched", CatalogueError),
     ("disk is full", "can't grow: the disk is full", "make room and try again; nothing was changed", StorageError),
     ("no space left", "can't grow: the disk is full", "make room and try again; nothing was changed", StorageError),
-    ("readonly database", "can't be written", "check the permissions of the lake's folder", CatalogueError),
+    ("readonly database", "can't be written", "check the permissions of the lake's folder", CatalogueReadOnly),
     ("unable to open database file", "can't be opened", "check that the folder exists and its permissions", CatalogueError),
     ("disk i/o error", "can't be read or written", "check the disk; nothing was changed", StorageError),
     ("lock timeout", "is locked by another process", "find the session that keeps it locked, or try again later", CatalogueError),
     ("no password supplied", "wants a password", "put it into PGPASSWORD or the URL", CatalogueError),
     ("password authentication failed", "refused the password", "check the user and the password in the URL or PGPASSWORD", CatalogueError),
-    ("permission denied", "refused the user", "grant the user the right to read and write the catalogue's schema", CatalogueError),
+    ("permission denied", "refused the user", "grant the user the right to read and write the catalogue's schema", CatalogueReadOnly),
+    ("read-only transaction", "can't be written", "connect to the primary server, as a user who may write", CatalogueReadOnly),
     ("does not exist", "lacks something the lake needs", "check the database name, or create the lake first", CatalogueError),
     ("no such table", "is not a lake's catalogue", "check the path of the lake, or create one with `platform init`", CatalogueError),
     ("resolve host", "can't be reached", "check the name of the host", CatalogueError),

@@ -13,6 +13,7 @@ from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.bulk import chunks
 from platform_plugin.lake.holders import is_gone, this_holder
 from platform_plugin.lake.identifiers import new_uuid
+from platform_plugin.lake.missing import explain_failed_query
 from platform_plugin.lake.tables import Snapshot, read_snapshot
 
 if TYPE_CHECKING:
@@ -33,13 +34,18 @@ class Lease:
     lake: Lake
     id: str
     snapshot: Snapshot
+    acquired_at: datetime
     expires_at: datetime
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        # Whatever ran under the lease, a file that is gone is told as what it is; while the lease is there to be told of.
+        told = explain_failed_query(self.lake, error, self.snapshot)
         self.release()
+        if told is not None:
+            raise told from error
 
     def renew(self, duration: timedelta = DURATION) -> None:
         """Hold on for longer; a lease that ran out and whose snapshot is gone raises `SnapshotExpired`."""
@@ -51,7 +57,8 @@ class Lease:
             self.expires_at = now + duration
             renewed = connection.execute(sa.update(lease).where(lease.c.lease_id == self.id).values(expires_at=self.expires_at)).rowcount
             if not renewed:
-                _insert(connection, self, None, now)
+                # As old as it was: files that were replaced since are what its reader may still be reading.
+                _insert(connection, self, None)
 
     def release(self) -> None:
         """Let the snapshot go; doing it twice is harmless."""
@@ -69,18 +76,18 @@ def acquire(lake: Lake, snapshot: Snapshot | None, *, holder: str | None, durati
             raise _gone(snapshot.id if snapshot else None)
         # Never before the newest commit, even if the clock went back: vacuum compares these times.
         now = max(datetime.now(UTC), newest.time)
-        lease = Lease(lake=lake, id=str(new_uuid()), snapshot=found, expires_at=now + duration)
-        _insert(connection, lease, holder, now)
+        lease = Lease(lake=lake, id=str(new_uuid()), snapshot=found, acquired_at=now, expires_at=now + duration)
+        _insert(connection, lease, holder)
     return lease
 
 
-def _insert(connection: Connection, lease: Lease, holder: str | None, now: datetime) -> None:
+def _insert(connection: Connection, lease: Lease, holder: str | None) -> None:
     connection.execute(
         sa.insert(c.PLATFORM_LEASE).values(
             lease_id=lease.id,
             snapshot_id=lease.snapshot.id,
             holder=this_holder(holder),
-            acquired_at=now,
+            acquired_at=lease.acquired_at,
             expires_at=lease.expires_at,
         )
     )

@@ -15,15 +15,14 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
-from platform_plugin.errors import InvalidValue, SnapshotExpired, StorageError, StreamOverrun, UnknownObject
+from platform_plugin.errors import InvalidValue, StorageError, UnknownObject
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.deletion_vectors import DamagedVector, read_vectors
 from platform_plugin.lake.evolution import adapt
 from platform_plugin.lake.files import OWN_NAME, ROW_ID, SNAPSHOT_ID, constant
 from platform_plugin.lake.inlined import read_inlined
+from platform_plugin.lake.missing import explain_missing
 from platform_plugin.lake.pages import read_pages, take_rows
-from platform_plugin.lake.segments import refuse_overrun
-from platform_plugin.lake.tables import read_snapshot, read_tables
 from platform_plugin.lake.types import FIELD_ID, arrow_field, arrow_schema, to_arrow
 
 if TYPE_CHECKING:
@@ -224,7 +223,7 @@ def _read_deletion_vector(
             positions, at = read_vectors(file.read())
     except StorageError as error:
         if isinstance(error.__cause__, FileNotFoundError):
-            _say_why_it_is_gone(lake, deletes.path, snapshot, error)
+            raise explain_missing(lake, deletes.path, snapshot) from error
         raise
     except DamagedVector as error:
         raise StorageError(f'deletion vector "{deletes.path}" can\'t be read', detail=str(error), hint="restore it from a copy") from error
@@ -263,7 +262,7 @@ class _opened:  # noqa: N801  used as a statement's verb
             self.file = file
         except StorageError as error:
             if isinstance(error.__cause__, FileNotFoundError):
-                _say_why_it_is_gone(self.lake, self.path, self.snapshot, error)
+                raise explain_missing(self.lake, self.path, self.snapshot) from error
             raise
         try:
             if self.size_bytes is not None and (size := file.seek(0, os.SEEK_END)) != self.size_bytes:
@@ -289,32 +288,6 @@ class _opened:  # noqa: N801  used as a statement's verb
             raise StorageError(
                 f'file "{self.path}" is damaged', detail=str(error).splitlines()[0], hint="restore it from a copy"
             ) from error
-
-
-def _say_why_it_is_gone(lake: Lake, path: str, snapshot: Snapshot, error: StorageError) -> None:
-    """A file that the catalogue no longer needs was vacuumed, which a reader without a lease has to expect."""
-    with lake.reading() as connection:
-        _blame_ring(connection, path, snapshot, error)
-        expired = read_snapshot(connection, id=snapshot.id) is None
-        ends = posixpath.basename(path)
-        named = any(
-            connection.execute(sa.select(table.c.path).where(table.c.path.endswith(ends, autoescape=True)).limit(1)).first()
-            for table in (c.DATA_FILE, c.DELETE_FILE)
-        )
-    if expired or not named:
-        what = "expired" if expired else "had its files merged"
-        hint = "read the newest one, or take a lease before a long read" if expired else "read it again, or take a lease first"
-        raise SnapshotExpired(f"snapshot {snapshot.id} {what} while it was read", hint=hint) from error
-
-
-def _blame_ring(connection: sa.Connection, path: str, snapshot: Snapshot, error: StorageError) -> None:
-    f = c.DATA_FILE.c
-    ended = sa.select(f.table_id).where(f.path.endswith(posixpath.basename(path), autoescape=True), f.end_snapshot.is_not(None))
-    for table in read_tables(connection, snapshot.id, ids=list(connection.execute(ended).scalars())):
-        try:
-            refuse_overrun(connection, table, snapshot)
-        except StreamOverrun as overrun:
-            raise overrun from error
 
 
 def _foreign(path: str, detail: str) -> StorageError:

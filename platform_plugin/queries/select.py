@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import pyarrow as pa
 
-from platform_plugin.errors import CatalogueError, PlatformError, QueryFailed
+from platform_plugin.errors import CatalogueReadOnly, PlatformError, QueryFailed
 from platform_plugin.language.approximate import wants_sample
 from platform_plugin.language.places import did_you_mean
 from platform_plugin.queries.bind import bind_query
@@ -79,7 +79,8 @@ def _held(work: Workspace) -> tuple[Snapshot, Callable[[], None]]:
     """The newest snapshot under a lease; where the catalogue can only be read, without one, as nobody can hold any there."""
     try:
         lease = work.lake.lease(holder="query")
-    except CatalogueError:
+    except CatalogueReadOnly:
+        # Any other failure is told: without a lease nothing would keep the files, and the reader would not know.
         return work.lake.snapshot(), lambda: None
     return lease.snapshot, lease.release
 

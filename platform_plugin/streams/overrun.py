@@ -5,21 +5,20 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from platform_plugin.errors import PlatformError, QueryFailed
-from platform_plugin.lake.segments import refuse_overrun
+from platform_plugin.errors import QueryFailed
+from platform_plugin.lake.missing import explain_failed_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from platform_plugin.errors import PlatformError
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Snapshot, Table
-
-_MISSING = ("FILE_NOT_EXIST", "does not exist", "FileNotFoundException")
 
 
 @contextmanager
 def blaming_overruns(lake: Lake, tables: Sequence[Table], snapshot: Snapshot) -> Iterator[None]:
-    """Turn "a file is missing" into `StreamOverrun` where one of these tables is a stream that has let go of it."""
+    """Turn Spark's "a file is missing" into what it means: an overrun, an expired snapshot, or a file that was lost."""
     try:
         yield
     except QueryFailed as error:
@@ -28,12 +27,7 @@ def blaming_overruns(lake: Lake, tables: Sequence[Table], snapshot: Snapshot) ->
 
 
 def blame_overrun(lake: Lake, tables: Sequence[Table], snapshot: Snapshot, error: PlatformError) -> None:
-    """Raise `StreamOverrun` in place of an error of Spark's about a missing file, if that is what it means."""
-    said = f"{error} {error.detail or ''} {error.__cause__ or ''}"
-    if any(word in said for word in _MISSING):
-        with lake.reading() as connection:
-            for table in tables:
-                try:
-                    refuse_overrun(connection, table, snapshot)
-                except PlatformError as overrun:
-                    raise overrun from error
+    """Raise what an error of Spark's about a missing file means, if it is one."""
+    told = explain_failed_query(lake, error, snapshot, tables)
+    if told is not None:
+        raise told from error

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from platform_plugin.errors import SnapshotExpired
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.lake import Lake
+from platform_plugin.lake.read import read_rows
 from tests.lake.agreement import append, create, rows_of
 
 ROWS = pa.table({"i": [1]})
@@ -63,6 +64,21 @@ def test_a_renewed_lease_counts_on(lake, old):
     lease.renew()
     lake.expire(later())
     assert lake.read("t", snapshot=old).num_rows == 1
+
+
+def test_a_lease_that_is_renewed_late_still_keeps_files_that_were_merged_meanwhile(lake, old):
+    append(lake, lake.table("t"), ROWS)
+    lease = lake.lease(duration=dt.timedelta(seconds=-1))
+    scan = lake.scan(lake.table("t"), lease.snapshot)
+    lake.merge("t")
+    assert lake.vacuum(grace=dt.timedelta(days=1)).kept == 3
+    lease.renew()
+    lake.vacuum(grace=dt.timedelta(0))
+    assert read_rows(lake, scan).num_rows == 3
+    lease.release()
+    lake.vacuum(grace=dt.timedelta(0))
+    with pytest.raises(SnapshotExpired):
+        read_rows(lake, scan)
 
 
 def test_a_lease_without_a_snapshot_takes_the_newest(lake, old):

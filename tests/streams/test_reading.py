@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+import sqlalchemy as sa
 
-from platform_plugin.errors import PlatformError, StreamOverrun
+from platform_plugin.errors import CatalogueError, CatalogueReadOnly, PlatformError, SnapshotExpired, StorageError, StreamOverrun
+from platform_plugin.lake import catalogue as c
+from platform_plugin.lake import leases
+from platform_plugin.lake.read import read_rows
 from platform_plugin.platform import Platform
+from platform_plugin.queries import select
 
 pytestmark = pytest.mark.spark
 
@@ -20,7 +26,10 @@ def platform(tmp_path, spark_server):
 
 
 def append(platform, first, count, stream="posts"):
-    lake = platform.lake
+    return append_to(platform.lake, first, count, stream)
+
+
+def append_to(lake, first, count, stream="posts"):
     table = lake.table(stream)
     with lake.commit("append") as commit:
         commit.append(table, [lake.write(table, pa.table({"n": pa.array(range(first, first + count), pa.int64())}))])
@@ -77,8 +86,6 @@ def test_a_reader_whose_rows_left_is_told_how_far_behind_it_was(platform):
 def test_a_query_that_spark_finds_its_files_gone_under_is_overrun(platform, monkeypatch):
     platform.execute("CREATE STREAM posts (n BIGINT) WITH (retention_rows = 5, overrun_grace = '1 ms')")
     append(platform, 0, 5)
-    from platform_plugin.queries import select
-
     bind = select.bind_query
 
     def late(*args, **kwargs):
@@ -90,6 +97,86 @@ def test_a_query_that_spark_finds_its_files_gone_under_is_overrun(platform, monk
     monkeypatch.setattr(select, "bind_query", late)
     with pytest.raises(StreamOverrun, match="have left"):
         rows(platform, "SELECT sum(n) FROM posts")
+
+
+def merged_and_vacuumed(lake):
+    """As if a lease had run out: its reader's files are merged away and deleted."""
+    with lake.writing() as connection:
+        connection.execute(sa.delete(c.PLATFORM_LEASE))
+    lake.merge("posts")
+    lake.vacuum(grace=timedelta(0))
+
+
+def removed_by_hand(lake):
+    for path, _ in list(lake.storage.listing("main/posts")):
+        lake.storage.delete([path])
+
+
+def expired(lake):
+    append_to(lake, 10, 1)
+    merged_and_vacuumed(lake)
+    lake.expire(datetime.now(UTC) + timedelta(seconds=1))
+
+
+@pytest.mark.parametrize(
+    ("happens", "error"),
+    [
+        (merged_and_vacuumed, (SnapshotExpired, r"snapshot \d+ had its files merged while it was read", "no lease holds")),
+        (expired, (SnapshotExpired, r"snapshot \d+ expired while it was read", "no lease holds")),
+        (removed_by_hand, (StorageError, r'file "main/posts/.+\.parquet" of table "main\.posts" is missing', "is under lease until")),
+    ],
+)
+def test_a_file_that_is_gone_is_told_as_what_it_is_by_spark_and_arrow_alike(platform, monkeypatch, happens, error):
+    kind, says, lease = error
+    platform.execute("CREATE STREAM posts (n BIGINT) WITH (retention_rows = 100)")
+    lake = platform.lake
+    for place in range(2):
+        append(platform, place * 5, 5)
+    with lake.lease() as held:
+        scan = lake.scan(lake.table("posts"), held.snapshot)
+    bind = select.bind_query
+
+    def late(*args, **kwargs):
+        bound = bind(*args, **kwargs)
+        happens(lake)
+        return bound
+
+    monkeypatch.setattr(select, "bind_query", late)
+    with pytest.raises(kind, match=says) as by_spark:
+        rows(platform, "SELECT sum(n) FROM posts")
+    files = "|".join(re.escape(file.path) for file in scan.files)
+    assert re.search(rf'file "({files})" of table "main\.posts"', f"{by_spark.value}")
+    assert lease in by_spark.value.detail
+    with pytest.raises(kind, match=says) as by_arrow:
+        read_rows(lake, scan)
+    assert type(by_arrow.value) is type(by_spark.value)
+
+
+def test_whatever_runs_under_a_lease_says_which_file_is_gone(platform):
+    platform.execute("CREATE TABLE posts (n BIGINT)")
+    append(platform, 0, 5)
+    removed_by_hand(platform.lake)
+    for sql in ("CREATE TABLE other AS SELECT n + 1 AS m FROM posts", "UPDATE posts SET n = n + 1 WHERE n IN (SELECT n FROM posts)"):
+        with pytest.raises(StorageError, match=r'file "main/posts/.+\.parquet" of table "main\.posts" is missing') as error:
+            platform.execute(sql)
+        assert "is under lease until" in error.value.detail
+
+
+def test_a_read_that_gets_no_lease_is_told(platform, monkeypatch):
+    platform.execute("CREATE STREAM posts (n BIGINT)")
+    append(platform, 0, 5)
+    said = [
+        CatalogueError("the catalogue is locked by another process"),
+        CatalogueReadOnly("the catalogue can't be written"),
+    ]
+
+    def refused(*_args, **_kwargs):
+        raise said.pop(0)
+
+    monkeypatch.setattr(leases, "acquire", refused)
+    with pytest.raises(CatalogueError, match="locked"):
+        rows(platform, "SELECT sum(n) FROM posts")
+    assert rows(platform, "SELECT sum(n) FROM posts") == [(10,)]
 
 
 def test_stream_and_tables_are_read_at_one_snapshot(platform):
