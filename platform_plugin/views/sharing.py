@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import absorb, canonical, column_of, map_columns, map_inputs, nodes, ref
+from platform_plugin.algebra.change import absorb, canonical, column_of, columns_in, map_columns, map_inputs, nodes, ref
 from platform_plugin.algebra.infer import LONG
 from platform_plugin.algebra.plan import Aggregate, Derived, Filter, Item, Output, Project, Scalar, Scan, scans
 from platform_plugin.algebra.render import render
@@ -165,6 +165,16 @@ class Prepared:
         """Whether its expressions can stand beside other filters: none can fail on a row that its own filter keeps away."""
         return all(_is_safe(value) for value in (*self.conditions, *(item.value for item in (*self.keys, *self.calls))))
 
+    @property
+    def values(self) -> tuple[Scalar, ...]:
+        """What it groups by."""
+        return tuple(item.value for item in self.keys)
+
+    @property
+    def has_constant_key(self) -> bool:
+        """Whether it groups by something that is the same in every row."""
+        return any(not columns_in(value) for value in self.values)
+
 
 def plan_sharing(
     views: Sequence[ViewParts], stream: str, *, rows: int | None = None, distinct: Mapping[str, int] | None = None
@@ -185,7 +195,8 @@ def plan_sharing(
 def _place(found: Prepared, classes: list[list[Prepared]]) -> None:
     for parts in classes:
         first = parts[0]
-        same = first.base == found.base
+        # Spark reads a constant in GROUPING SETS as the number of a column.
+        same = first.base == found.base and (first.values == found.values or not (first.has_constant_key or found.has_constant_key))
         if same and (all(part.conditions == found.conditions for part in parts) or (found.settled and all(part.settled for part in parts))):
             parts.append(found)
             return

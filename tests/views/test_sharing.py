@@ -70,6 +70,18 @@ def test_an_expression_that_could_fail_on_other_rows_is_not_mixed_with_other_fil
     assert [len(query.parts) for query in shared("per_user", "risky", "good").queries] == [2, 1]
 
 
+def test_a_constant_key_stands_in_no_grouping_set() -> None:
+    # Spark would read it there as the number of a column.
+    texts = [
+        "SELECT median(ratio) AS a, percentile(score, 0.5, 2) AS b FROM posts",
+        "SELECT 2 AS k, uid, count(*) AS n FROM posts GROUP BY 1, 2",
+    ]
+    plans = [ViewParts(view=f"v{number}", plan=split(text)) for number, text in enumerate(texts)]
+    written = [query.sql() for query in plan_sharing(plans, "main.posts").queries]
+    assert len(written) == 3
+    assert not any("GROUPING SETS" in text for text in written)
+
+
 def test_look_ups_are_shared_where_views_pinned_the_same_result() -> None:
     assert len(shared("region", "region again").queries) == 2
     pinned = [ViewParts(view=found.view, plan=found.plan, statics={"static_1": "users_at_7"}) for found in views("region", "region")]
