@@ -36,7 +36,7 @@ _PARTS = """
 """
 _SELECT_PARTS = frozenset(_PARTS.split())
 _CLAUSES = {
-    "qualify": ("QUALIFY", "filter in a SELECT around the one with the window"),
+    "qualify": ("QUALIFY", "give the window a name in SELECT, and filter by it in a SELECT around that"),
     "sort": ("SORT BY", "leave it out: no order is kept"),
     "cluster": ("CLUSTER BY", "leave it out: no order is kept"),
     "distribute": ("DISTRIBUTE BY", "leave it out: Spark distributes as it likes"),

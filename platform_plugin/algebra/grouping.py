@@ -119,7 +119,7 @@ class Grouping:
             if isinstance(inner, exp.Window):
                 raise self.fail(call, "a window inside of an aggregate", "compute the window in a sub-query in FROM")
         if any(is_plan(inner) for inner in nodes(node)):
-            raise self.fail(call, "a sub-query inside of an aggregate", "join with it in FROM, and aggregate its column")
+            raise self.fail(call, "a sub-query inside of an aggregate", "compute it in a sub-query in FROM, and aggregate its column")
         value = Scalar(node.copy())
         for item in self.calls:
             if item.value == value:
@@ -168,10 +168,10 @@ def _checked(
     sets: Sequence[tuple[int, ...]], group: exp.Group, fail: Callable[[exp.Expr | None, str, str | None], Exception]
 ) -> tuple[tuple[int, ...], ...]:
     if len(sets) > MOST_SETS:
-        raise fail(group, f"more than {MOST_SETS} grouping sets", "group by fewer columns at once")
+        raise fail(group, f"more than {MOST_SETS} grouping sets", "divide them between the sides of a UNION ALL")
     ordered = tuple(tuple(sorted(found)) for found in sets)
     if len(set(ordered)) < len(ordered):
-        raise fail(group, "a grouping set is there twice", "name each set once")
+        raise fail(group, "a grouping set is there twice", "name each set once, not the same: its rows come once")
     return ordered
 
 

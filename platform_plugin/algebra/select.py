@@ -182,7 +182,11 @@ class Select:
         elif group is not None:
             sets = read_sets(group, lambda node: self._key_of(node, items), self.builder.fail)
             if sets is not None and any(isinstance(item.value.node, exp.Literal) for item in grouping.keys):
-                raise self.fail(group, "a constant in GROUPING SETS", "leave it out of GROUP BY, and write it in SELECT only")
+                raise self.fail(
+                    group,
+                    "a constant in GROUPING SETS",
+                    "leave it out of GROUP BY, and write it in SELECT only; not the same: it is never NULL there",
+                )
         lifted = [(name, grouping.lift(value)) for name, value in items]
         order = [(item, name, value and grouping.lift(value)) for item, name, value in sorting]
         kept = condition and grouping.lift(condition)

@@ -85,7 +85,11 @@ class _From:
                 node, "PIVOT and UNPIVOT are not supported in views", "write sum(x) FILTER (WHERE y = …) for each column"
             )
         if node.args.get("sample"):
-            raise self.builder.fail(node, "TABLESAMPLE is not supported in views", "declare a sample: CREATE SAMPLE … ON …")
+            raise self.builder.fail(
+                node,
+                "TABLESAMPLE is not supported in views",
+                "declare a sample: CREATE SAMPLE … ON …, not the same: it has a fixed number of rows",
+            )
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and node.args.get("alias") is None:
             return self.joined(node.this, node.args.get("joins") or [])
         source, visible = self._plain(node)

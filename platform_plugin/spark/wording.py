@@ -28,6 +28,8 @@ def reword(said: str, condition: str | None) -> Wording:
     'division by zero'
     >>> reword("[X.Y] It broke. SQLSTATE: 42000; line 1 pos 7;\n'Project ['a]\n+- …", "X.Y")
     Wording(message='query failed', detail='It broke. (X.Y)', hint=None)
+    >>> reword("A column with name posts.score cannot be resolved. Did you mean one of [posts.uid, n]", "UNRESOLVED_COLUMN").message
+    'column "posts.score" can\'t be used here'
     """
     plain = _shortened(said)
     for prefix, known in _KNOWN.items():
@@ -49,18 +51,27 @@ def _names(text: str) -> list[str]:
 
 
 def _column(text: str) -> Wording:
+    # Spark writes no back-ticks round a column that it knows and that can't be seen from where it is named.
+    hidden = re.search(r"with name ([^`\s]\S*) cannot be resolved", text)
+    if hidden is not None:
+        return Wording(
+            message=f'column "{hidden[1]}" can\'t be used here',
+            detail="above a grouping there are its keys and the results of its SELECT",
+            hint="give the aggregate a name in SELECT and use that name here, or filter in a SELECT around this one",
+        )
     found = _names(text)
-    rest = [name for name in found[1:] if not name.startswith(("_relation_", "\x1f"))]
-    name = found[0] if found else "?"
+    if not found:
+        return Wording(message="a column can't be resolved", detail=text)
+    name, rest = found[0], [name for name in found[1:] if not name.startswith(("_relation_", "\x1f"))]
     hint = did_you_mean(name.rpartition(".")[2], [known.rpartition(".")[2] for known in rest])
     return Wording(message=f'column "{name}" does not exist', hint=hint)
 
 
 def _routine(text: str) -> Wording:
     found = _names(text)
-    return Wording(
-        message=f'function "{found[0] if found else "?"}" does not exist', hint="check its spelling; Spark's functions are available"
-    )
+    if not found:
+        return Wording(message="a function does not exist", detail=text)
+    return Wording(message=f'function "{found[0]}" does not exist', hint="check its spelling; Spark's functions are available")
 
 
 _KNOWN: dict[str, Callable[[str], Wording]] = {

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import columns_in, nodes
-from platform_plugin.algebra.functions import CLOCKS, VOLATILE
+from platform_plugin.algebra.change import nodes
+from platform_plugin.algebra.functions import VOLATILE
 from platform_plugin.algebra.plan import (
     Aggregate,
     Derived,
@@ -31,6 +31,17 @@ from platform_plugin.algebra.plan import (
 )
 from platform_plugin.errors import RefusedView
 from platform_plugin.language.places import Span, at
+from platform_plugin.views.rewrites import (
+    NOT_ROWS,
+    ask_above,
+    group_first,
+    group_inside,
+    group_rows,
+    group_sides,
+    join_groups,
+    keep_side,
+    sessions,
+)
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.plan import Node, Place, Query, Scalar
@@ -86,9 +97,10 @@ def name_of(scan: Scan) -> str:
 
 def check_below(node: Node, grouping: str, refuse: Refuser) -> None:
     """Refuses what may not stand between a stream and the grouping above it."""
+    stream = next((name_of(found) for found in loose(node)), "…")
     for found in walk(node):
         if not isinstance(found, (Scan,)):
-            _check_settled(found, refuse)
+            _check_settled(found, stream, refuse)
     _check(node, grouping, refuse)
 
 
@@ -104,7 +116,8 @@ def _check(node: Node, grouping: str, refuse: Refuser) -> None:
                 "sub-query",
                 f'a condition on stream "{stream}" looks into "{_what(others[0])}", which changes',
                 others[0].at,
-                f'group "{stream}" first, and compare in a query around that',
+                group_first(stream, "compare in a query around that")
+                + (f"; and read SELECT DISTINCT … FROM {_what(others[0])} there" if loose(plan) else ""),
             )
     match node:
         case Join():
@@ -116,7 +129,7 @@ def _check(node: Node, grouping: str, refuse: Refuser) -> None:
                 f'a window looks at rows of stream "{stream}" before they are grouped',
                 node.at,
                 f"group first, and let the window look at the groups: SELECT …, rank() OVER (ORDER BY n) FROM (SELECT …, count(*) AS n "
-                f"FROM {stream} GROUP BY …)",
+                f"FROM {stream} GROUP BY …), {NOT_ROWS}",
             )
         case Limit(query=Sort()):
             raise refuse(
@@ -124,11 +137,15 @@ def _check(node: Node, grouping: str, refuse: Refuser) -> None:
                 "ORDER BY … LIMIT",
                 f'ORDER BY … LIMIT picks rows of stream "{stream}" before they are grouped',
                 node.query.at if isinstance(node.query, Sort) else node.at,
-                "put it after the GROUP BY, or use max_by(value, key) for the value of the greatest key",
+                f"use max_by(value, key) for the value of the greatest key; or put it after the GROUP BY, {NOT_ROWS}",
             )
         case Limit():
             raise refuse(
-                "R7", "LIMIT", f'LIMIT picks rows of stream "{stream}" before they are grouped', node.at, "put it after the GROUP BY"
+                "R7",
+                "LIMIT",
+                f'LIMIT picks rows of stream "{stream}" before they are grouped',
+                node.at,
+                f"put it after the GROUP BY, {NOT_ROWS}",
             )
         case SetOperation(kind="intersect" | "except"):
             word = node.kind.upper()
@@ -137,7 +154,7 @@ def _check(node: Node, grouping: str, refuse: Refuser) -> None:
                 word,
                 f'{word} would have to keep the rows of stream "{stream}"',
                 node.at,
-                f"group each side first: SELECT … FROM {stream} GROUP BY … {word} SELECT …",
+                group_sides(node, stream),
             )
         case SetOperation():
             _check_union(node, stream, refuse)
@@ -161,68 +178,42 @@ def _check_union(node: SetOperation, stream: str, refuse: Refuser) -> None:
                 "UNION ALL",
                 f'rows of stream "{stream}" are put together with groups',
                 others[0].at,
-                "group both sides in the same way, put the groups together, and aggregate again",
+                group_first(stream, "put the groups together with the others, which have 1 AS n"),
             )
 
 
-def _check_join(node: Join, stream: str, refuse: Refuser) -> None:
+def _check_join(node: Join, stream: str, refuse: Refuser, *, grouped: bool = True) -> None:
     left, right = loose(node.left), loose(node.right)
     if left and right:
         a, b = name_of(left[0]), name_of(right[0])
-        x, y = _compared(node, left[0]), _compared(node, right[0])
-        on = f"USING ({x})" if x == y else f"ON a.{x} = b.{y}"
         message = f'streams "{a}" and "{b}" are joined, but stream "{a}" must be grouped first, and so must "{b}"'
         if a == b:
             message = f'stream "{a}" is joined with itself, but it must be grouped first, on both sides'
-        raise refuse(
-            "R3",
-            "join",
-            message,
-            node.at,
-            f"join groups: (SELECT {x}, count(*) AS n FROM {a} GROUP BY {x}) AS a JOIN "
-            f"(SELECT {y}, count(*) AS m FROM {b} GROUP BY {y}) AS b {on}",
-        )
+        raise refuse("R3", "join", message, node.at, join_groups(node, left[0], right[0], grouped=grouped))
     other = node.right if left else node.left
     if others := changing(other):
+        kept = group_first(stream, "join the groups")
         raise refuse(
             "R3",
             "join",
             f'stream "{stream}" is joined with "{_what(others[0])}", which changes too, before it is grouped',
             node.at,
-            f"group {stream} first, and join the groups",
+            kept if grouped else f"group {stream} first, and join the groups, {NOT_ROWS}",
         )
-    kept = ("inner", "cross", "left", "semi", "anti") if left else ("inner", "cross", "right")
-    if node.kind not in kept or (right and node.lateral):
-        _refuse_side(node, (left or right)[0], other, refuse)
+    kept_kinds = ("inner", "cross", "left", "semi", "anti") if left else ("inner", "cross", "right")
+    if node.kind not in kept_kinds or (right and node.lateral):
+        _refuse_side(node, (left or right)[0], other, refuse, grouped=grouped)
 
 
-def _compared(node: Join, stream: Scan) -> str:
-    """The column of a stream by which it is joined."""
-    mentioned = columns_in(node.condition) if node.condition is not None else set()
-    return min((column.name for column in mentioned if column.alias == stream.alias), default="key")
-
-
-def _refuse_side(node: Join, scan: Scan, other: Node, refuse: Refuser) -> None:
-    stream, key = name_of(scan), _compared(node, scan)
+def _refuse_side(node: Join, scan: Scan, other: Node, refuse: Refuser, *, grouped: bool) -> None:
     table = next((name_of(found) for found in scans(other)), "the table")
     words = "LATERAL" if node.lateral else {"semi": "LEFT SEMI", "anti": "LEFT ANTI"}.get(node.kind, node.kind.upper())
-    if node.kind == "full":
-        hint = f"write {table} FULL JOIN (SELECT {key}, count(*) AS n FROM {stream} GROUP BY {key}) AS g ON … = g.{key}"
-    elif node.kind in ("semi", "anti"):
-        hint = f"write {table} {words} JOIN (SELECT {key} FROM {stream} GROUP BY {key}) AS g ON … = g.{key}"
-    elif node.lateral:
-        hint = f"group {stream} by the column that is compared, in a sub-query, and LEFT JOIN the groups"
-    else:
-        hint = (
-            f"write {table} LEFT JOIN (SELECT {key}, count(*) AS n FROM {stream} GROUP BY {key}) AS g ON … = g.{key}, "
-            f"or keep the rows of {stream} instead"
-        )
     side = "right" if other is node.right else "left"
-    message = f'{words} JOIN keeps rows of "{table}", on its {side}, for which stream "{stream}" has no row yet'
-    raise refuse("R4", f"{words} JOIN", message, node.at, hint)
+    message = f'{words} JOIN keeps rows of "{table}", on its {side}, for which stream "{name_of(scan)}" has no row yet'
+    raise refuse("R4", f"{words} JOIN", message, node.at, keep_side(node, scan, other, grouped=grouped))
 
 
-def _check_settled(node: Node, refuse: Refuser) -> None:
+def _check_settled(node: Node, stream: str, refuse: Refuser) -> None:
     for value in scalars(node):
         for call in nodes(value.node):
             if isinstance(call, exp.Anonymous) and str(call.this) == "session_window":
@@ -231,7 +222,7 @@ def _check_settled(node: Node, refuse: Refuser) -> None:
                     "session_window",
                     "sessions of different ranges of a stream would have to be joined",
                     _place(call, value),
-                    "group by window(at, '10 minutes')",
+                    sessions(call, stream),
                 )
             name = volatile_name(call)
             if name is not None:
@@ -240,18 +231,8 @@ def _check_settled(node: Node, refuse: Refuser) -> None:
                     name,
                     f"{name} is asked before the grouping, so stored groups would keep old answers",
                     _place(call, value),
-                    _later(name),
+                    ask_above(name, value),
                 )
-
-
-def _later(name: str) -> str:
-    if name in CLOCKS:
-        key, compared = ("day", f"= {name}()") if "date" in name else ("hour", f"> {name}() - INTERVAL '1' HOUR")
-        return (
-            f"put the column that is compared, cut to what is asked for, into GROUP BY, and compare above: "
-            f"SELECT … FROM (SELECT {key}, count(*) AS n FROM … GROUP BY {key}) WHERE {key} {compared}"
-        )
-    return f"use {name}() above the GROUP BY, or store its value as a column of the stream"
 
 
 def _place(call: exp.Expr, value: Scalar) -> Place | None:
@@ -280,17 +261,17 @@ def refuse_loose(query: Query, refuse: Refuser) -> None:
         return
     for found in walk(query):
         if isinstance(found, Join) and loose(found):
-            _check_join(found, name_of(loose(found)[0]), refuse)
+            _check_join(found, name_of(loose(found)[0]), refuse, grouped=False)
     for found in walk(query):
         for plan in subqueries(found):
             if inner := loose(plan):
-                name, column = name_of(inner[0]), next((output.name for output in outputs(plan)), "key")
+                column = next((output.name for output in outputs(plan)), "key")
                 raise refuse(
                     "R1",
                     "sub-query",
-                    f'stream "{name}" must be grouped in the sub-query that reads it',
+                    f'stream "{name_of(inner[0])}" must be grouped in the sub-query that reads it',
                     inner[0].at,
-                    f"write (SELECT {column} FROM {name} GROUP BY {column})",
+                    group_inside(found, plan, inner[0], column),
                 )
     stream = streams[0]
     name = name_of(stream)
@@ -299,5 +280,4 @@ def refuse_loose(query: Query, refuse: Refuser) -> None:
         ("R1", f'stream "{name}" must be grouped') if whole else ("R9", f'stream "{name}" must be grouped: a view keeps groups, not rows')
     )
     column = stream.fields[0].name if stream.fields else "key"
-    hint = f"write SELECT {column}, count(*) AS n FROM {name} GROUP BY {column}, or a plain SELECT to read rows"
-    raise refuse(rule, "stream", message, stream.at, hint)
+    raise refuse(rule, "stream", message, stream.at, group_rows(name, column))

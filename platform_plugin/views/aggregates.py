@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from platform_plugin.algebra.functions import canonical
 from platform_plugin.algebra.infer import DOUBLE, LONG, STRING, sum_type
+from platform_plugin.algebra.names import output_name
 from platform_plugin.algebra.types import DataType, Decimal, Field, Primitive, Struct, list_of
 from platform_plugin.views.aggregate_table import SPLIT
 from platform_plugin.views.calls import Call, cast, fn, make
@@ -33,9 +34,14 @@ def split_call(call: Call, argument_type: DataType | None, row_id: Callable[[], 
         return _distinct(call, name, argument_type)
     maker = _MAKERS.get(name)
     if maker is None or name not in SPLIT:
-        raise NoSplit(f"aggregate {call.name} can't be kept up to date part by part", f"{near(name)} can: see docs/views/aggregates.md")
+        raise NoSplit(
+            f"aggregate {call.name} can't be kept up to date part by part", f"{near(name)} can, not the same: see docs/views/aggregates.md"
+        )
     if call.order is not None and name not in ("listagg", "percentile_cont", "percentile_disc", "mode"):
-        raise NoSplit(f"ORDER BY inside of {call.name} can't be kept up to date part by part", "sort the collected array: array_sort(…)")
+        raise NoSplit(
+            f"ORDER BY inside of {call.name} can't be kept up to date part by part",
+            "collect struct(key, value), and sort the array above: sort_array(…).value",
+        )
     return maker(call, argument_type, row_id)
 
 
@@ -65,7 +71,9 @@ def _count(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) ->
 def _sum_part(call: Call, kind: DataType) -> Part:
     summed = sum_type(kind)
     if summed is None:
-        raise NoSplit(f"{call.name} of {kind} can't be kept up to date part by part", "sum a number")
+        raise NoSplit(
+            f"{call.name} of {kind} can't be kept up to date part by part", "sum a number, not the same: the answer is a number too"
+        )
 
     def merge(columns: Parts) -> exp.Expr:
         # The sum of decimals gains ten digits at every level, so each merge brings it back to the type of the first.
@@ -114,7 +122,8 @@ def _decimal_avg(call: Call, kind: Decimal) -> Splitting:
     if call.name == "try_avg" or kind.precision > WIDEST_AVG:
         raise NoSplit(
             f"{call.name} of {kind} can't be split without rounding twice",
-            f"write avg(CAST({call.shown()} AS DECIMAL({WIDEST_AVG},{min(kind.scale, WIDEST_AVG)})))",
+            f"write avg(CAST({call.shown()} AS DECIMAL({WIDEST_AVG},{min(kind.scale, WIDEST_AVG)}))), "
+            "not the same for values that do not fit",
         )
     result = Decimal(precision=kind.precision + 4, scale=kind.scale + 4)
 
@@ -150,7 +159,10 @@ def _by_row(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -
 def _by_other(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
     del row_id
     if len(call.args) != 2:
-        raise NoSplit(f"{call.name} of {len(call.args)} arguments can't be kept up to date part by part", f"write {call.name}(x, y)")
+        raise NoSplit(
+            f"{call.name} of {len(call.args)} arguments can't be kept up to date part by part",
+            f"write {call.name}(x, y), not the same: one value, not several",
+        )
     name, bound = canonical(call.name), canonical(call.name)[:3]
     word = f"{name}_{call.word()}_{call.word(1)}"
     chosen = Part(name=word, value=call.filtered(fn(name, *call.args)), merge=lambda columns: fn(name, columns[0], columns[1]), type=kind)
@@ -186,9 +198,10 @@ def _joined(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -
     separator = call.args[1] if len(call.args) > 1 else exp.Literal.number("''")
     sorted_by = _own_order(call)
     if found == Primitive("blob") or (sorted_by is not None and found != STRING):
-        raise NoSplit(
-            f"{call.name} of {found} can't be kept up to date part by part", f"write {call.name}(CAST({call.shown()} AS STRING), …)"
+        hint = (
+            _sorted_list(call) if sorted_by is not None else f"write {call.name}(CAST({call.shown()} AS STRING), …), not the same: a STRING"
         )
+        raise NoSplit(f"{call.name} of {found} can't be kept up to date part by part", hint)
     texts = call.of(call.args[0] if found == STRING else cast(call.args[0], "STRING"))
     stored = _set(texts, STRING) if call.distinct else _list(texts, STRING, row_id)
 
@@ -199,13 +212,29 @@ def _joined(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -
     return Splitting(parts=stored.parts, answer=answer)
 
 
+def _sorted_list(call: Call) -> str:
+    """Values joined in the order of something, of what can be kept."""
+    keys = [] if call.order is None else call.order.expressions
+    down = {bool(key.args.get("desc")) for key in keys}
+    if len(down) != 1:
+        return "collect struct(keys, value), and sort that: array_sort(…, (a, b) -> …)"
+    value, separator = call.shown(), output_name(call.args[1]) if len(call.args) > 1 else "''"
+    parts = ", ".join([*(f"{output_name(key.this)} AS k{number}" for number, key in enumerate(keys)), f"{value} AS v"])
+    collected = f"sort_array(collect_list(struct({parts})){', false' if down == {True} else ''})"
+    joined = f"array_join(transform({collected}, e -> string(e.v)), {separator})"
+    return f"write CASE WHEN count({value}) > 0 THEN {joined} END"
+
+
 def _own_order(call: Call) -> bool | None:
     """Whether WITHIN GROUP sorts by the argument itself, and then whether downwards; None without it."""
     if call.order is None:
         return None
     keys = call.order.expressions
     if len(keys) != 1 or keys[0].this != call.args[0]:
-        raise NoSplit(f"{call.name} in the order of something else can't be kept up to date part by part", "sort by the argument itself")
+        raise NoSplit(
+            f"{call.name} in the order of something else can't be kept up to date part by part",
+            _sorted_list(call),
+        )
     return bool(keys[0].args.get("desc"))
 
 
@@ -276,7 +305,11 @@ def _distinct(call: Call, name: str, kind: DataType | None) -> Splitting | ByVal
     if name == "listagg":
         return _joined(call, kind, exp.null)
     if name not in ("count", "sum", "avg", "try_sum", "try_avg", "count_if", "var_samp", "var_pop", "stddev_samp", "stddev_pop"):
-        raise NoSplit(f"{call.name}(DISTINCT …) can't be kept up to date part by part", "count, sum and avg of DISTINCT can")
+        raise NoSplit(
+            f"{call.name}(DISTINCT …) can't be kept up to date part by part",
+            "only count, sum and avg can: "
+            f"write SELECT …, {call.name}({call.shown()}) FROM (SELECT DISTINCT …, {call.shown()} FROM …) GROUP BY …",
+        )
     return ByValue(values=call.args, answer=lambda values, _: call.over(call.args, values))
 
 

@@ -54,7 +54,7 @@ def read_body(text: str | Span) -> exp.Expr:
     for reference in query.relations:
         if reference.travel is not None:
             span = reference.travel.span
-            hint = "leave it out: a view is read at the snapshot of its reader"
+            hint = "leave it out: a view is read at the snapshot of its reader; not the same as long as the table changes"
             raise refuse("R10", "snapshot", "a view names no snapshot", (span.start, span.end), hint)
     span = query.span
     tokens = tokenize(span.source, span.start, span.end)

@@ -156,7 +156,7 @@ class _Cutter:
         """grouping(key) asks which set a row is of, which the upper query knows."""
         if node.sets is None:
             raise self.refuse(
-                "A1", "grouping", "grouping(…) without GROUPING SETS", _place(item), "write GROUP BY ROLLUP(…), CUBE or GROUPING SETS"
+                "A1", "grouping", "grouping(…) without GROUPING SETS", _place(item), "write 0, or GROUP BY ROLLUP(…), CUBE or GROUPING SETS"
             )
         main.passed.append(item)
         answers[item.name] = lambda alias: ref(alias, item.name).node
@@ -248,12 +248,19 @@ class _Cutter:
                     "correlated sub-query",
                     f'a sub-query over stream "{stream}" is asked again for each "{column.alias}.{column.name}"',
                     loose(node.source)[0].at,
-                    f"group {stream} by the column that is compared, in a sub-query in FROM, and LEFT JOIN the groups",
+                    f"group {stream} by the columns that are compared, in a sub-query in FROM, and LEFT JOIN the groups: "
+                    "a count of no rows is NULL there, so write coalesce(n, 0)",
                 )
 
     def _clash(self, node: SetOperation, name: str) -> Exception:
         message = f'UNION ALL brings column "{name}" to a type that only Spark knows'
-        return self.refuse("R2", "UNION ALL", message, node.at, "CAST it to the same type on both sides")
+        return self.refuse(
+            "R2",
+            "UNION ALL",
+            message,
+            node.at,
+            "CAST it on both sides to the type that it shall have; not the same where Spark would take another type",
+        )
 
 
 def _told(name: str, found: ByValue) -> str:

@@ -45,7 +45,10 @@ def split_kll(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr])
     del row_id
     found = known_type(call, kind)
     if not isinstance(found, (Primitive, Decimal)) or (decimal_of(found) is None and found not in (DOUBLE, Primitive("float32"))):
-        raise NoSplit(f"{call.name} of {found} can't be kept up to date part by part", "make a number of it, for instance unix_micros(at)")
+        raise NoSplit(
+            f"{call.name} of {found} can't be kept up to date part by part",
+            "make a number of it, for instance unix_micros(at), and a time of the answer: timestamp_micros(…)",
+        )
     if len(call.args) < 2:
         raise NoSplit(f"{call.name} needs a percentage", f"write {call.name}({call.shown()}, 0.5)")
     whole = isinstance(found, Primitive) and found.name.startswith("int")

@@ -1,0 +1,152 @@
+"""Rewrites: what to write instead of what a view can't hold, with the rows of the original, or with the words "not the same" and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from platform_plugin.algebra.change import columns_in, is_plan, nodes
+from platform_plugin.algebra.functions import CLOCKS, DICE
+from platform_plugin.algebra.plan import Scan, scalars, scans
+
+if TYPE_CHECKING:
+    from platform_plugin.algebra.plan import Join, Node, Query, Scalar, SetOperation
+
+COUNTED = "count for its rows: count(*) is coalesce(sum(n), 0), sum(x) is sum(x * n)"
+"""How aggregates over groups are those over rows."""
+NOT_ROWS = "not the same: it gives groups, not rows"
+
+
+def called(scan: Scan) -> str:
+    """A relation as the user would write it."""
+    return scan.relation[-1]
+
+
+def compared(node: Join, stream: Scan) -> str:
+    """The columns of a stream by which it is joined."""
+    mentioned = columns_in(node.condition) if node.condition is not None else set()
+    return ", ".join(sorted({column.name for column in mentioned if column.alias == stream.alias})) or "key"
+
+
+def join_groups(node: Join, left: Scan, right: Scan, *, grouped: bool) -> str:
+    """Two streams that are joined, or one with itself."""
+    x, y = compared(node, left), compared(node, right)
+    both = "ON …" if "," in x + y else f"USING ({x})" if x == y else f"ON a.{x} = b.{y}"
+    one = f"(SELECT {x}, count(*) AS n FROM {called(left)} GROUP BY {x})"
+    if node.kind in ("semi", "anti"):
+        joined = f"{one} AS a LEFT {node.kind.upper()} JOIN (SELECT {y} FROM {called(right)} GROUP BY {y}) AS b {both}"
+        pairs, weight = "a group", "n"
+    else:
+        words = {"inner": "", "cross": ""}.get(node.kind, f"{node.kind.upper()} ")
+        joined = f"{one} AS a {words}JOIN (SELECT {y}, count(*) AS m FROM {called(right)} GROUP BY {y}) AS b {both}"
+        n, m = (
+            f"coalesce({name}, 1)" if node.kind in kinds else name for name, kinds in (("n", ("right", "full")), ("m", ("left", "full")))
+        )
+        pairs, weight = "a pair of groups", f"{n} * {m}"
+    if not grouped:
+        return f"join groups: {joined}; not the same: {pairs} comes once, for {weight} rows"
+    return (
+        f"join groups: {joined}; group each side by every column that is used, and let {pairs} count for its rows: "
+        f"count(*) is coalesce(sum({weight}), 0), sum(x) is sum(x * {weight})"
+    )
+
+
+def group_first(stream: str, then: str) -> str:
+    """A stream beside what changes too."""
+    return f"group {stream} first, by every column that is used and with count(*) AS n, {then}, and let each group {COUNTED}"
+
+
+def keep_side(node: Join, scan: Scan, other: Node, *, grouped: bool) -> str:
+    """A join that keeps rows for which the stream has none."""
+    stream, key = called(scan), compared(node, scan)
+    table = next((called(found) for found in scans(other)), "the table")
+    if node.lateral:
+        words, weight = ("LEFT JOIN", "sum(coalesce(n, 1))") if node.kind == "left" else ("JOIN", "coalesce(sum(n), 0)")
+        return f"group {stream} by the columns that are compared, with count(*) AS n, in FROM, and {words} the groups: count(*) is {weight}"
+    if node.kind in ("semi", "anti"):
+        return f"write {table} LEFT {node.kind.upper()} JOIN (SELECT {key} FROM {stream} GROUP BY {key}) AS g ON … = g.{key}"
+    word = "FULL" if node.kind == "full" else "LEFT"
+    written = f"write {table} {word} JOIN (SELECT {key}, count(*) AS n FROM {stream} GROUP BY {key}) AS g ON … = g.{key}"
+    if not grouped:
+        return f"{written}; not the same: each group comes once, for n rows"
+    return (
+        f"{written}, and group above as before: count(*) is sum(coalesce(n, 1)), "
+        f"count({key}) is coalesce(sum(n) FILTER (WHERE g.{key} IS NOT NULL), 0)"
+    )
+
+
+def group_sides(node: SetOperation, stream: str) -> str:
+    """INTERSECT or EXCEPT of rows."""
+    word = node.kind.upper()
+    if node.all:
+        return f"leave out ALL, and group each side first: SELECT DISTINCT … FROM {stream} {word} …; not the same: equal rows come once"
+    return f"group each side first, which changes nothing for {word}: SELECT DISTINCT … FROM {stream} {word} SELECT …"
+
+
+def group_inside(found: Node, plan: Query, stream: Scan, column: str) -> str:
+    """A sub-query that reads rows of a stream."""
+    name = called(stream)
+    own = {inner.alias for inner in _sources(plan)}
+    outer = {used for used in columns_in(plan) if used.alias not in own}
+    if outer:
+        used = sorted({inner.name for inner in columns_in(plan) if inner.alias == stream.alias})
+        keys = ", ".join(used) or "key"
+        return (
+            f"join with the groups: LEFT SEMI JOIN (SELECT {keys} FROM {name} GROUP BY {keys}) AS g ON …, or LEFT ANTI JOIN for NOT EXISTS"
+        )
+    if _is_scalar(found, plan):
+        return f"write an aggregate in it: (SELECT max({column}) FROM {name}), the same where it gives one row"
+    return f"write DISTINCT in it, which changes nothing for IN and EXISTS: (SELECT DISTINCT {column} FROM {name})"
+
+
+def _sources(plan: Query) -> list[Scan]:
+    return list(scans(plan))
+
+
+def _is_scalar(found: Node, plan: Query) -> bool:
+    for value in scalars(found):
+        for node in nodes(value.node):
+            if is_plan(node) and value.plans[int(node.name)] is plan:
+                return not isinstance(node.parent, (exp.In, exp.Exists))
+    return False
+
+
+def ask_above(name: str, value: Scalar) -> str:
+    """A function whose answer is not settled by its arguments, below a grouping."""
+    if name in DICE or name.startswith("input_file"):
+        return (
+            f"store its value as a column of the stream; or use {name}() above the GROUP BY, "
+            "not the same: it is asked for each group, not for each row"
+        )
+    keys = ", ".join(sorted({column.name for column in columns_in(value)}))
+    if not keys:
+        return f"leave it out of the grouping and use it above: SELECT {name}(), n FROM (SELECT count(*) AS n FROM …) WHERE n > 0"
+    above = (
+        f"put {keys} into GROUP BY, and use {name}() above: SELECT … FROM (SELECT {keys}, count(*) AS n FROM … GROUP BY {keys}) WHERE …, "
+        f"where each group shall {COUNTED}"
+    )
+    if name in CLOCKS and "date" not in name and "," not in keys:
+        above += f". With date_trunc('HOUR', {keys}) in its place less is kept, not the same: it is right to the hour"
+    return above
+
+
+def sessions(call: exp.Anonymous, stream: str) -> str:
+    """Sessions are gaps and islands of the groups by time."""
+    at = call.expressions[0].name if call.expressions and isinstance(call.expressions[0], exp.Column) else "at"
+    gap = call.expressions[1].sql("spark") if len(call.expressions) > 1 and isinstance(call.expressions[1], exp.Literal) else "'…'"
+    return (
+        f"find the sessions above a grouping by time: SELECT struct(min({at}) AS start, max({at}) + INTERVAL {gap} AS end) AS "
+        f"session_window, sum(n) AS n FROM (SELECT *, count_if(is_first) OVER (ORDER BY {at}) AS session FROM (SELECT {at}, n, "
+        f"coalesce({at} > lag({at}) OVER (ORDER BY {at}) + INTERVAL {gap}, true) AS is_first FROM "
+        f"(SELECT {at}, count(*) AS n FROM {stream} WHERE {at} IS NOT NULL GROUP BY {at}))) GROUP BY session; "
+        "with other keys, group by them too, and write OVER (PARTITION BY … ORDER BY …)"
+    )
+
+
+def group_rows(name: str, column: str) -> str:
+    """Rows that nothing groups."""
+    return (
+        f"read the rows with a plain SELECT, or in a view without CONTINUOUS; "
+        f"or group them: SELECT {column}, count(*) AS n FROM {name} GROUP BY {column}, {NOT_ROWS}"
+    )
