@@ -16,6 +16,7 @@ from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.bulk import chunks
 from platform_plugin.lake.data_operations import has_table, inlined_data_tables, insert_file, live_files, refuse_newer_deletes
 from platform_plugin.lake.expire import forget_files, schedule
+from platform_plugin.lake.merge_edges import read_edges
 from platform_plugin.lake.merge_groups import plan_groups
 from platform_plugin.lake.merge_rewriting import Rewritten, rewrite, rewrite_inlined
 from platform_plugin.lake.scan import fields_of_version
@@ -49,12 +50,13 @@ def merge(lake: Lake, table: Table, *, target_bytes: int) -> Merged:
         oldest = connection.execute(sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id))).scalar_one()
         groups = plan_groups(connection, table, base, target_bytes=target_bytes)
         inlined = _inlined_tables(connection, table)
+        edges = read_edges(connection, table)
     rewritten: list[Rewritten] = []
     try:
         for group in groups:
             rewritten += rewrite(lake, table, group, base, oldest)
         for kept in inlined:
-            rewritten += rewrite_inlined(lake, table, kept, base, oldest)
+            rewritten += rewrite_inlined(lake, table, kept, base, oldest, edges=edges)
     except BaseException:
         _discard(lake, rewritten)
         raise

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.merge_edges import Edges, read_edges
 from platform_plugin.lake.scan import FileScan, plan_scan
 from platform_plugin.lake.tables import read_fields
 
@@ -35,7 +36,11 @@ class Group:
 
 
 def plan_groups(connection: Connection, table: Table, base: Snapshot, *, target_bytes: int) -> list[Group]:
-    """Runs of small neighbouring files with equal columns and partitions, each run no larger than one target file."""
+    """Runs of small neighbouring files with equal columns and partitions, each run no larger than one target file.
+
+    Those of a stream also respect the edges at which its rows leave.
+    """
+    edges = read_edges(connection, table)
     files = plan_scan(connection, table, base).files
     versions = _versions(connection, table)
     partitions, doubtful = _partition_values(connection, table)
@@ -48,17 +53,19 @@ def plan_groups(connection: Connection, table: Table, base: Snapshot, *, target_
         fields = _fields_kept(connection, table, versions, version)
         groups += [
             Group(fields=fields, files=tuple(run), partition_id=partition_id, partition_values=values)
-            for run in _runs(members, target_bytes)
+            for run in _runs(members, target_bytes, edges)
         ]
     return groups
 
 
-def _runs(files: Sequence[FileScan], target_bytes: int) -> Iterable[list[FileScan]]:
+def _runs(files: Sequence[FileScan], target_bytes: int, edges: Edges | None) -> Iterable[list[FileScan]]:
     run: list[FileScan] = []
     size = 0
     for file in sorted(files, key=lambda file: (file.row_id_start or 0, file.id)):
         full = file.size_bytes >= target_bytes * _FULL_ENOUGH and file.is_whole
-        if full or (run and size + file.size_bytes > target_bytes):
+        full = full or (edges is not None and not edges.may_shed(file))
+        apart = bool(run) and edges is not None and not edges.may_join(run, file)
+        if full or apart or (run and size + file.size_bytes > target_bytes):
             if _worth_it(run):
                 yield run
             run, size = [], 0

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.types import Field
     from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.merge_edges import Edges
     from platform_plugin.lake.scan import FileScan
     from platform_plugin.lake.tables import Snapshot, Table
 
@@ -170,8 +171,10 @@ def _write_deletes(lake: Lake, table: Table, data_path: str, positions: Any, sna
     return DeleteFile(path=path, delete_count=len(positions), size_bytes=lake.storage.size(path), footer_bytes=footer)
 
 
-def rewrite_inlined(lake: Lake, table: Table, inlined: tuple[str, tuple[Field, ...]], base: Snapshot, oldest: int) -> list[Rewritten]:
-    """Write the rows that another client keeps in the catalogue as a file."""
+def rewrite_inlined(
+    lake: Lake, table: Table, inlined: tuple[str, tuple[Field, ...]], base: Snapshot, oldest: int, *, edges: Edges | None = None
+) -> list[Rewritten]:
+    """Write the rows that another client keeps in the catalogue as a file, or of a stream as one for each of its segments."""
     name, fields = inlined
     columns: list[sa.ColumnClause[Any]] = [c.named_column(field.name) for field in fields]
     source = sa.table(name, sa.column("row_id"), sa.column("begin_snapshot"), sa.column("end_snapshot"), *columns)
@@ -188,4 +191,10 @@ def rewrite_inlined(lake: Lake, table: Table, inlined: tuple[str, tuple[Field, .
         deleted=np.array([_NEVER if row[-1] is None else row[-1] for row in found], dtype=np.int64),
     )
     group = Group(fields=fields, files=(), partition_id=None, partition_values=())
-    return [_write(lake, table, pile.take(np.flatnonzero(pile.deleted > oldest)), group, total=len(found), oldest=oldest)]
+    kept = pile.take(np.flatnonzero(pile.deleted > oldest))
+    piles = [kept] if edges is None or not kept.rows.num_rows else [kept.take(places) for places in edges.parts(kept.row_ids, kept.added)]
+    dropped = len(found) - kept.rows.num_rows
+    return [
+        _write(lake, table, each, group, total=each.rows.num_rows + (0 if place else dropped), oldest=oldest)
+        for place, each in enumerate(piles)
+    ]

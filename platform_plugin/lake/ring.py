@@ -161,14 +161,23 @@ def _plan_cut(w: Writer, table: Table, table_id: int, ring: Ring, limits: Limits
         for name in inlined_data_tables(w.connection, table_id):
             rows = sa.table(name, sa.column("row_id"), sa.column("end_snapshot"))
             first = w.connection.execute(sa.select(sa.func.min(rows.c.row_id)).where(rows.c.end_snapshot.is_(None))).scalar()
-            cut = cut if first is None else min(cut, first)
+            cut = cut if first is None else _at_edge(due, ring, first, cut)
     # Files leave whole: one that was merged from several segments stays until all of them may go.
     f = c.DATA_FILE.c
     live = sa.and_(f.table_id == table_id, f.end_snapshot.is_(None))
-    staying = w.connection.execute(
-        sa.select(sa.func.min(f.row_id_start)).where(live, f.row_id_start < cut, f.row_id_start + f.record_count > cut)
-    ).scalar()
-    return cut if staying is None else min(cut, staying)
+    while cut > ring.first_row_id:
+        staying = w.connection.execute(
+            sa.select(sa.func.min(f.row_id_start)).where(live, f.row_id_start < cut, f.row_id_start + f.record_count > cut)
+        ).scalar()
+        if staying is None:
+            break
+        cut = _at_edge(due, ring, staying, cut)
+    return cut
+
+
+def _at_edge(due: Sequence[Segment], ring: Ring, row_id: int, cut: int) -> int:
+    """The last end of a segment up to a row that stays: segments leave whole, as files do."""
+    return max((segment.next_row_id for segment in due if segment.next_row_id <= min(row_id, cut)), default=ring.first_row_id)
 
 
 def _due(w: Writer, uuid: UUID, ring: Ring, limits: Limits) -> list[Segment]:
