@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
+from platform_plugin.redaction import redact_cause, redacted
+
 
 class PlatformError(Exception):
-    """A failure that names its object, says what was found, and says what to do next.
+    """A failure that names its object, says what was found, and says what to do next. No secret of a URL is in it or in its cause.
 
     >>> error = PlatformError('stream "posts" does not exist', hint="run SHOW STREAMS")
     >>> print(error)
@@ -13,10 +17,15 @@ class PlatformError(Exception):
     """
 
     def __init__(self, message: str, *, detail: str | None = None, hint: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(redacted(str(message)))
         self.message = message
         self.detail = detail
         self.hint = hint
+        # What is handled now is what this one will be raised from.
+        redact_cause(sys.exc_info()[1])
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, redacted(value) if name in ("message", "detail", "hint") and isinstance(value, str) else value)
 
     def __str__(self) -> str:
         lines = [self.message]

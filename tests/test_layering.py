@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parent.parent / "platform_plugin"
 
 # The first part of a module's name below `platform_plugin`, lowest layer first. A module may import its own layer and those below.
 LAYERS = (
-    {"errors"},
+    {"redaction", "errors"},
     {"algebra"},
     {"language"},
     {"lake"},
@@ -30,6 +30,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ENGINES = {"pyspark", "dagster", "pandas"}
 # Where a library may not be imported at all, not even for its types. DuckDB is the tests' reader, never the product's.
 BANNED = {name: {"duckdb", "dagster", "great_expectations"} for name in RANK}
+BANNED["redaction"] |= ENGINES
 BANNED["errors"] |= ENGINES
 BANNED["algebra"] |= ENGINES
 BANNED["language"] |= ENGINES

@@ -9,6 +9,7 @@ import traceback
 from typing import TYPE_CHECKING, TextIO
 
 from platform_plugin.errors import PlatformError
+from platform_plugin.redaction import redacted
 
 if TYPE_CHECKING:
     import argparse
@@ -59,7 +60,7 @@ def failure_lines(error: BaseException, *, colour: bool = False) -> list[str]:
 def tell(error: BaseException, given: argparse.Namespace) -> None:
     """Say on standard error what went wrong."""
     if given.debug and not isinstance(error, (KeyboardInterrupt, SystemExit)):
-        traceback.print_exception(error)
+        print(redacted("".join(traceback.format_exception(error))), file=sys.stderr, end="")
     if given.json:
         print(json.dumps({"error": failure_document(error)}, ensure_ascii=False), file=sys.stderr)
     else:

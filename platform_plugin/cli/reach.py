@@ -30,7 +30,7 @@ def check_reach(url: str | Path, *, seconds: float = SECONDS) -> None:
         with socket.create_connection((host, port), timeout=seconds) as connection:
             connection.sendall(_SSL_REQUEST)
             said = connection.recv(1)
-    except OSError as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         detail = "no answer" if isinstance(error, TimeoutError) else str(error)
         raise CatalogueError(
             f'PostgreSQL at "{host}:{port}" can\'t be reached',

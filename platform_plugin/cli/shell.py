@@ -21,6 +21,7 @@ from platform_plugin.cli.query import run_script
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.tokens import tokenize
 from platform_plugin.platform import Platform
+from platform_plugin.redaction import redacted
 
 if TYPE_CHECKING:
     import argparse
@@ -144,6 +145,13 @@ def history_file() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "platform" / "history"
 
 
+class QuietHistory(FileHistory):
+    """A history on the disk, without the keys and passwords that were typed."""
+
+    def store_string(self, string: str) -> None:
+        super().store_string(redacted(string))
+
+
 def open_history() -> History:
     """The history of earlier shells, for its owner's eyes only; where no file can be kept, that of this shell."""
     with suppress(OSError, RuntimeError):
@@ -151,5 +159,5 @@ def open_history() -> History:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
         file.chmod(0o600)
-        return FileHistory(str(file))
+        return QuietHistory(str(file))
     return InMemoryHistory()

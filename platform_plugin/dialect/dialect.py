@@ -24,11 +24,12 @@ from platform_plugin.dialect.identifiers import PlatformIdentifierPreparer
 from platform_plugin.dialect.reflection import PlatformReflection
 from platform_plugin.dialect.shared import SharedPlatform
 from platform_plugin.dialect.types import COLSPECS, PlatformTypeCompiler
+from platform_plugin.redaction import redacted
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from sqlalchemy.engine import Connection, Engine
+    from sqlalchemy.engine import Connection, Engine, ExceptionContext
     from sqlalchemy.pool import Pool
 
 
@@ -38,6 +39,26 @@ class PlatformExecutionContext(default.DefaultExecutionContext):
     def post_exec(self) -> None:
         if self.isddl:
             self.cursor_fetch_strategy = cast("Any", _NO_CURSOR_DQL)
+
+
+def _redact_statement(context: ExceptionContext) -> None:
+    """SQLAlchemy's errors show the statement and its parameters, where a COPY may name a place with a key in it."""
+    error = context.sqlalchemy_exception
+    if error is not None:
+        if error.statement is not None:
+            error.statement = redacted(error.statement)
+        if isinstance(error.params, dict):
+            error.params = {name: redacted(value) if isinstance(value, str) else value for name, value in error.params.items()}
+
+
+class QuietURL(sa.URL):
+    """A URL that shows neither its password nor the secrets among its options, unless it is asked for them."""
+
+    __slots__ = ()
+
+    def render_as_string(self, hide_password: bool = True) -> str:  # noqa: FBT001, FBT002  SQLAlchemy's own signature
+        text = super().render_as_string(hide_password)
+        return redacted(text) if hide_password else text
 
 
 class PlatformDialect(PlatformReflection):
@@ -98,10 +119,12 @@ class PlatformDialect(PlatformReflection):
 
     @classmethod
     def engine_created(cls, engine: Engine) -> None:
-        """Let `engine.dispose()` give the shared platform up."""
+        """Let `engine.dispose()` give the shared platform up; what prints the engine shows no token."""
         dialect = engine.dialect
+        engine.url = QuietURL(*engine.url)
         if isinstance(dialect, PlatformDialect):
             event.listen(engine, "engine_disposed", lambda _: dialect.give_up())
+            event.listen(engine, "handle_error", _redact_statement)
 
     # Connections
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -11,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from platform_plugin.errors import InvalidValue
+from platform_plugin.redaction import redacted
 
 CATALOGUE_FILE = "lake.sqlite"
 DATA_FOLDER = "data"
@@ -80,7 +80,7 @@ class Location:
     @classmethod
     def _local(cls, folder: Path, *, spark: str | None, outside: tuple[str, ...]) -> Location:
         catalogue = sa.URL.create("sqlite", database=str(folder / CATALOGUE_FILE))
-        shown = [*([f"spark={_without_token(spark)}"] if spark else ()), *(f"outside={quote(other)}" for other in outside)]
+        shown = [*([f"spark={redacted(spark)}"] if spark else ()), *(f"outside={quote(other)}" for other in outside)]
         text = f"platform+local://{folder}" + (f"?{'&'.join(shown)}" if shown else "")
         return cls(
             text=text,
@@ -99,6 +99,12 @@ class Location:
             raise InvalidValue(
                 "a lake URL on PostgreSQL needs a database and a data folder",
                 hint="write platform://user@host/database?data=s3://bucket/prefix",
+            )
+        if redacted(data) != data or "@" in (parsed.host or ""):
+            # The folder is kept in the catalogue, which others read; a host with an @ is the rest of a password.
+            raise InvalidValue(
+                "the data folder of a lake URL holds credentials" if redacted(data) != data else "the lake URL can't be read",
+                hint="give those of the data folder by the environment, and write signs of a password as %40, %2F and so on",
             )
         if urlsplit(data).scheme == "" and not data.startswith("/"):
             raise InvalidValue(f'data folder "{data}" is not absolute', hint="write data=/path or data=scheme://bucket/prefix")
@@ -129,17 +135,11 @@ def _roots(outside: tuple[str, ...], data: str) -> tuple[str, ...]:
 
 
 def _shown(parsed: sa.URL, options: dict[str, str], outside: tuple[str, ...]) -> str:
-    """The URL as messages show it: neither the password nor the token of a Spark endpoint."""
+    """The URL as messages show it, without the password and without what a Spark endpoint is told."""
     shown: dict[str, str | tuple[str, ...]] = dict(options)
     if outside:
         shown["outside"] = outside
-    if "spark" in options:
-        shown["spark"] = _without_token(options["spark"])
-    return parsed.set(query=shown).render_as_string(hide_password=True)
-
-
-def _without_token(spark: str) -> str:
-    return re.sub(r"(token=)[^;&]*", r"\1***", spark)
+    return redacted(parsed.set(query=shown).render_as_string(hide_password=True))
 
 
 def _quoted_option(schema: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from platform_plugin.errors import InvalidStatement, PlatformError
+from platform_plugin.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,7 +66,11 @@ class Span:
         return hash(self.text)
 
     def __repr__(self) -> str:
-        return f"Span({self.text!r} at {self.line}:{self.column})" if self.end - self.start < _SHOWN else f"Span({self.start}:{self.end})"
+        return (
+            f"Span({redacted(self.text)!r} at {self.line}:{self.column})"
+            if self.end - self.start < _SHOWN
+            else f"Span({self.start}:{self.end})"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,7 @@ class Feed:
     """Where a stream pulls its rows from: FILES by glob, KAFKA by brokers/topic, or the appends of a TABLE, which `relation` names."""
 
     kind: Choice["FILES", "KAFKA", "TABLE"]
-    location: str
+    location: str = field(repr=False)
     relation: Name | None = None
     options: tuple[Option, ...] = ()
     span: Span = field(compare=False, repr=False, default=Span("", 0, 0))
@@ -300,7 +300,7 @@ class Copy(Statement):
     """Files to append; `format` is None where the path's ending decides."""
 
     name: Name
-    path: str | Parameter
+    path: str | Parameter = field(repr=False)
     columns: tuple[str, ...] = ()
     format: Choice["csv", "json", "parquet"] | None = None
     options: tuple[Option, ...] = ()

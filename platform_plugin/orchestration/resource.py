@@ -36,7 +36,7 @@ class PlatformResource(dg.ConfigurableResource[Any]):
     'table main.users created'
     """
 
-    url: str = Field(description="The lake: platform+local:///path, platform://user@host/database?data=…, or a folder.")
+    url: str = Field(repr=False, description="The lake: platform+local:///path, platform://user@host/database?data=…, or a folder.")
     create: bool = Field(default=False, description="Found the lake when it is a local folder that does not exist yet.")
 
     _platform: Platform | None = PrivateAttr(default=None)

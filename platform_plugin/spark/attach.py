@@ -69,12 +69,14 @@ def connect(url: str) -> Session:
 
     try:
         channel = EndpointChannel(url)
-    except PySparkException as error:
-        raise ServerError("the Spark endpoint's URL is not one", detail=error.getMessage(), hint="write sc://host:port") from error
+    except (PySparkException, ValueError) as error:
+        # What stands for a port may be a piece of a secret, so Python's own words are not repeated.
+        said = error.getMessage() if isinstance(error, PySparkException) else None
+        raise ServerError("the Spark endpoint's URL is not one", detail=said, hint="write sc://host:port") from None
     host, _, port = channel.target.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
-    except OSError as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         raise ServerError(
             f'Spark endpoint "{channel.target}" can\'t be reached',
             detail=str(error),

@@ -26,6 +26,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 
+from platform_plugin.redaction import redacted
 from platform_plugin.spark.control import Answer, ControlListener
 from platform_plugin.spark.metrics import read_metrics, read_tasks
 from platform_plugin.spark.runtime import RuntimeFolder, open_runtime
@@ -312,7 +313,7 @@ def main(arguments: list[str]) -> int:
         reason = server.run()
     except Exception as error:  # noqa: BLE001 - the log is where the starter looks for the cause
         reason = next((line for line in str(error).splitlines() if "Exception" in line or "Error" in line), str(error))
-        runtime.write(runtime.state, json.dumps({"phase": "failed", "reason": reason[:2000]}))
+        runtime.write(runtime.state, json.dumps({"phase": "failed", "reason": redacted(reason)[:2000]}))
         _note(f"platform server failed: {type(error).__name__}: {error}")
         code = 1
     else:
@@ -331,7 +332,7 @@ def _results(runtime: RuntimeFolder, settings: ServerSettings) -> Path:
 def _note(line: str) -> None:
     """Write a line to the log, which is where this process's errors go."""
     moment = time.strftime("%Y-%m-%d %H:%M:%S")
-    sys.stderr.write(f"{moment} {line}\n")
+    sys.stderr.write(f"{moment} {redacted(line)}\n")
     sys.stderr.flush()
 
 

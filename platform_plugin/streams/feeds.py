@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
 
 from platform_plugin.algebra.types import List, Map, Struct
 from platform_plugin.errors import InvalidValue, PlatformError, UnsupportedType
 from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.schema_operations import CreateTable
+from platform_plugin.lake.sources import absolute_place
 from platform_plugin.language import statements as s
 from platform_plugin.language.options import FEEDS, STREAM
 from platform_plugin.language.places import Span, at
@@ -268,14 +267,7 @@ def _format_of(location: str) -> str | None:
 
 def _absolute_glob(location: str, storage: Storage) -> str:
     """A glob that means the same from everywhere; a path without a scheme is one of this machine."""
-    split = urlsplit(location)
-    if "@" in split.netloc and split.scheme not in ("abfs", "abfss", "wasb", "wasbs"):
-        raise InvalidValue(
-            "a glob with credentials in it", hint="give them to fsspec and Spark by the environment; feeds are kept as they are written"
-        )
-    path = location if split.scheme not in ("", "file") or "://" not in location else split.path
-    if "://" not in path:
-        path = str(Path(path).expanduser().absolute())
+    path = absolute_place(location)
     name = path.rstrip("/").rsplit("/", 1)[-1]
     if location.endswith("/"):
         raise InvalidValue(f'"{location}" is a folder', hint=f"say which of its files: '{location}*.csv'")

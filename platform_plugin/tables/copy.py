@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, StorageError
+from platform_plugin.lake.sources import absolute_place
 from platform_plugin.language.values import Parameter
 from platform_plugin.queries.arguments import Arguments, argument
 from platform_plugin.queries.bind import pointing_at
@@ -58,27 +58,22 @@ def run_copy(
     repeat = find_repeat(work.lake, table, batch_id)
     if repeat is not None:
         return repeat
-    path = argument(statement.path, arguments) if isinstance(statement.path, Parameter) else statement.path
-    kind = statement.format or next(
-        (kind for ending, kind in _ENDINGS.items() if str(path).lower().removesuffix(".gz").endswith(ending)), None
-    )
+    path = str(argument(statement.path, arguments) if isinstance(statement.path, Parameter) else statement.path)
+    with pointing_at(statement.span):
+        place = absolute_place(path)
+    kind = statement.format or next((kind for ending, kind in _ENDINGS.items() if path.lower().removesuffix(".gz").endswith(ending)), None)
     if kind is None:
         raise InvalidValue(f'the format of "{path}" is not clear', hint="add (FORMAT csv), (FORMAT json) or (FORMAT parquet)")
     options = {option.name: option.value for option in statement.options}
     with pointing_at(statement.span):
         try:
             with work.session.job(timeout=timeout):
-                frame, given = _read(work, kind, _absolute(str(path)), options, fields)
+                frame, given = _read(work, kind, place, options, fields)
                 columns = shaped(frame, table.fields, given)
             files, metrics = run_write(work.session, work.lake, table, columns, timeout=timeout, progress=progress)
         except QueryFailed as error:
-            raise _explained(error, str(path), _first_bad_row(work, kind, _absolute(str(path)), options, fields)) from error
+            raise _explained(error, path, _first_bad_row(work, kind, place, options, fields)) from error
     return append_files(work, table, files, message=f"copy into {table.name}", metrics=metrics, batch_id=batch_id)
-
-
-def _absolute(path: str) -> str:
-    """A path without a scheme is one of this machine, relative to where the statement was given."""
-    return path if "://" in path else str(Path(path).expanduser().absolute())
 
 
 def _read(work: Workspace, kind: str, path: str, options: dict[str, Any], fields: Sequence[Field]) -> tuple[DataFrame, list[str]]:
