@@ -118,6 +118,12 @@ def build_parser() -> argparse.ArgumentParser:
         "look for what the catalogue says of files and can't be true; exit code 1 if there is any",
         "platform check",
     )
+    command(
+        "upgrade",
+        "care:run_upgrade",
+        "bring the lake to DuckLake 1.1; clients that only know 1.0 can't read it then, and nothing leads back but a copy of the catalogue",
+        "platform upgrade",
+    )
     up = command("up", "server:run_up", "start the platform server, unless it runs", "platform up --memory 4g --idle 8h", lake=False)
     _add_up(up)
     command("down", "server:run_down", "end the platform server; the next query starts another", "platform down", lake=False)

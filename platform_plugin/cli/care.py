@@ -223,6 +223,19 @@ def run_vacuum(given: argparse.Namespace) -> int:
     return 0
 
 
+def run_upgrade(given: argparse.Namespace) -> int:
+    """Bring the lake to the newest version of the format."""
+    url = lake_url(given)
+    from platform_plugin.lake.lake import Lake
+
+    before, now = Lake.upgrade(url)
+    if given.json:
+        print_document({"before": before, "now": now})
+        return 0
+    print(f"DuckLake {now} already" if before == now else f"the lake has the format DuckLake {now} now, and had {before}")
+    return 0
+
+
 def run_check(given: argparse.Namespace) -> int:
     """Say what the catalogue has that can't be true."""
     url = lake_url(given)

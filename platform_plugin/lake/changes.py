@@ -19,6 +19,7 @@ from platform_plugin.lake.bulk import chunks
 from platform_plugin.lake.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.evolution import adapt, nullable
 from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID
+from platform_plugin.lake.formats import inlined_rows
 from platform_plugin.lake.inlined import decode_rows, fetch_whole
 from platform_plugin.lake.moves import read_forgotten, read_moves, without_moves
 from platform_plugin.lake.read import column_at, read_delete_file, read_raw
@@ -122,7 +123,7 @@ class Changes:
 
     def _of_inlined(self, connection: Connection, name: str, fields: tuple[Any, ...], counts: tuple[int, int]) -> list[pa.Table]:
         columns: list[sa.ColumnClause[Any]] = [c.named_column(field.name) for field in fields]
-        source = sa.table(name, sa.column("row_id"), sa.column("begin_snapshot"), sa.column("end_snapshot"), *columns)
+        source = inlined_rows(connection, name)
         parts = []
         for kind, moment, count in ((INSERT, source.c.begin_snapshot, counts[0]), (DELETE, source.c.end_snapshot, counts[1])):
             query = sa.select(source.c.row_id, moment, *columns).where(moment > self.after.id, moment <= self.until.id)
@@ -235,9 +236,10 @@ def _read_changed_inlined(
     """Tables of inlined rows, the columns these were written with, and how many of them were added and deleted in the range."""
     found = []
     for name, schema_version in inlined_data_tables(connection, table.id or 0).items():
-        begin, end = sa.column("begin_snapshot", sa.BigInteger), sa.column("end_snapshot", sa.BigInteger)
-        in_range = [sa.func.count(sa.case((sa.and_(moment > after, moment <= until), 1))) for moment in (begin, end)]
-        row = connection.execute(sa.select(*in_range).select_from(sa.table(name))).one()
+        rows = inlined_rows(connection, name).c
+        moments = (rows.begin_snapshot, rows.end_snapshot)
+        in_range = [sa.func.count(sa.case((sa.and_(moment > after, moment <= until), 1))) for moment in moments]
+        row = connection.execute(sa.select(*in_range)).one()
         added, deleted = int(row[0]), int(row[1])
         if added or deleted:
             found.append((name, fields_of_version(connection, table, table.id or 0, schema_version), (added, deleted)))

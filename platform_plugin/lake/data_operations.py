@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.bulk import chunks
+from platform_plugin.lake.formats import files_table, inlined_rows, is_newer
 from platform_plugin.lake.table_statistics import read_column_bounds, table_totals, write_column_bounds, write_totals
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class DeleteInlinedRows:
         w.flush()
         left = len(self.row_ids)
         for name in inlined_data_tables(w.connection, table_id):
-            rows = sa.table(name, sa.column("row_id"), sa.column("end_snapshot"))
+            rows = inlined_rows(w.connection, name)
             for ids in chunks(self.row_ids):
                 left -= w.connection.execute(
                     sa.update(rows).where(rows.c.row_id.in_(ids), rows.c.end_snapshot.is_(None)).values(end_snapshot=w.id)
@@ -277,8 +278,9 @@ def insert_file(
             hint="write one file per partition, and name its values in the order of the keys",
         )
     file_id = w.new_file_id()
+    counted = {"row_group_count": file.row_groups} if is_newer(w.connection) else {}
     w.insert(
-        c.DATA_FILE,
+        files_table(w.connection, c.DATA_FILE),
         data_file_id=file_id,
         table_id=table_id,
         begin_snapshot=w.id if begin_snapshot is None else begin_snapshot,
@@ -292,6 +294,7 @@ def insert_file(
         row_id_start=row_id_start,
         partition_id=w.partition_ids.get(table_id, table.partition_id) if begin_snapshot is None else partition_id,
         partial_max=file.partial_max,
+        **counted,
     )
     for stats in file.statistics:
         w.insert(

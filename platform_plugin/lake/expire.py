@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.bulk import chunks
 from platform_plugin.lake.data_operations import has_table, inlined_data_tables
+from platform_plugin.lake.formats import VIEW_COLUMN_TAG, inlined_rows, is_newer
 from platform_plugin.lake.leases import read_held
 from platform_plugin.lake.scan import resolved
 from platform_plugin.lake.tables import read_snapshot
@@ -145,13 +146,14 @@ def _forget_unreachable(connection: Connection) -> None:
     ended = connection.execute(sa.select(c.INLINED_DATA_TABLES.c.table_id).distinct()).scalars().all()
     for table_id in ended:
         for name in inlined_data_tables(connection, table_id):
-            rows = sa.table(name, sa.column("begin_snapshot"), sa.column("end_snapshot"))
+            rows = inlined_rows(connection, name)
             connection.execute(sa.delete(rows).where(unreachable(rows)))
     # All shapes of a table stay as long as one of them: inlined rows are found by the names that they were written with.
     shape = c.TABLE.alias()
     kept = sa.select(shape.c.table_id).where(~unreachable(shape))
     gone = set(connection.execute(sa.select(c.TABLE.c.table_id).where(c.TABLE.c.table_id.not_in(kept))).scalars())
-    for versioned in (c.COLUMN_TAG, c.TAG, c.VIEW, c.SCHEMA, c.PARTITION_INFO, c.SORT_INFO):
+    of_views = (VIEW_COLUMN_TAG,) if is_newer(connection) else ()
+    for versioned in (c.COLUMN_TAG, c.TAG, *of_views, c.VIEW, c.SCHEMA, c.PARTITION_INFO, c.SORT_INFO):
         connection.execute(sa.delete(versioned).where(unreachable(versioned)))
     for table_id in sorted(gone):
         for unversioned in (

@@ -62,6 +62,7 @@ class DataFile:
     has_row_ids: bool = False
     partition_values: tuple[str | None, ...] = ()
     partial_max: int | None = None
+    row_groups: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,7 @@ class DeleteFile:
     size_bytes: int
     footer_bytes: int
     last_position: int = -1
+    row_groups: int | None = None
 
 
 def new_path(table: Table, *, suffix: str = "") -> str:
@@ -220,6 +222,7 @@ def write_delete_file(storage: Storage, table: Table, data_file_path: str, posit
         size_bytes=storage.size(path),
         footer_bytes=footer.serialized_size,
         last_position=ordered[-1].as_py() if len(ordered) else -1,
+        row_groups=footer.num_row_groups,
     )
 
 
@@ -280,6 +283,7 @@ def describe(storage: Storage, table: Table, path: str, *, nans: Mapping[int, bo
         footer_bytes=footer.serialized_size,
         statistics=tuple(statistics),
         has_row_ids=any(_field_id(field) == ROW_ID for field in schema),
+        row_groups=footer.num_row_groups,
     )
     if not known_only:
         _check_nulls(table, result)

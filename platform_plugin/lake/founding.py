@@ -15,6 +15,7 @@ from platform_plugin.errors import CatalogueError, LakeMoved, ObjectExists, Stor
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake import marks
 from platform_plugin.lake.database import create_engine, reading, writing
+from platform_plugin.lake.formats import NEWEST, READABLE, migrate, refuse_nested_schemas
 from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.storage import Storage, explained
 
@@ -122,6 +123,17 @@ def adopt(location: Location) -> tuple[UUID, str]:
     return identity, location.data_path
 
 
+def upgrade(location: Location) -> tuple[str, str]:
+    """Bring the catalogue of a lake to the newest version of the format, whole or not at all; the version before, and the one now."""
+    check(location)
+    engine = create_engine(location.catalogue)
+    try:
+        with writing(engine) as connection:
+            return migrate(connection), NEWEST
+    finally:
+        engine.dispose()
+
+
 def _inspect(location: Location) -> tuple[UUID | None, str, str | None]:
     """The lake's identity if it was ever ours, where its catalogue says that its data is, and the database that holds it."""
     if location.folder is not None:
@@ -158,6 +170,7 @@ def _inspect(location: Location) -> tuple[UUID | None, str, str | None]:
                 raise CatalogueError(
                     f'the catalogue of "{location}" lacks the table {missing[0]}', hint="it is damaged; restore it from a copy"
                 )
+            refuse_nested_schemas(connection)
             database = marks.database_identity(connection)
             identity = None
             if c.PLATFORM_LAKE.name in found:
@@ -172,13 +185,13 @@ def _inspect(location: Location) -> tuple[UUID | None, str, str | None]:
 
 def _check_version(metadata: dict[str, str], location: Location) -> None:
     found = metadata.get("version", "none")
-    if found == c.FORMAT_VERSION:
+    if found in READABLE:
         if metadata.get("encrypted") == "true":
             raise CatalogueError(f'lake "{location}" is encrypted', hint="encrypted lakes are not supported")
         return
     newer = found not in _OLDER_FORMATS
     hint = "upgrade platform-plugin" if newer else "upgrade the lake with the client that founded it"
-    raise CatalogueError(f'lake "{location}" has DuckLake format {found}, this version reads {c.FORMAT_VERSION}', hint=hint)
+    raise CatalogueError(f'lake "{location}" has DuckLake format {found}, this version reads {" and ".join(READABLE)}', hint=hint)
 
 
 def _check_files(location: Location, storage: Storage) -> None:

@@ -17,6 +17,7 @@ from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.duckdb_text import parse_nested
 from platform_plugin.lake.duckdb_time import parse_days, parse_moment
 from platform_plugin.lake.evolution import adapt
+from platform_plugin.lake.formats import inlined_rows
 from platform_plugin.lake.types import arrow_schema, to_arrow
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def read_inlined(
     ids = {field.id for field in wanted}
     found = tuple(field for field in inlined.fields if field.id in ids)
     columns: list[sa.ColumnClause[Any]] = [c.named_column(field.name) for field in found]
-    source = sa.table(inlined.name, sa.column("row_id"), sa.column("begin_snapshot"), sa.column("end_snapshot"), *columns)
+    source = inlined_rows(connection, inlined.name)
     query = sa.select(source.c.row_id, source.c.begin_snapshot, *columns).where(c.live(source, snapshot.id)).order_by(source.c.row_id)
     if after is not None:
         query = query.where(source.c.begin_snapshot > after)

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from platform_plugin.algebra.types import DataType, Decimal, Primitive
 from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.formats import own_columns
 from platform_plugin.lake.tables import read_fields
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ _ON_SQLITE: dict[str, TypeEngine[Any]] = {
     "blob": sa.LargeBinary(),
 }
 
-_OWN_COLUMNS = ("row_id", "begin_snapshot", "end_snapshot")
 _POSTGRES_COLUMNS = ("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid")
 _LONGEST_POSTGRES_NAME = 63
 _LIMIT_OPTION = "data_inlining_row_limit"
@@ -72,7 +72,7 @@ def follow_shapes(w: Writer, table_ids: Collection[int]) -> None:
     known = set(w.connection.execute(sa.select(t.c.table_name).where(t.c.table_id.in_(inlined))).scalars())
     for table_id, fields in inlined.items():
         name = f"ducklake_inlined_data_{table_id}_{w.schema_version}"
-        if _impossible(fields, sqlite=sqlite):
+        if _impossible(fields, own_columns(w.connection), sqlite=sqlite):
             w.insert(c.METADATA, key=_LIMIT_OPTION, value="0", scope="table", scope_id=table_id)
         elif name not in known:
             _create(w.connection, name, fields)
@@ -84,7 +84,7 @@ def _create(connection: Connection, name: str, fields: Sequence[Field]) -> None:
     """Make one table. As text, since the driver's own way costs a tenth of a commit, and its columns quoted whatever they are."""
     dialect = connection.dialect
     quote, shown = dialect.identifier_preparer.quote_identifier, dialect.type_compiler_instance.process
-    own = [f"{column} BIGINT" for column in _OWN_COLUMNS]
+    own = [f"{column} BIGINT" for column in own_columns(connection)]
     columns = [f"{quote(field.name)} {shown(_stored_as(field.type, sqlite=dialect.name == 'sqlite'))}" for field in fields]
     connection.exec_driver_sql(f"CREATE TABLE {quote(name)} ({', '.join([*own, *columns])})")
 
@@ -96,10 +96,10 @@ def _never_inlined(fields: Sequence[Field], *, sqlite: bool) -> bool:
     return not sqlite and any(len(field.name.encode()) > _LONGEST_POSTGRES_NAME for field in fields)
 
 
-def _impossible(fields: Sequence[Field], *, sqlite: bool) -> bool:
+def _impossible(fields: Sequence[Field], own_names: Collection[str], *, sqlite: bool) -> bool:
     """Whether DuckDB would try to keep rows of such a table in the catalogue, and fail."""
     names = {field.name for field in fields}
-    own = not {name.lower() for name in names}.isdisjoint(_OWN_COLUMNS)
+    own = not {name.lower() for name in names}.isdisjoint(own_names)
     if sqlite:
         return own or len(fields) > _WIDEST_SQLITE
     return own or len(fields) > _WIDEST_POSTGRES or not names.isdisjoint(_POSTGRES_COLUMNS)

@@ -91,6 +91,14 @@ class Lake:
         return cls._opened(url, founding.adopt)
 
     @classmethod
+    def upgrade(cls, url: str | Path | Location) -> tuple[str, str]:
+        """Bring a lake to the newest version of the format that is known here; the version that it had, and the one that it has now.
+
+        Clients that only know the older one can't read it any more, and nothing leads back but a copy of the catalogue.
+        """
+        return founding.upgrade(url if isinstance(url, Location) else Location.parse(url))
+
+    @classmethod
     def _opened(cls, url: str | Path | Location, how: Any) -> Lake:
         location = url if isinstance(url, Location) else Location.parse(url)
         identity, data_path = how(location)

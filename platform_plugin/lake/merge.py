@@ -16,6 +16,7 @@ from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.bulk import chunks
 from platform_plugin.lake.data_operations import has_table, inlined_data_tables, insert_file, live_files, refuse_newer_deletes
 from platform_plugin.lake.expire import forget_files, schedule
+from platform_plugin.lake.formats import inlined_rows
 from platform_plugin.lake.merge_edges import read_edges
 from platform_plugin.lake.merge_groups import plan_groups
 from platform_plugin.lake.merge_rewriting import Rewritten, rewrite, rewrite_inlined
@@ -149,7 +150,7 @@ class MergeFiles:
         """Inlined rows leave the catalogue; one that was deleted meanwhile is a conflict."""
         retired = 0
         for name in self.inlined:
-            rows = sa.table(name, sa.column("begin_snapshot"), sa.column("end_snapshot"))
+            rows = inlined_rows(w.connection, name)
             if w.connection.execute(sa.select(rows.c.end_snapshot).where(rows.c.end_snapshot > w.base.id).limit(1)).first():
                 raise w.conflict(f'inlined rows of table "{self.table.name}" were deleted')
             retired += w.connection.execute(sa.delete(rows).where(rows.c.begin_snapshot <= w.base.id)).rowcount

@@ -27,6 +27,7 @@ from platform_plugin.lake.files import (
     new_parquet,
     new_path,
 )
+from platform_plugin.lake.formats import inlined_rows
 from platform_plugin.lake.inlined import decode_rows
 from platform_plugin.lake.merge_groups import Group
 from platform_plugin.lake.read import column_at, read_delete_file, read_raw
@@ -167,8 +168,14 @@ def _write_deletes(lake: Lake, table: Table, data_path: str, positions: Any, sna
     with new_parquet(lake.storage, path, schema) as writer:
         writer.write_table(pa.table([names, pa.array(positions, pa.int64()), pa.array(snapshots, pa.int64())], schema=schema))
     with lake.storage.open(path) as file:
-        footer = pq.read_metadata(file).serialized_size
-    return DeleteFile(path=path, delete_count=len(positions), size_bytes=lake.storage.size(path), footer_bytes=footer)
+        footer = pq.read_metadata(file)
+    return DeleteFile(
+        path=path,
+        delete_count=len(positions),
+        size_bytes=lake.storage.size(path),
+        footer_bytes=footer.serialized_size,
+        row_groups=footer.num_row_groups,
+    )
 
 
 def rewrite_inlined(
@@ -177,9 +184,11 @@ def rewrite_inlined(
     """Write the rows that another client keeps in the catalogue as a file, or of a stream as one for each of its segments."""
     name, fields = inlined
     columns: list[sa.ColumnClause[Any]] = [c.named_column(field.name) for field in fields]
-    source = sa.table(name, sa.column("row_id"), sa.column("begin_snapshot"), sa.column("end_snapshot"), *columns)
-    query = sa.select(source.c.row_id, source.c.begin_snapshot, *columns, source.c.end_snapshot).where(source.c.begin_snapshot <= base.id)
     with lake.reading() as connection:
+        source = inlined_rows(connection, name)
+        query = sa.select(source.c.row_id, source.c.begin_snapshot, *columns, source.c.end_snapshot).where(
+            source.c.begin_snapshot <= base.id
+        )
         found = connection.execute(query.order_by(source.c.row_id, source.c.begin_snapshot)).all()
     if not found:
         return []

@@ -12,6 +12,7 @@ from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.bulk import among, chunks
 from platform_plugin.lake.data_operations import has_table, inlined_data_tables
+from platform_plugin.lake.formats import inlined_rows
 from platform_plugin.lake.history import take_up
 from platform_plugin.lake.holders import is_gone, this_holder
 from platform_plugin.lake.leases import SESSION, read_held
@@ -159,7 +160,7 @@ def _plan_cut(w: Writer, table: Table, table_id: int, ring: Ring, limits: Limits
     if ring.history_uuid:
         # Rows that another client keeps in the catalogue have no file that could be taken up; they wait for a merge.
         for name in inlined_data_tables(w.connection, table_id):
-            rows = sa.table(name, sa.column("row_id"), sa.column("end_snapshot"))
+            rows = inlined_rows(w.connection, name)
             first = w.connection.execute(sa.select(sa.func.min(rows.c.row_id)).where(rows.c.end_snapshot.is_(None))).scalar()
             cut = cut if first is None else _at_edge(due, ring, first, cut)
     # Files leave whole: one that was merged from several segments stays until all of them may go.
@@ -231,7 +232,7 @@ def _let_go(w: Writer, table: Table, table_id: int, ring: Ring, cut: int, *, bor
         w.end(c.DELETE_FILE, c.DELETE_FILE.c.table_id == table_id, c.DELETE_FILE.c.data_file_id.in_(part))
     w.end(c.DATA_FILE, f.table_id == table_id, f.row_id_start < cut)
     for name in inlined_data_tables(w.connection, table_id):
-        rows = sa.table(name, sa.column("row_id"), sa.column("end_snapshot"))
+        rows = inlined_rows(w.connection, name)
         w.connection.execute(sa.update(rows).where(rows.c.row_id < cut, rows.c.end_snapshot.is_(None)).values(end_snapshot=w.id))
     w.connection.execute(sa.delete(SEGMENT).where(going))
     totals = table_totals(w, [table_id]).get(table_id)

@@ -13,6 +13,7 @@ from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.bulk import among, chunks
 from platform_plugin.lake.data_operations import has_table, inlined_data_tables
+from platform_plugin.lake.formats import own_columns
 from platform_plugin.lake.pruning import plan_exclusions
 from platform_plugin.lake.segments import refuse_overrun
 from platform_plugin.lake.tables import Snapshot, Table, read_fields, read_snapshot
@@ -225,7 +226,8 @@ def _read_inlined_tables(connection: Connection, table: Table, table_id: int, sn
     found = []
     versions = inlined_data_tables(connection, table_id)
     quote = connection.dialect.identifier_preparer.quote
-    live = "begin_snapshot <= :at AND (end_snapshot IS NULL OR end_snapshot > :at)"
+    _, begin, end = own_columns(connection)
+    live = f"{begin} <= :at AND ({end} IS NULL OR {end} > :at)"
     # Every shape that a table has had left one, nearly all of them empty: they are asked together, within SQLite's limit of 500.
     names = list(versions)
     for start in range(0, len(names), 100):

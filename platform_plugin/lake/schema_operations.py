@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.column_operations import altered, column_row, comment_column, insert_column, with_parents
+from platform_plugin.lake.formats import VIEW_COLUMN_TAG, is_newer
 from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.tables import Name, Table, View, read_schemas, shown
 
@@ -244,6 +245,8 @@ class DropView:
 
 def _end_view(w: Writer, view_id: int) -> bool:
     ended = w.end(c.VIEW, c.VIEW.c.view_id == view_id)
+    if is_newer(w.connection):
+        w.end(VIEW_COLUMN_TAG, VIEW_COLUMN_TAG.c.view_id == view_id)
     w.end(c.TAG, c.TAG.c.object_id == view_id)
     w.note(f"dropped_view:{view_id}")
     w.changed_schema()

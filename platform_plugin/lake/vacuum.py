@@ -13,6 +13,7 @@ from platform_plugin.errors import PathOutsideLake
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.bulk import chunks
 from platform_plugin.lake.expire import table_folders
+from platform_plugin.lake.formats import refuse_nested_schemas
 from platform_plugin.lake.leases import read_held
 from platform_plugin.lake.marks import MARKER, database_identity, refuse_strangers
 from platform_plugin.lake.scan import resolved
@@ -52,6 +53,8 @@ def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> Vacuumed:
     candidates = dict(_left_overs(lake, before)) if marked is not None else {}
     # Under the writers' lock: a commit is either seen here with its files, or comes later and finds that they are gone.
     with lake.writing() as connection:
+        # The paths of files are found by the tables and schemas that have them.
+        refuse_nested_schemas(connection)
         held = read_held(connection)
         needed = _needed(connection, lake.storage)
         s = c.SCHEDULED_FOR_DELETION.c

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from platform_plugin.errors import CommitConflict, StorageError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.bulk import among, insert_rows, update_rows
+from platform_plugin.lake.formats import files_table, is_newer
 from platform_plugin.lake.inlined_tables import follow_shapes
 from platform_plugin.lake.tables import CommitRecord, Snapshot, read_commits
 
@@ -96,8 +97,9 @@ class Writer:
         partial_max: int | None = None,
     ) -> None:
         """Queue the row of one delete file; only a merge's says that it serves several snapshots."""
+        counted = {"row_group_count": file.row_groups} if is_newer(self.connection) else {}
         self.insert(
-            c.DELETE_FILE,
+            files_table(self.connection, c.DELETE_FILE),
             delete_file_id=self.new_file_id(),
             table_id=table_id,
             begin_snapshot=self.id if begin_snapshot is None else begin_snapshot,
@@ -109,6 +111,7 @@ class Writer:
             file_size_bytes=file.size_bytes,
             footer_size=file.footer_bytes,
             partial_max=partial_max,
+            **counted,
         )
 
     def update_later(self, table: sa.Table, key: dict[str, Any], values: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.data_operations import changes_rows_of, has_table, inlined_data_tables
+from platform_plugin.lake.formats import inlined_rows
 from platform_plugin.lake.tables import View
 
 if TYPE_CHECKING:
@@ -85,9 +86,9 @@ def _losses(connection: Connection, table: Table) -> _Changes:
         yield c.inlined_deletes(table.id or -1).c.begin_snapshot, sa.true()
 
 
-def _inlined(connection: Connection, table: Table) -> Iterator[sa.TableClause]:
+def _inlined(connection: Connection, table: Table) -> Iterator[sa.Table]:
     for name in inlined_data_tables(connection, table.id or -1):
-        yield sa.table(name, sa.column("begin_snapshot"), sa.column("end_snapshot"))
+        yield inlined_rows(connection, name)
 
 
 def _change_within(connection: Connection, table: Table | View, after: int, until: int) -> int | None:

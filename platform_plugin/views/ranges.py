@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.data_operations import has_table
+from platform_plugin.lake.formats import inlined_rows
 from platform_plugin.lake.read import read_rows
 from platform_plugin.lake.scan import Scan
 from platform_plugin.lake.segments import STREAM, read_ring
@@ -120,7 +121,7 @@ def _span(file: FileScan) -> tuple[int, int]:
 def _inlined_spans(connection: Connection, scan: Scan) -> Iterator[tuple[int, int]]:
     """The row ids of rows that another client keeps in the catalogue."""
     for inlined in scan.inlined:
-        rows = sa.table(inlined.name, sa.column("row_id"), sa.column("begin_snapshot"), sa.column("end_snapshot"))
+        rows = inlined_rows(connection, inlined.name)
         query = sa.select(sa.func.min(rows.c.row_id), sa.func.max(rows.c.row_id)).where(c.live(rows, scan.snapshot.id))
         low, high = connection.execute(query).one()
         yield low, high + 1
