@@ -64,7 +64,7 @@ class Platform:
 
     @classmethod
     def create(cls, url: str | Path, *, settings: ServerSettings | None = None, watcher: Watcher | None = None) -> Platform:
-        """Found an empty lake and open it; a place that holds one already is refused."""
+        """Create an empty lake and open it; a place that holds one already is refused."""
         return cls(Lake.create(url), settings=settings, watcher=watcher)
 
     @property

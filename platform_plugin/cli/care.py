@@ -1,4 +1,4 @@
-"""A lake's commands: founding it, looking at it, and its care."""
+"""A lake's commands: creating it, looking at it, and its care."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lake_url(given: argparse.Namespace) -> str:
 
 
 def run_init(given: argparse.Namespace) -> int:
-    """Found a lake, or adopt one."""
+    """Create a lake, or adopt one."""
     given.url = given.place or given.url
     url = lake_url(given)
     from platform_plugin.lake.lake import Lake
@@ -46,7 +46,7 @@ def run_init(given: argparse.Namespace) -> int:
         if given.json:
             print_document({"lake": str(lake.location), "uuid": lake.uuid, "data": lake.storage.root, "snapshot": snapshot.id})
             return 0
-        print(f"lake {'adopted' if given.adopt else 'founded'}: {lake.location}, snapshot {snapshot.id}")
+        print(f"lake {'adopted' if given.adopt else 'created'}: {lake.location}, snapshot {snapshot.id}")
         if lake.location.is_local:
             print(
                 f"next: export {URL_VARIABLE}={lake.location}\n      platform sql -c 'CREATE TABLE users (id INT PRIMARY KEY, name STRING)'"

@@ -86,7 +86,7 @@ def check(location: Location) -> tuple[UUID, str]:
     identity, data_path, database = _inspect(location)
     if identity is None:
         raise CatalogueError(
-            f'lake "{location}" was founded by another client and is not adopted yet',
+            f'lake "{location}" was created by another client and is not adopted yet',
             hint="run `platform init --adopt` with its URL, or Lake.adopt(url): its own tables stay as they are, and its clients go on",
         )
     if location.is_local and _plain(data_path) != _plain(location.data_path):
@@ -150,7 +150,7 @@ def _inspect(location: Location) -> tuple[UUID | None, str, str | None]:
             raise CatalogueError(f'"{location.folder}" is not a lake', hint=f"found one with `platform init {location}`")
         if is_empty:
             raise CatalogueError(
-                f'catalogue "{file}" is empty: its founding was interrupted', hint=f"found it again with `platform init {location}`"
+                f'catalogue "{file}" is empty: its creation was interrupted', hint=f"create it again with `platform init {location}`"
             )
     engine = create_engine(location.catalogue)
     try:
@@ -190,7 +190,7 @@ def _check_version(metadata: dict[str, str], location: Location) -> None:
             raise CatalogueError(f'lake "{location}" is encrypted', hint="encrypted lakes are not supported")
         return
     newer = found not in _OLDER_FORMATS
-    hint = "upgrade platform-plugin" if newer else "upgrade the lake with the client that founded it"
+    hint = "upgrade platform-plugin" if newer else "upgrade the lake with the client that created it"
     raise CatalogueError(f'lake "{location}" has DuckLake format {found}, this version reads {" and ".join(READABLE)}', hint=hint)
 
 
@@ -223,7 +223,7 @@ def _check_files(location: Location, storage: Storage) -> None:
 
 
 def _add_tables(location: Location) -> UUID:
-    """A lake founded by another client gets our tables and indexes and an identity; no row and no table that it has is changed."""
+    """A lake that another client created gets our tables and indexes and an identity; no row and no table that it has is changed."""
     engine = create_engine(location.catalogue, founding=True)
     identity = new_uuid()
     try:

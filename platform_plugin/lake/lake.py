@@ -77,7 +77,7 @@ class Lake:
 
     @classmethod
     def create(cls, url: str | Path | Location) -> Lake:
-        """Found an empty lake; a place that holds one already, or anything else, is refused."""
+        """Create an empty lake; a place that holds one already, or anything else, is refused."""
         return cls._opened(url, founding.create)
 
     @classmethod
@@ -87,7 +87,7 @@ class Lake:
 
     @classmethod
     def adopt(cls, url: str | Path | Location) -> Lake:
-        """Open a lake that was moved, or that another client founded, and note in its catalogue where its data is now."""
+        """Open a lake that was moved, or that another client created, and note in its catalogue where its data is now."""
         return cls._opened(url, founding.adopt)
 
     @classmethod

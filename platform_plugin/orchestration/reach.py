@@ -20,7 +20,7 @@ class Lake(dg.Component, dg.Model, dg.Resolvable):
     """
 
     url: str | None = Field(default=None, description="The lake; by default the one in PLATFORM_URL, or .platform/lake in the project.")
-    create: bool = Field(default=True, description="Whether the first run founds the lake where it is a local folder that is not there.")
+    create: bool = Field(default=True, description="Whether the first run creates the lake where it is a local folder that is not there.")
     in_process: bool = Field(default=True, description="Whether all steps of a run share a process, unless a job says otherwise.")
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:

@@ -37,7 +37,7 @@ class PlatformResource(dg.ConfigurableResource[Any]):
     """
 
     url: str = Field(repr=False, description="The lake: platform+local:///path, platform://user@host/database?data=…, or a folder.")
-    create: bool = Field(default=False, description="Found the lake when it is a local folder that does not exist yet.")
+    create: bool = Field(default=False, description="Create the lake when it is a local folder that does not exist yet.")
 
     _platform: Platform | None = PrivateAttr(default=None)
     _tag: str | None = PrivateAttr(default=None)
@@ -123,7 +123,7 @@ class PlatformResource(dg.ConfigurableResource[Any]):
         try:
             return Platform.create(self.url)
         except ObjectExists:
-            # Another run founded it meanwhile.
+            # Another run created it meanwhile.
             return Platform.open(self.url)
 
 
