@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+import csv
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
@@ -72,7 +75,9 @@ def run_copy(
                 columns = shaped(frame, table.fields, given)
             files, metrics = run_write(work.session, work.lake, table, columns, timeout=timeout, progress=progress)
         except QueryFailed as error:
-            raise _explained(error, path, _first_bad_row(work, kind, place, options, fields)) from error
+            bad = _first_bad_row(work, kind, place, options, fields)
+            header = kind == "csv" and bad is not None and _is_header(bad.line, options, fields)
+            raise _explained(error, path, bad, header=header) from error
     return append_files(work, table, files, message=f"copy into {table.name}", metrics=metrics, batch_id=batch_id)
 
 
@@ -109,9 +114,28 @@ def _rows(reader: Any, kind: str, path: str, options: dict[str, Any]) -> DataFra
 
 
 _BAD = "_malformed"
+# What Spark says of rows that do not fit, and of places that it does not get to.
+_MISFITS = ("MALFORMED_RECORD", "CSV header", "CSVHeader", "FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH")
+_UNREACHABLE = (
+    "UNSUPPORTED_FILE_SYSTEM",
+    "UnsupportedFileSystemException",
+    "FileSystem not found",
+    "ConnectException",
+    "UnknownHostException",
+    "NoRouteToHostException",
+    "SocketTimeoutException",
+    "AccessControlException",
+    "AccessDeniedException",
+    "Permission denied",
+)
 
 
-def _first_bad_row(work: Workspace, kind: str, path: str, options: dict[str, Any], fields: Sequence[Field]) -> str | None:
+class _BadRow(NamedTuple):
+    file: str
+    line: str
+
+
+def _first_bad_row(work: Workspace, kind: str, path: str, options: dict[str, Any], fields: Sequence[Field]) -> _BadRow | None:
     """The first row that does not fit, as it stands in the file; Spark's own error does not show it."""
     if kind == "parquet":
         return None
@@ -127,17 +151,42 @@ def _first_bad_row(work: Workspace, kind: str, path: str, options: dict[str, Any
         found = work.session.arrow(bad).read_all().to_pylist()
     except PlatformError:
         return None
-    return f"{found[0]['_in']}: {found[0][_BAD]}" if found else None
+    return _BadRow(file=str(found[0]["_in"]), line=str(found[0][_BAD])) if found else None
 
 
-def _explained(error: QueryFailed, path: str, bad_row: str | None) -> PlatformError:
-    said = error.detail or ""
+def _explained(error: QueryFailed, path: str, bad: _BadRow | None, *, header: bool) -> PlatformError:
+    said, cause = error.detail or "", _deepest_cause(error)
     if "PATH_NOT_FOUND" in said or "does not exist" in said:
         return StorageError(f'no file matches "{path}"', hint="check the path; a path without a scheme is one of this machine")
-    if bad_row is not None or any(clue in said for clue in ("MALFORMED_RECORD", "CSV header", "CSVHeader", "FAILED_READ_FILE")):
+    why = f"{said.split('. ')[0]}: {cause}" if cause and cause not in said else said
+    if bad is not None or any(clue in f"{said} {cause}" for clue in _MISFITS):
         return InvalidValue(
             f'files at "{path}" do not fit the table',
-            detail=bad_row or said,
-            hint="correct them, or add ignore_errors true to leave bad rows out",
+            detail=cause or said if bad is None else f"{bad.file}: {bad.line}",
+            hint="its first line names the columns: add (HEADER)"
+            if header
+            else "correct them, or add ignore_errors true to leave bad rows out",
+        )
+    if any(clue in f"{said} {cause}" for clue in _UNREACHABLE):
+        hint = "check the address; it is Spark's server that reads it, with its own file systems, network and rights"
+        return StorageError(f'"{path}" can\'t be reached', detail=why, hint=hint)
+    if "FAILED_READ_FILE" in said:
+        return StorageError(
+            f'files at "{path}" can\'t be read', detail=why, hint="check that they are whole and of the format that is named"
         )
     return error
+
+
+def _deepest_cause(error: QueryFailed) -> str:
+    """What went wrong in the task; Spark's own message only names the file."""
+    causes = re.findall(r"^Caused by: (?:[\w.$]+: )?(.*?)(?=\n\tat |\n\t\.\.\. |\Z)", str(error.__cause__), re.DOTALL | re.MULTILINE)
+    return " ".join(causes[-1].split()) if causes else ""
+
+
+def _is_header(line: str, options: dict[str, Any], fields: Sequence[Field]) -> bool:
+    """Whether a line of a CSV file that was taken for a row names the columns instead."""
+    if options.get("header"):
+        return False
+    values = next(csv.reader([line], delimiter=str(options.get("delimiter") or ("\t" if "\t" in line else ","))), [])
+    names = {field.name.lower() for field in fields}
+    return bool(values) and {value.strip().lower() for value in values} <= names
