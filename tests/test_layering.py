@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parent.parent / "platform_plugin"
 
 # The first part of a module's name below `platform_plugin`, lowest layer first. A module may import its own layer and those below.
 LAYERS = (
-    {"redaction", "errors"},
+    {"redaction", "errors", "templates"},
     {"algebra"},
     {"language"},
     {"lake"},

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _ABOUT = "SQL on a lake that stays current: streams, history tables and views, with Spark behind them."
 _CLOSING = """\
 first steps:
-  platform init /srv/lake                       found a lake
+  platform init /srv/lake                       create a lake
   export PLATFORM_URL=platform+local:///srv/lake
   platform sql                                  a shell with history and completion
   platform sql -c 'SHOW TABLES' --json          one statement, for a script
@@ -73,11 +73,13 @@ def build_parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=_lazily(runner))
         return sub
 
-    sub = command("init", "care:run_init", "found an empty lake, or adopt one that was moved", "platform init /srv/lake")
+    sub = command("init", "care:run_init", "create an empty lake, or adopt one that was moved", "platform init /srv/lake")
     sub.add_argument("place", nargs="?", metavar="URL", help="platform+local:///path, platform://user@host/db?data=…, or a folder")
     sub.add_argument(
-        "--adopt", action="store_true", help="open a lake that was moved or that another client founded, and note its new place"
+        "--adopt", action="store_true", help="open a lake that was moved or that another client created, and note its new place"
     )
+    sub = command("new", "new:run_new", "write a project of your own, with an example of everything", "platform new shop", lake=False)
+    sub.add_argument("folder", metavar="NAME", help="the project's folder, new or empty; its last part names the Python package")
     _add_sql(
         command("sql", "query:run_sql", "run SQL, or open the shell", "platform sql -c 'SELECT * FROM users WHERE id = :id' --param id=7")
     )

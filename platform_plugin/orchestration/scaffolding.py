@@ -6,29 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from platform_plugin.templates import write_templates
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_QUERY = "SELECT\n    uid,\n    count(*) AS posts\nFROM posts\nGROUP BY uid"
-
-_FILES = {
-    "streams/posts.sql": """-- What is being posted. The newest million posts stay.
-CREATE STREAM posts (
-    uid INT,
-    score INT
-)
-WITH (retention_rows = 1000000);
-""",
-    "views/impact.sql": """-- How far the posts of each user reach, as of now.
-CREATE VIEW impact WITH (start = 'earliest', target_lag = '30 seconds') AS
-SELECT
-    uid,
-    count(*) AS posts,
-    avg(score) AS score
-FROM posts
-GROUP BY uid;
-""",
-}
+_QUERY = "SELECT\n    product_id,\n    count(*) AS orders\nFROM orders\nGROUP BY product_id"
 
 
 def example_attributes(noun: str, name: str) -> Mapping[str, Any]:
@@ -38,10 +21,10 @@ def example_attributes(noun: str, name: str) -> Mapping[str, Any]:
     'clicks'
     """
     examples: dict[str, dict[str, Any]] = {
-        "Stream": {"columns": {"uid": "INT", "score": "INT"}, "retention_rows": 1_000_000},
+        "Stream": {"columns": {"visitor": "STRING", "product_id": "INT"}, "retention_rows": 1_000_000},
         "ContinuousView": {"query": _QUERY, "target_lag": "30 seconds"},
-        "Sample": {"relation": "posts", "size": 1_000},
-        "HistoryTable": {"columns": {"id": "INT", "region": "STRING"}, "primary_key": ["id"]},
+        "Sample": {"relation": "orders", "size": 1_000},
+        "HistoryTable": {"columns": {"id": "INT", "name": "STRING"}, "primary_key": ["id"]},
     }
     return {"name": name, "description": "What people should know of it.", **examples.get(noun, {})}
 
@@ -56,13 +39,9 @@ class NounScaffolder(dg.Scaffolder[Any]):
 
 
 class FolderScaffolder(dg.Scaffolder[Any]):
-    """Writes a folder of SQL files with a stream and a continuous view over it."""
+    """Writes a folder of SQL files as `platform new` does: a stream with a feed, a table, a continuous view over both, and a sample."""
 
     def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
-        """Write the YAML file, and the SQL files that are not there yet."""
+        """Write the YAML file, and the files of `platform new` that are not there yet."""
         dg.scaffold_component(request, {"path": "sql"})
-        for name, text in _FILES.items():
-            path = request.target_path / "sql" / name
-            if not path.exists():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
+        write_templates(request.target_path / "sql", "sql")

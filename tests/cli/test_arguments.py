@@ -11,7 +11,22 @@ from platform_plugin import __version__
 from platform_plugin.cli.arguments import build_parser
 from tests.cli.conftest import COMMAND, ROOT
 
-COMMANDS = ["init", "sql", "status", "tables", "ingest", "snapshots", "expire", "merge", "vacuum", "check", "upgrade", "up", "down"]
+COMMANDS = [
+    "init",
+    "new",
+    "sql",
+    "status",
+    "tables",
+    "ingest",
+    "snapshots",
+    "expire",
+    "merge",
+    "vacuum",
+    "check",
+    "upgrade",
+    "up",
+    "down",
+]
 
 
 def parse(*arguments):

@@ -38,9 +38,9 @@ def _no_lake(monkeypatch, tmp_path):
     [
         (Stream, {"relation"}),
         (HistoryTable, {"relation"}),
-        (ContinuousView, {"relation/base", "relation", "posts"}),
-        (Sample, {"relation", "posts"}),
-        (SqlFolder, {"posts", "impact", "impact/base", "platform/overview"}),
+        (ContinuousView, {"relation/base", "relation", "orders"}),
+        (Sample, {"relation", "orders"}),
+        (SqlFolder, {"orders", "products", "sales", "sales/base", "orders_sample", "platform/overview"}),
         (Upkeep, {"platform/overview"}),
     ],
 )
@@ -59,7 +59,7 @@ def test_a_lake_brings_what_assets_ask_for(monkeypatch, tmp_path):
             assert definitions.resources["platform"].url == dg.EnvVar("PLATFORM_URL")
             monkeypatch.setenv("PLATFORM_URL", str(tmp_path / "made"))
             job = definitions.resolve_implicit_global_asset_job_def()
-            assert job.execute_in_process(asset_selection=[dg.AssetKey("posts")]).success
+            assert job.execute_in_process(asset_selection=[dg.AssetKey("orders"), dg.AssetKey("products")]).success
     assert (tmp_path / "made").is_dir()
 
 

@@ -1,0 +1,3 @@
+-- Loads the products; it may be run again.
+DELETE FROM products;
+COPY products FROM 'data/products.csv' (HEADER);
