@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from platform_plugin.orchestration.automation import upstream_changed
-from platform_plugin.orchestration.decorators import continuous_view, history_table, stream
+from platform_plugin.orchestration.decorators import continuous_view, history_table, sample, stream
 from platform_plugin.orchestration.firing import Ask, Decision, Moment, build_sensor
 from platform_plugin.orchestration.folder import SqlFolder
 from platform_plugin.orchestration.inputs import ContinuousViewInput, ViewReader
@@ -33,6 +33,7 @@ __all__ = [
     "continuous_view",
     "history_table",
     "lake_url",
+    "sample",
     "stream",
     "upstream_changed",
 ]

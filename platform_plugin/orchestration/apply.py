@@ -13,7 +13,7 @@ from platform_plugin.language.datatypes import parse_type
 from platform_plugin.language.places import at
 from platform_plugin.language.render import identifier
 from platform_plugin.language.script import parse_statement
-from platform_plugin.language.statements import CreateSample, CreateSchema, CreateStream, CreateTable, CreateView
+from platform_plugin.language.statements import CreateHistory, CreateSample, CreateSchema, CreateStream, CreateTable, CreateView
 from platform_plugin.orchestration.differences import plan_differences
 from platform_plugin.orchestration.documentation import Days
 from platform_plugin.orchestration.drawing import PICTURE, draw_sample
@@ -23,6 +23,7 @@ from platform_plugin.queries.shows import created
 from platform_plugin.samples.define import run_create_sample
 from platform_plugin.samples.record import find_sample
 from platform_plugin.streams.declaration import stored_option
+from platform_plugin.streams.history import run_create_history
 from platform_plugin.streams.ingest import run_ingest
 from platform_plugin.tables import define
 from platform_plugin.tables.exchange import run_exchange
@@ -165,7 +166,10 @@ def run_definition(
         case CreateSample() as statement if old is None:
             run_create_sample(work, statement)
             action = "created"
-        case CreateTable() | CreateStream() | CreateSample():
+        case CreateHistory() as statement if old is None:
+            run_create_history(work, statement)
+            action = "created"
+        case CreateTable() | CreateHistory() | CreateStream() | CreateSample():
             _check_same(platform, model)
     return action, metrics
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from platform_plugin.orchestration.inventory import Inventory, read_inventory
-from platform_plugin.orchestration.nouns import ContinuousView, HistoryTable, Noun, Stream, build_single
+from platform_plugin.orchestration.nouns import ContinuousView, HistoryTable, Noun, Sample, Stream, build_single
 from platform_plugin.orchestration.place import URL_VARIABLE
 from platform_plugin.orchestration.translator import Translator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from types import FrameType
 
     Query = Callable[[], str]
 
@@ -101,9 +102,39 @@ def stream(
         owners=list(owners),
         tags=dict(tags or {}),
     )
-    frame = inspect.currentframe()
-    caller = frame.f_back if frame is not None else None
-    return _asset(noun, Path(caller.f_code.co_filename if caller is not None else __file__), translator)
+    return _asset(noun, _file_of_caller(inspect.currentframe()), translator)
+
+
+def sample(
+    name: str,
+    relation: str,
+    size: int,
+    *,
+    where: str | None = None,
+    strata: Sequence[str] = (),
+    window: str | None = None,
+    description: str | None = None,
+    owners: Sequence[str] = (),
+    tags: Mapping[str, str] | None = None,
+    translator: Translator | None = None,
+) -> dg.AssetsDefinition:
+    """A uniform sample of so many rows of a stream, a table or a view.
+
+    >>> sample("some_posts", "posts", 1000, window="1 hour").key.to_user_string()
+    'some_posts'
+    """
+    noun = Sample(
+        name=name,
+        relation=relation,
+        size=size,
+        where=where,
+        strata=list(strata),
+        window=window,
+        description=description,
+        owners=list(owners),
+        tags=dict(tags or {}),
+    )
+    return _asset(noun, _file_of_caller(inspect.currentframe()), translator)
 
 
 def _said(query: Query, name: str | None, description: str | None, owners: Sequence[str], tags: Mapping[str, str] | None) -> dict[str, Any]:
@@ -117,6 +148,12 @@ def _said(query: Query, name: str | None, description: str | None, owners: Seque
 
 def _file_of(query: Query) -> Path:
     return Path(query.__code__.co_filename)
+
+
+def _file_of_caller(frame: FrameType | None) -> Path:
+    """The file that calls the function of a frame."""
+    caller = frame.f_back if frame is not None else None
+    return Path(caller.f_code.co_filename if caller is not None else __file__)
 
 
 def _asset(noun: Noun, path: Path, translator: Translator | None) -> dg.AssetsDefinition:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.language.options import STREAM
 from platform_plugin.language.render import type_text
-from platform_plugin.language.statements import CreateSample, CreateStream, CreateTable
+from platform_plugin.language.statements import CreateHistory, CreateSample, CreateStream, CreateTable
 from platform_plugin.orchestration.model import normalised
 from platform_plugin.queries.bind import lake_name
 from platform_plugin.samples.definition import parse_window
@@ -30,6 +30,11 @@ def plan_differences(declared: Statement, stored: Statement) -> Iterator[str]:
         case CreateStream(), CreateStream():
             yield from _column_differences(declared.columns, stored.columns)
             ours, theirs = ({name: getattr(each, name) for name in STREAM} for each in (declared, stored))
+        case CreateHistory(), CreateHistory():
+            ours, theirs = (str(lake_name(each.stream)) for each in (declared, stored))
+            if ours.lower() != theirs.lower():
+                yield f"it is the history of {ours} in the file, of {theirs} in the lake"
+            return
         case CreateSample(), CreateSample():
             yield from _sample_differences(declared, stored)
             ours, theirs = _sample_options(declared), _sample_options(stored)

@@ -67,7 +67,7 @@ class SqlFolder(Sensing):
                 for model in told
                 if isinstance(model.documentation.partitions, Rows) and model.reads
             ],
-            built={self.translator.asset_key(model.name) for model in told if model.kind == "table" and model.reads},
+            built={self.translator.asset_key(model.name) for model in told if model.is_built},
         )
         return dg.Definitions.merge(dg.Definitions(assets=[*built.assets], asset_checks=list(built.checks)), sensors)
 

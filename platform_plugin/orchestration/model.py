@@ -11,7 +11,7 @@ from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError
 from platform_plugin.language.places import Span, at, did_you_mean, fault
 from platform_plugin.language.query import analyse_query
 from platform_plugin.language.script import parse_statement
-from platform_plugin.language.statements import CreateSample, CreateStream, CreateTable, CreateView
+from platform_plugin.language.statements import CreateHistory, CreateSample, CreateStream, CreateTable, CreateView
 from platform_plugin.language.tokens import WORD, tokenize
 from platform_plugin.language.words import RESERVED
 from platform_plugin.orchestration.documentation import Documentation, read_documentation, read_suite
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types import Field
     from platform_plugin.lake.relations import Kind
     from platform_plugin.lake.tables import Name
+    from platform_plugin.language.statements import Name as QualifiedName
     from platform_plugin.quality.suite import Suite
 
-_KINDS: dict[type, Kind] = {CreateTable: "table", CreateStream: "stream", CreateView: "view", CreateSample: "sample"}
+_KINDS: dict[type, Kind] = {CreateTable: "table", CreateHistory: "table", CreateStream: "stream", CreateView: "view", CreateSample: "sample"}
 _READ: dict[str, tuple[Name, ...]] = {}
 _MOST_KNOWN = 10_000
-Definition = CreateTable | CreateStream | CreateView | CreateSample
+Definition = CreateTable | CreateHistory | CreateStream | CreateView | CreateSample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ class Model:
     @property
     def columns(self) -> tuple[Field, ...]:
         """The declared columns; none where a query decides."""
-        return () if isinstance(self.statement, CreateView | CreateSample) else self.statement.columns
+        return () if isinstance(self.statement, CreateView | CreateSample | CreateHistory) else self.statement.columns
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -55,9 +56,14 @@ class Model:
         return self.statement.primary_key if isinstance(self.statement, CreateTable) else ()
 
     @property
+    def is_built(self) -> bool:
+        """Whether materializing it computes its rows anew: a table that is the result of a query."""
+        return isinstance(self.statement, CreateTable) and self.statement.query is not None
+
+    @property
     def description(self) -> str | None:
         """What the YAML file says, or the statement's COMMENT, or the comment at the head of the file."""
-        said = None if isinstance(self.statement, CreateSample) else self.statement.comment
+        said = None if isinstance(self.statement, CreateSample | CreateHistory) else self.statement.comment
         return self.documentation.description or said or self.comment
 
 
@@ -87,7 +93,7 @@ def _read(path: Path, file: str) -> Model:
     except PlatformError as error:
         raise InvalidStatement(f'file "{file}": {error.message}', detail=error.detail, hint=error.hint) from error
     _check_columns(model)
-    if model.documentation.partitions is not None and not (isinstance(model.statement, CreateTable) and model.statement.query is not None):
+    if model.documentation.partitions is not None and not model.is_built:
         raise InvalidValue(f'"{file}" has partitions but no query', hint="only CREATE TABLE … AS query is built part by part")
     return model
 
@@ -108,7 +114,6 @@ def parse_model(text: str, *, file: str, path: Path | None = None, documentation
         unbound = InvalidValue("a file has no parameters", hint="write the value itself, or join a table that holds it")
         raise at(statement.parameters[0].span).attach(unbound)
     query = statement.query if isinstance(statement, CreateTable | CreateView) else None
-    sampled = tuple(map(lake_name, statement.reads)) if isinstance(statement, CreateSample) else ()
     return Model(
         name=lake_name(statement.name),
         kind=_KINDS[type(statement)],
@@ -116,10 +121,21 @@ def parse_model(text: str, *, file: str, path: Path | None = None, documentation
         file=file,
         path=path or Path(file),
         comment=_leading_comment(text),
-        reads=read_by(query) if query is not None else sampled,
+        reads=read_by(query) if query is not None else tuple(map(lake_name, _named(statement))),
         code_version=fingerprint(statement.span.text),
         documentation=documentation or Documentation(),
     )
+
+
+def _named(statement: Definition) -> tuple[QualifiedName, ...]:
+    """What a definition without a query names: the relations of a sample, the stream of a history."""
+    match statement:
+        case CreateSample(reads=reads):
+            return reads
+        case CreateHistory(stream=stream):
+            return (stream,)
+        case _:
+            return ()
 
 
 def read_by(query: str | Span) -> tuple[Name, ...]:

@@ -10,7 +10,7 @@ from platform_plugin.algebra.relations import Relation
 from platform_plugin.algebra.types import Field
 from platform_plugin.errors import PlatformError, RefusedView
 from platform_plugin.lake.tables import DEFAULT_SCHEMA
-from platform_plugin.language.statements import CreateSample, CreateStream, CreateTable, CreateView
+from platform_plugin.language.statements import CreateHistory, CreateSample, CreateStream, CreateTable, CreateView
 from platform_plugin.orchestration.drawing import draw_split
 from platform_plugin.orchestration.lineage import trace_columns
 from platform_plugin.orchestration.model import read_by
@@ -111,6 +111,8 @@ class Tracing:
                 return self._query(query, ())
             case CreateSample(relation=relation):
                 return Traced(columns=self.of(lake_name(relation)).columns)
+            case CreateHistory(stream=stream):
+                return Traced(columns=self.of(lake_name(stream)).columns)
             case CreateTable(columns=columns) | CreateStream(columns=columns):
                 return Traced(columns=_outputs(columns))
         if stored is None:

@@ -67,7 +67,7 @@ class Translator:
     def group_name(self, relation: Relation) -> str:
         """The noun in the plural, and `results` for tables that a query builds; below it the folders of the file that are not called so."""
         model = relation.model
-        noun = "results" if relation.kind == "table" and model is not None and model.reads else f"{relation.kind}s"
+        noun = "results" if model is not None and model.is_built else f"{relation.kind}s"
         folders = model.file.split("/")[:-1] if model is not None else []
         return "/".join([noun, *(_plain(folder) for folder in folders if folder not in _NOUNS)])
 

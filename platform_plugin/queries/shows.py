@@ -24,6 +24,7 @@ from platform_plugin.samples.record import Sample, find_sample
 from platform_plugin.samples.sources import sample_statement
 from platform_plugin.streams.declaration import stream_statement
 from platform_plugin.streams.figures import read_figures
+from platform_plugin.streams.history import HISTORY_OF, find_source
 from platform_plugin.streams.quarantine import find_quarantine
 from platform_plugin.views.record import read_records
 
@@ -265,7 +266,10 @@ def created(lake: Lake, connection: Connection, name: s.Name, snapshot: Snapshot
         return statement_text(stream_statement(written, relation, declared))
     if declared.kind == "sample":
         return statement_text(sample_statement(lake, written, Sample(table=relation, definition=Definition.of(options)), snapshot))
-    others = tuple(s.Option(name=key, value=value) for key, value in options.items() if key != "primary_key")
+    if (stream := find_source(lake, declared, snapshot)) is not None:
+        source = s.Name(parts=(stream.name.schema, stream.name.relation))
+        return statement_text(s.CreateHistory(name=written, stream=source))
+    others = tuple(s.Option(name=key, value=value) for key, value in options.items() if key not in {"primary_key", HISTORY_OF})
     return statement_text(
         s.CreateTable(name=written, columns=relation.fields, primary_key=declared.primary_key, comment=relation.comment, options=others)
     )

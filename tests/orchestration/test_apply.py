@@ -126,3 +126,21 @@ def test_a_stream_over_files_ingests_a_batch_and_a_view_takes_it_up(project, spa
     assert {name: second["totals"].metadata[name].value for name in ("rows_in", "groups_touched")} == {"rows_in": 1, "groups_touched": 1}
     with Platform.open(project.lake) as platform:
         assert list(platform.execute("SELECT score FROM totals")) == [(7,)], "what was there when it was created does not count"
+
+
+def test_a_history_is_made_after_its_stream_and_another_one_is_refused(shop):
+    shop.write(past="-- Posts that have left.\nCREATE TABLE past AS HISTORY OF posts", likes="CREATE STREAM likes (uid INT)")
+    made = shop.materialize("posts", "past")
+    assert made["past"].metadata["action"].value == "created"
+    assert shop.specs()["past"].group_name == "tables"
+    assert [column.name for column in shop.specs()["past"].metadata["dagster/column_schema"].columns] == ["uid", "score"]
+    with Platform.open(shop.lake) as platform:
+        assert list(platform.execute("SHOW CREATE past")) == [("CREATE TABLE main.past AS HISTORY OF main.posts",)]
+        for _ in range(2):
+            platform.stream("posts").append([{"uid": 1, "score": 2}] * 1000, wait=True)
+    again = shop.materialize("posts", "past")
+    assert again["past"].metadata["action"].value == "unchanged"
+    assert again["past"].metadata["dagster/row_count"].value == 1000
+    shop.write(past="CREATE TABLE past AS HISTORY OF likes")
+    with pytest.raises(dg.Failure, match="it is the history of main.likes in the file, of main.posts in the lake"):
+        shop.materialize("past", "likes")

@@ -128,3 +128,15 @@ def test_two_views_of_one_code_location_do_not_collide():
     assert keys(merged) == {"posts", "a", "a/base", "b", "b/base", "platform/overview"}
     job = merged.resolve_job_def("maintain_views")
     assert {key.to_user_string() for key in job.asset_layer.selected_asset_keys} == {"a/base", "b/base"}
+
+
+def test_a_sample_is_declared_by_a_call(tmp_path, monkeypatch):
+    from platform_plugin.orchestration import sample
+
+    monkeypatch.setenv("PLATFORM_URL", str(tmp_path / "lake"))
+    made = sample("some", "posts", 10, where="score > 1", strata=["uid"], window="1 hour", owners=["team:growth"])
+    (spec,) = made.specs
+    assert "ON `posts` SIZE 10" in spec.description.replace("ON posts", "ON `posts`")
+    assert "STRATIFIED BY" in spec.description
+    assert {dep.asset_key.to_user_string() for dep in spec.deps} == {"posts"}
+    assert spec.owners == ["team:growth"]
