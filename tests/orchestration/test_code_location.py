@@ -21,10 +21,15 @@ def definitions(tmp_path, monkeypatch):
     return defs(None) if not callable(getattr(defs, "load_fn", None)) else defs.load_fn()
 
 
-def test_every_file_of_the_reference_platform_is_an_asset(definitions):
+def test_every_noun_is_there_as_a_file_a_component_and_in_python(definitions):
     keys = {spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()}
-    assert {model.name.relation for model in read_models(ROOT / "dbt_like_sql")} | {"impact/base", "platform/overview"} == keys
-    assert {"users", "posts", "price_per_like"} <= keys
+    files = {model.name.relation for model in read_models(ROOT / "dbt_like_sql")}
+    components = {"returns", "returns_by_reason", "returns_by_reason/base", "returns_sample", "return_reasons"}
+    python = {"searches", "searches_sample", "search_terms", "search_terms/base", "missing_products", "campaign"}
+    bases = {"sales_by_product/base", "customer_value/base", "interest/base"}
+    assert keys == files | components | python | bases | {"platform/overview"}
+    assert {"customers", "orders", "orders_history", "orders_sample", "sales_by_category", "daily_sales"} <= files
+    assert [schedule.name for schedule in definitions.schedules] == ["nightly_schedule"]
     dg.Definitions.validate_loadable(definitions)
 
 
