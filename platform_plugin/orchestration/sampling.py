@@ -8,11 +8,12 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from platform_plugin.lake.data_operations import has_table
+from platform_plugin.lake.relations import read_declaration
 from platform_plugin.lake.segments import CONSUMER, SEGMENT, read_ring
 from platform_plugin.lake.tables import read_tables
 from platform_plugin.orchestration.firing import Decision, build_sensor, checks_of, find_untold
 from platform_plugin.orchestration.refreshing import plan_refresh
-from platform_plugin.orchestration.waiting import Waiting
+from platform_plugin.orchestration.waiting import Waiting, share_of_ring
 from platform_plugin.samples.record import all_samples, read_progress
 from platform_plugin.samples.waiting import read_pending
 
@@ -44,6 +45,7 @@ def read_sample_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
                 continue
             stream = streams[0]
             ring = read_ring(connection, stream.uuid)
+            options = read_declaration(connection, stream.uuid).options
             progress = read_progress(connection, sample.table.uuid, snapshot.id)
             since = None
             if has_table(connection, SEGMENT.name):
@@ -66,7 +68,7 @@ def read_sample_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
                 taken_up=max(progress.snapshot_id, 0),
                 position=progress.next_row_id,
                 # Only a sample of all rows that ever came keeps rows from leaving.
-                fullness=min(rows / max(ring.row_count, 1), 1.0) if holds and ring.first_row_id > 0 else 0.0,
+                fullness=share_of_ring(rows, options) if holds else 0.0,
             )
         )
     return found

@@ -59,6 +59,16 @@ class Waiting:
         return max([(now - since).total_seconds() for since in (self.since, self.looked_up_at) if since is not None], default=0.0)
 
 
+def share_of_ring(rows: int, options: Mapping[str, Any]) -> float:
+    """How much of a stream with these options rows fill that may not leave before somebody has taken them up.
+
+    >>> share_of_ring(500, {"retention_rows": 1000}), share_of_ring(500, {"retention_rows": 1000, "on_unconsumed": "drop"})
+    (0.5, 0.0)
+    """
+    most = options.get("retention_rows")
+    return min(rows / int(most), 1.0) if most and options.get("on_unconsumed") != "drop" else 0.0
+
+
 @dataclass(slots=True)
 class _Sum:
     streams: set[str] = field(default_factory=set)
@@ -114,9 +124,8 @@ def _read_sums(connection: Connection) -> Mapping[str, _Sum]:
     for view, stream, count in behind:
         sums[view].streams.add(stream)
         sums[view].rows += int(count)
-        most = limits[stream].options.get("retention_rows") if stream in limits else None
-        if most and limits[stream].options.get("on_unconsumed") != "drop":
-            sums[view].fullness = max(sums[view].fullness, min(int(count) / int(most), 1.0))
+        if stream in limits:
+            sums[view].fullness = max(sums[view].fullness, share_of_ring(int(count), limits[stream].options))
     later = sa.and_(SEGMENT.c.relation_uuid == CONSUMER.c.relation_uuid, SEGMENT.c.next_row_id > CONSUMER.c.next_row_id)
     arrivals = sa.select(CONSUMER.c.consumer, sa.func.min(SEGMENT.c.arrived_at)).join(SEGMENT, later).group_by(CONSUMER.c.consumer)
     for view, moment in _rows(connection, arrivals):

@@ -42,8 +42,15 @@ def test_a_sample_is_drawn_kept_up_and_left_alone(shop, spark_server):
         assert behind.rows == 2
         due = plan_refresh([behind], behind.since.replace(year=behind.since.year + 1), pool="samples")
         assert isinstance(due, Due)
+        platform.execute("INSERT INTO posts SELECT CAST(id AS INT), CAST(id AS INT) FROM range(600)")
+        # Nothing has left the stream yet; it must be due before rows that wait keep any from leaving.
+        (filling,) = read_sample_waiting(platform.lake, platform.lake.snapshot())
+        assert filling.fullness == 0.602
+        due = plan_refresh([filling], filling.since, pool="samples")
+        assert isinstance(due, Due)
+        assert due.reason == "main.some_posts: rows that wait fill 60% of a stream"
     again = shop.materialize("some_posts")["some_posts"].metadata
-    assert (again["action"].value, again["cardinality"].value) == ("unchanged", 22)
+    assert (again["action"].value, again["cardinality"].value) == ("unchanged", 622)
     shop.write(some=SAMPLE.replace("SIZE 5", "SIZE 6"))
     with pytest.raises(dg.Failure, match="is not what") as caught:
         shop.materialize("some_posts")
