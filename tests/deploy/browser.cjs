@@ -32,26 +32,26 @@ async function main([origin, folder, run]) {
     };
 
     // The graph with its groups open.
-    const groups = ["platform", "results", "streams", "tables", "views"].map((name) => `global@global:${name}`).join(",");
+    const groups = ["platform", "results", "samples", "streams", "tables", "views"].map((name) => `global@global:${name}`).join(",");
     await open(`/asset-groups/?expanded=${encodeURIComponent(groups)}`);
-    await expect("impact");
+    await expect("sales_by_product");
     await tab.mouse.move(900, 420);
     await keep("asset-graph.png");
 
     // What a view is, and its columns.
-    await open("/assets/impact?view=overview");
+    await open("/assets/sales_by_product?view=overview");
     await expect("reconciles").catch(() => {});
     await keep("asset-page.png");
 
     // How its base has been doing, drawn.
-    await open("/assets/impact/base?view=overview");
+    await open("/assets/sales_by_product/base?view=overview");
     await tab.getByText("Plots", { exact: true }).first().click();
     await expect("lag_seconds_before");
     await tab.getByText("lag_seconds_before").first().scrollIntoViewIfNeeded();
     await keep("view-plots.png");
 
     // Its checks.
-    await open("/assets/impact?view=checks");
+    await open("/assets/sales_by_product?view=checks");
     await expect("reconciles");
     await tab.getByText("reconciles").first().click();
     await keep("view-checks.png");

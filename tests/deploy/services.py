@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -94,11 +95,11 @@ class Services:
             "PYTHONPATH": f"{self.folder}{os.pathsep}{ROOT}",
         }
 
-    def start(self, sql: Mapping[str, str]) -> Services:
+    def start(self, sql: Mapping[str, str] = MappingProxyType({}), location: str = CODE_LOCATION) -> Services:
         self.home.mkdir(parents=True)
         for name in ("dagster.yaml", "workspace.yaml"):
             shutil.copy(ROOT / "deploy" / "team" / name, self.home)
-        (self.folder / "team_location.py").write_text(CODE_LOCATION)
+        (self.folder / "team_location.py").write_text(location)
         for name, text in sql.items():
             path = self.folder / "sql" / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,9 +8,9 @@ import subprocess
 import time
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
+from deploy.feed import INBOX, Shop, drop, load
 from platform_plugin import Platform
 from tests.deploy.services import ROOT, Services
 
@@ -19,6 +19,23 @@ pytest.importorskip("dagster_postgres")
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 KEPT = os.environ.get("SCREENSHOTS")
 """Where the pictures go that the documentation shows: `SCREENSHOTS=docs/images`; by default nobody keeps them."""
+
+LOCATION = '''
+import dagster as dg
+
+from deploy.code_location import defs as reference
+from platform_plugin.orchestration import history_table
+
+
+@history_table()
+def slow() -> str:
+    """Nobody waits for this one."""
+    return "SELECT sum(pmod(hash(id), 7)) AS s FROM range(0, 1000000000000)"
+
+
+defs = dg.Definitions.merge(reference.load_fn(), dg.Definitions(assets=[slow]))
+'''
+"""The reference platform, and a run that can be cancelled."""
 
 
 def find_playwright() -> Path | None:
@@ -33,11 +50,9 @@ def find_playwright() -> Path | None:
 def services(spark_server, postgres_server, tmp_path):
     database = postgres_server.database("dagster_browser")
     postgres_server.execute(f'CREATE DATABASE "{database.name}"')
-    files = {path.relative_to(ROOT / "dbt_like_sql").as_posix(): path.read_text() for path in (ROOT / "dbt_like_sql").rglob("*.*")}
-    slow = "-- Nobody waits for this one.\nCREATE TABLE slow AS SELECT sum(pmod(hash(id), 7)) AS s FROM range(0, 1000000000000)"
     made = Services(folder=tmp_path, database=database, lake=f"platform+local://{tmp_path}/lake")
     try:
-        yield made.start(files | {"tables/slow.sql": slow})
+        yield made.start(location=LOCATION)
     finally:
         made.stop()
         postgres_server.execute(f'DROP DATABASE IF EXISTS "{database.name}" WITH (FORCE)')
@@ -46,17 +61,19 @@ def services(spark_server, postgres_server, tmp_path):
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium (apt-get install chromium)")
 @pytest.mark.skipif(find_playwright() is None, reason="playwright-core is not installed (npm install -g playwright-core)")
 def test_the_interface_shows_the_living_platform(services, tmp_path):
-    relations = ["posts", "users", "impact/base", "impact", "price_per_like", "best_prices"]
-    assert services.ended(services.launch(*relations))["status"] == "SUCCESS"
+    relations = ["orders", "orders_history", "customers", "products", "clicks", "sales_by_product/base", "customer_value/base", "interest/base"]
+    assert services.ended(services.launch(*relations, "sales_by_product", "sales_by_category", "orders_sample"))["status"] == "SUCCESS"
+    shop = Shop()
+    (services.folder / INBOX).mkdir(parents=True)
     with Platform.open(services.lake) as platform:
+        load(platform, {"customers": shop.customers(), "products": shop.products()})
+        assert services.ended(services.launch("best_sellers"))["status"] == "SUCCESS"
         second = 0
         # Until the base has been maintained so often that its plots are lines.
-        while len(services.materializations("impact/base", 10)) < 4 and second < 120:
+        while len(services.materializations("sales_by_product/base", 10)) < 4 and second < 120:
             second += 1
-            count = 300 + 100 * (second % 5)
-            uids = pa.array([(n * n + second) % 97 for n in range(count)], pa.int32())
-            names = pa.array([f"user{uid}" for uid in uids.to_pylist()])
-            platform.stream("posts").append(pa.table({"uid": uids, "username": names, "score": uids, "content": names}))
+            drop(shop.orders(300 + 100 * (second % 5), broken=second % 2), services.folder / INBOX)
+            platform.stream("clicks").append(shop.clicks(500))
             time.sleep(2)
     cancelled = services.launch("slow")
     services.wait("the start of the slow run", lambda: services.run(cancelled)["status"] == "STARTED")

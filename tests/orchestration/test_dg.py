@@ -52,5 +52,5 @@ def test_what_is_scaffolded_checks_and_loads(project):
     assert "successfully" in dg(project, "check", "yaml")
     dg(project, "check", "defs")
     listed = dg(project, "list", "defs", "--json")
-    for key in ("impact/base", "my_continuousview/base", "my_sample", "split_refresh", "reservoir_merge"):
+    for key in ("sales_by_product/base", "my_continuousview/base", "my_sample", "split_refresh", "reservoir_merge"):
         assert key in listed
