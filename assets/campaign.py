@@ -24,7 +24,7 @@ def campaign(context: dg.AssetExecutionContext, value: pd.DataFrame, customers: 
     ranks = joined.groupby("country")["spent"].rank(ascending=False, pct=True)
     chosen = joined[ranks <= SHARE]
     counts = chosen.groupby("country").size()
-    context.log.info(f"{len(chosen)} of {len(customers)} customers are written to")
+    context.log.info("%s of %s customers are written to", len(chosen), len(customers))
     return dg.MaterializeResult(metadata={"customers": len(chosen), "by_country": {country: int(n) for country, n in counts.items()}})
 
 

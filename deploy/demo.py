@@ -1,6 +1,6 @@
-"""The tour: the reference platform, a shop, does its main job in a temporary folder, and every claim of page one is shown with its number.
+"""The tour: the reference platform, a shop, does its main job in a temporary folder; each claim of page one is shown with its number.
 
-Run it with `make demo`. A folder of SQL files is loaded into Dagster, rows flow, sensors decide, runs maintain, and three readers must agree.
+Run it with `make demo`. A folder of SQL files is loaded into Dagster, rows flow, sensors decide, runs maintain, three readers must agree.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from platform_plugin.platform import Platform
 from tests import independent_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 PROJECT = Path(__file__).resolve().parent.parent
 ORDERS = 9_000
@@ -101,12 +101,13 @@ class Tour:
         from deploy import code_location
 
         with Ticker("loading"):
-            self.definitions: dg.Definitions = code_location.defs.load_fn()
+            self.definitions = code_location.load()
             self.repository = self.definitions.get_repository_def()
         files = len(list((PROJECT / "dbt_like_sql").rglob("*.sql")))
         self.keys = [spec.key for spec in self.definitions.resolve_all_asset_specs()]
         sensors = [sensor.name for sensor in self.repository.sensor_defs]
-        held(f"{files} SQL files, a component and two Python files are {len(self.keys)} assets and {len(sensors)} sensors: {', '.join(sensors)}")
+        held(f"{files} SQL files, a component and two Python files are {len(self.keys)} assets, with {len(sensors)} sensors")
+        held(f"the sensors are {', '.join(sensors)}")
 
     def declare(self) -> None:
         """Materialize what is declared, fill the tables, and load again, now that the lake holds all of it."""
@@ -160,7 +161,11 @@ class Tour:
         before = set(data.rglob("*.parquet"))
         command = [sys.executable, "-m", "platform_plugin.cli", "ingest", "orders", "--once", "--url", self.url]
         child = subprocess.Popen(
-            command, env=os.environ | {"PYTHONPATH": str(PROJECT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            command,
+            env=os.environ | {"PYTHONPATH": str(PROJECT)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         with Ticker("waiting for it to write"):
             while child.poll() is None and set(data.rglob("*.parquet")) <= before:
@@ -203,7 +208,9 @@ class Tour:
         view, anew = (sorted(row[1:] for row in rows if row[0] == side) for side in ("view", "anew"))
         assert view == anew, "the view is not what its query gives"
         assert sum(row[1] for row in view) == self.dropped, f"the view counts {sum(row[1] for row in view)} of {self.dropped} orders"
-        held(f"sales_by_product counts {self.dropped:,} orders in {len(view)} groups at snapshot {snapshot}, as its query over all rows does")
+        held(
+            f"sales_by_product counts {self.dropped:,} orders in {len(view)} groups at snapshot {snapshot}, as its query over all rows does"
+        )
 
     def tick(self, sensor: str, *, patience_seconds: float = 0, quiet: bool = False) -> Mapping[str, dg.AssetMaterialization]:
         """Evaluate a sensor as Dagster does, run what it asks for, and return what the runs told of each asset."""
@@ -232,11 +239,15 @@ class Tour:
                     told[materialization.asset_key.to_user_string()] = materialization
         return told
 
-    def run(self, job: dg.JobDefinition, what: str, *, run_config: Mapping[str, Any] | None = None, **options: Any) -> dg.ExecuteInProcessResult:
+    def run(
+        self, job: dg.JobDefinition, what: str, *, run_config: Mapping[str, Any] | None = None, **options: Any
+    ) -> dg.ExecuteInProcessResult:
         """Run a job in this process; one that fails ends the tour with its error."""
         quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
         with Ticker(what):
-            result = job.execute_in_process(instance=self.instance, run_config={**(run_config or {}), **quiet}, raise_on_error=False, **options)
+            result = job.execute_in_process(
+                instance=self.instance, run_config={**(run_config or {}), **quiet}, raise_on_error=False, **options
+            )
         for event in result.all_events:
             if event.is_failure:
                 raise RuntimeError(event.message)

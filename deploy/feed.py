@@ -1,4 +1,4 @@
-"""The generator of the shop: what is loaded once, then orders as CSV files, and clicks, searches and returns for as long as somebody watches."""
+"""The generator of the shop: tables once, then orders as CSV files, clicks, searches and returns for as long as somebody watches."""
 
 from __future__ import annotations
 
@@ -140,7 +140,11 @@ def feed(url: str) -> None:
                     swell = 1 + 0.8 * math.sin((time.monotonic() - began) / 300 * math.tau)
                     count = max(1, int(ORDERS_PER_SECOND * seconds * swell * random.uniform(0.7, 1.3)))
                     drop(shop.orders(count, broken=int(random.random() < 0.05)))
-                    for name, rows in {"clicks": shop.clicks(5 * count), "searches": shop.searches(count), "returns": shop.returns(3)}.items():
+                    for name, rows in {
+                        "clicks": shop.clicks(5 * count),
+                        "searches": shop.searches(count),
+                        "returns": shop.returns(3),
+                    }.items():
                         platform.stream(name).append(rows)
                     time.sleep(seconds)
         except PlatformError:

@@ -19,14 +19,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deploy.waiting import Ticker
+from platform_plugin.errors import ObjectExists
 from platform_plugin.orchestration.place import URL_VARIABLE, lake_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import IO
 
 PROJECT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
-FIRST_PAGE = "/asset-groups"
+FIRST_RUN = "not key:daily_sales and not key:campaign and not key:overview"
+"""Days are built when somebody asks for them, and the campaign at night."""
+GROUPS = ("marketing", "platform", "results", "samples", "streams", "tables", "views")
+FIRST_PAGE = "/asset-groups/?expanded=" + ",".join(f"global@global:{group}" for group in GROUPS)
+"""The asset graph with its groups open, which is small enough to be looked at whole."""
+PATIENCE_SECONDS = "600"
+"""How long Dagster's processes wait for each other: on a busy machine a minute, their usual limit, is too short to start one."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -35,7 +44,13 @@ def main(arguments: Sequence[str]) -> int:
     home = PROJECT / ".platform" / "dagster"
     home.mkdir(parents=True, exist_ok=True)
     shutil.copy(PROJECT / "deploy" / "dagster.yaml", home)
-    environment = {**os.environ, "DAGSTER_HOME": str(home)}
+    environment = {
+        "DAGSTER_GRPC_TIMEOUT_SECONDS": PATIENCE_SECONDS,
+        # What Dagster calls beta is used behind one function each; its warnings say nothing to whoever looks at the page.
+        "PYTHONWARNINGS": "ignore",
+        **os.environ,
+        "DAGSTER_HOME": str(home),
+    }
     is_ours = URL_VARIABLE not in os.environ
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
@@ -43,17 +58,20 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     started: list[subprocess.Popen[bytes]] = []
     try:
+        if is_ours:
+            _found_lake(lake_url(PROJECT))
         workspace = ["-w", str(PROJECT / "deploy" / "workspace.yaml")]
-        started.append(_start(["dagster", "dev", *workspace, "--host", HOST, "--port", port], environment))
-        page = f"http://{HOST}:{port}{FIRST_PAGE}"
-        if _wait_for(f"http://{HOST}:{port}/server_info", over, started[0]):
-            print(f"\nopen {page}", flush=True)
-            if os.environ.get("DISPLAY") or sys.platform == "darwin":
-                webbrowser.open(page)
+        started.append(_start(["dagster", "dev", *workspace, "--host", HOST, "--port", port, "--log-level", "warning"], environment))
+        with Ticker("starting the web server and the daemon"):
+            is_up = _wait_for(f"http://{HOST}:{port}/server_info", over, started[0])
+        if is_up:
             if is_ours:
                 started.append(_start([sys.executable, "-m", "deploy.feed", lake_url(PROJECT)], environment))
-                # Streams and views are made by the first run, which is the first thing to look at.
-                started.append(_start(["dagster", "asset", "materialize", "--select", "*", "-m", "deploy.code_location"], environment))
+                _make_relations(home / "first-run.log", environment, over, started)
+            page = f"http://{HOST}:{port}{FIRST_PAGE}"
+            print(f"\nopen {page}\nCtrl-C ends all of it", flush=True)
+            if os.environ.get("DISPLAY") or sys.platform == "darwin":
+                webbrowser.open(page)
         while not over.is_set() and started[0].poll() is None:
             over.wait(0.5)
     except KeyboardInterrupt:
@@ -64,9 +82,29 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _start(command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+def _found_lake(url: str) -> None:
+    """Make the lake where there is none, so that nothing has to be said of its absence."""
+    from platform_plugin.platform import Platform
+
+    with suppress(ObjectExists):
+        Platform.create(url).close()
+
+
+def _make_relations(log: Path, environment: dict[str, str], over: threading.Event, started: list[subprocess.Popen[bytes]]) -> None:
+    """Materialize what is declared, as the button in the interface does; how that went is in a file, and only its failure is told."""
+    command = ["dagster", "asset", "materialize", "--select", FIRST_RUN, "-m", "deploy.code_location"]
+    with log.open("wb") as file:
+        started.append(_start(command, environment, output=file))
+    with Ticker("making streams, tables, views and samples; the first run starts Spark"):
+        while not over.is_set() and started[-1].poll() is None:
+            over.wait(0.5)
+    if started[-1].poll() not in (0, None):
+        print(f"the first run failed; {log} says why, and the page of runs shows it", file=sys.stderr)
+
+
+def _start(command: list[str], environment: dict[str, str], output: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
     # In a session of its own, so that Ctrl-C reaches it once and from here.
-    return subprocess.Popen(command, cwd=PROJECT, env=environment, start_new_session=True)
+    return subprocess.Popen(command, cwd=PROJECT, env=environment, start_new_session=True, stdout=output, stderr=output)
 
 
 def _end(started: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -31,9 +31,9 @@ def plan_differences(declared: Statement, stored: Statement) -> Iterator[str]:
             yield from _column_differences(declared.columns, stored.columns)
             ours, theirs = ({name: getattr(each, name) for name in STREAM} for each in (declared, stored))
         case CreateHistory(), CreateHistory():
-            ours, theirs = (str(lake_name(each.stream)) for each in (declared, stored))
-            if ours.lower() != theirs.lower():
-                yield f"it is the history of {ours} in the file, of {theirs} in the lake"
+            streams = [str(lake_name(each.stream)) for each in (declared, stored)]
+            if streams[0].lower() != streams[1].lower():
+                yield f"it is the history of {streams[0]} in the file, of {streams[1]} in the lake"
             return
         case CreateSample(), CreateSample():
             yield from _sample_differences(declared, stored)

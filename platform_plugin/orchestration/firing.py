@@ -1,7 +1,8 @@
 """Firing: the frame of every sensor of the platform. A new one brings a decision and a job, nothing else.
 
-A tick reads the catalogue, never rows, and starts no Spark. It asks for at most one run for each pool, and for none while one of
-its runs is under way there. What it did or why it did nothing stands in the run's tags or in the tick's skip reason.
+A tick reads the catalogue, never rows, and starts no Spark. It asks for at most one run for each pool: for none while one of its runs
+is under way there, and for none while a run of any sensor is starting. What it did or why it did nothing stands in the run's tags or in
+the tick's skip reason.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -33,6 +34,7 @@ USUAL_POOL = "spark"
 _CURSOR_VERSION = 1
 _REMEMBERED_RUNS = 20
 _LONGEST_REASON = 240
+_LONGEST_START = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +143,13 @@ def build_sensor(
         cursor = json.dumps({"v": _CURSOR_VERSION, **decision.memory})
         busy = {run.pool for run in runs if run.is_under_way}
         wanted = request_runs(name, [ask for ask in decision.asks if ask.pool not in busy], runs)
+        starting = count_starting(context.instance) if wanted else 0
         report_without_run(context.instance, decision.events)
         added = [dg.DynamicPartitionsDefinition(name=of).build_add_request(keys) for of, keys in decision.partitions.items() if keys]
+        if starting:
+            # Starting takes more of a busy machine than the work itself; what is due now is due at the next tick too.
+            reason = f"{starting} {'run of a sensor is' if starting == 1 else 'runs of sensors are'} starting: {decision.asks[0].reason}"
+            return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=cursor, dynamic_partitions_requests=added)
         if wanted:
             return dg.SensorResult(run_requests=wanted, cursor=cursor, dynamic_partitions_requests=added)
         waiting = sorted({ask.pool for ask in decision.asks if ask.pool in busy})
@@ -186,6 +193,13 @@ def request_runs(name: str, asks: Sequence[Ask], runs: Sequence[PastRun]) -> lis
             },
         )
     return list(found.values())
+
+
+def count_starting(instance: dg.DagsterInstance) -> int:
+    """How many runs of sensors of the platform have a process that has not begun to work yet; one that is stuck counts for a while only."""
+    since = datetime.now(UTC) - _LONGEST_START
+    waiting = dg.RunsFilter(statuses=[dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING], created_after=since)
+    return sum(SENSOR in run.tags for run in instance.get_runs(filters=waiting, limit=_REMEMBERED_RUNS))
 
 
 def count_failures(runs: Sequence[PastRun], pool: str, what: str | None = None) -> int:

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from platform_plugin.language.statements import Name as QualifiedName
     from platform_plugin.quality.suite import Suite
 
-_KINDS: dict[type, Kind] = {CreateTable: "table", CreateHistory: "table", CreateStream: "stream", CreateView: "view", CreateSample: "sample"}
+_KINDS: dict[type, Kind] = {
+    CreateTable: "table",
+    CreateHistory: "table",
+    CreateStream: "stream",
+    CreateView: "view",
+    CreateSample: "sample",
+}
 _READ: dict[str, tuple[Name, ...]] = {}
 _MOST_KNOWN = 10_000
 Definition = CreateTable | CreateHistory | CreateStream | CreateView | CreateSample

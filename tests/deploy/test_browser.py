@@ -23,7 +23,7 @@ KEPT = os.environ.get("SCREENSHOTS")
 LOCATION = '''
 import dagster as dg
 
-from deploy.code_location import defs as reference
+from deploy.code_location import load
 from platform_plugin.orchestration import history_table
 
 
@@ -33,7 +33,7 @@ def slow() -> str:
     return "SELECT sum(pmod(hash(id), 7)) AS s FROM range(0, 1000000000000)"
 
 
-defs = dg.Definitions.merge(reference.load_fn(), dg.Definitions(assets=[slow]))
+defs = dg.Definitions.merge(load(), dg.Definitions(assets=[slow]))
 '''
 """The reference platform, and a run that can be cancelled."""
 
@@ -61,7 +61,16 @@ def services(spark_server, postgres_server, tmp_path):
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium (apt-get install chromium)")
 @pytest.mark.skipif(find_playwright() is None, reason="playwright-core is not installed (npm install -g playwright-core)")
 def test_the_interface_shows_the_living_platform(services, tmp_path):
-    relations = ["orders", "orders_history", "customers", "products", "clicks", "sales_by_product/base", "customer_value/base", "interest/base"]
+    relations = [
+        "orders",
+        "orders_history",
+        "customers",
+        "products",
+        "clicks",
+        "sales_by_product/base",
+        "customer_value/base",
+        "interest/base",
+    ]
     assert services.ended(services.launch(*relations, "sales_by_product", "sales_by_category", "orders_sample"))["status"] == "SUCCESS"
     shop = Shop()
     (services.folder / INBOX).mkdir(parents=True)

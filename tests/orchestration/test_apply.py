@@ -142,5 +142,5 @@ def test_a_history_is_made_after_its_stream_and_another_one_is_refused(shop):
     assert again["past"].metadata["action"].value == "unchanged"
     assert again["past"].metadata["dagster/row_count"].value == 1000
     shop.write(past="CREATE TABLE past AS HISTORY OF likes")
-    with pytest.raises(dg.Failure, match="it is the history of main.likes in the file, of main.posts in the lake"):
+    with pytest.raises(dg.Failure, match=r"it is the history of main\.likes in the file, of main\.posts in the lake"):
         shop.materialize("past", "likes")

@@ -18,6 +18,7 @@ from platform_plugin.orchestration.firing import (
     PastRun,
     build_sensor,
     count_failures,
+    count_starting,
     read_runs,
     request_runs,
 )
@@ -82,6 +83,20 @@ def test_a_pool_with_a_run_under_way_is_left_alone_and_the_tick_says_so(url, ins
     )
     assert told.run_requests == []
     assert told.skip_message == "a run is under way in pool spark: lag"
+
+
+def test_a_run_that_is_starting_holds_up_others_for_a_tick_but_not_for_ever(url, instance):
+    starting = instance.create_run_for_job(work, tags={SENSOR: "another", POOL: "samples"}, status=dg.DagsterRunStatus.STARTING)
+    sensor = build_sensor("s", url, lambda _: Decision(asks=(Ask(first=3, last=9, reason="lag"),)), description="", jobs=[work])
+    told = ticked(sensor, instance)
+    assert told.run_requests == []
+    assert told.skip_message == "1 run of a sensor is starting: lag"
+    assert count_starting(instance) == 1
+    instance.handle_run_event(
+        starting.run_id, dg.DagsterEvent(event_type_value=dg.DagsterEventType.RUN_START.value, job_name=starting.job_name)
+    )
+    assert count_starting(instance) == 0
+    assert len(ticked(sensor, instance).run_requests) == 1
 
 
 def test_what_a_decision_keeps_comes_back_and_nothing_to_do_is_told(url, instance):
