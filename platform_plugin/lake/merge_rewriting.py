@@ -167,7 +167,7 @@ def _write_deletes(lake: Lake, table: Table, data_path: str, positions: Any, sna
     names = pa.repeat(pa.scalar(lake.storage.absolute(data_path)), len(positions))
     with new_parquet(lake.storage, path, schema) as writer:
         writer.write_table(pa.table([names, pa.array(positions, pa.int64()), pa.array(snapshots, pa.int64())], schema=schema))
-    with lake.storage.open(path) as file:
+    with lake.storage.open_arrow(path) as file:
         footer = pq.read_metadata(file)
     return DeleteFile(
         path=path,

@@ -257,7 +257,7 @@ class _opened:  # noqa: N801  used as a statement's verb
 
     def __enter__(self) -> pq.ParquetFile:
         try:
-            self.stack = self.lake.storage.open(self.path)
+            self.stack = self.lake.storage.open_arrow(self.path)
             file: BinaryIO = self.stack.__enter__()
             self.file = file
         except StorageError as error:

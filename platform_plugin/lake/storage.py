@@ -139,6 +139,22 @@ class Storage:
                     self.delete([path])
             raise
 
+    @contextmanager
+    def open_arrow(self, path: str) -> Iterator[Any]:
+        """Open one file for Arrow to read; a missing or unreadable one is a `StorageError` that names it.
+
+        Arrow's threads may outlive a reader, and one that lets go of a Python file while the interpreter ends aborts the process:
+        on this machine's file systems it is a file of Arrow's own.
+        """
+        if not self.is_local:
+            with self.open(path) as file:
+                yield file
+            return
+        import pyarrow as pa
+
+        with explained(path), pa.OSFile(self.absolute(path), "rb") as own:
+            yield own
+
     def settle(self, path: str) -> None:
         """Wait until a file and its name are on this machine's disk; a store elsewhere has answered for its files already."""
         if not self.is_local:

@@ -106,7 +106,7 @@ class Spool:
         return {int(match[1]): below + path for path in listed if "/" not in path and (match := _PART.match(path))}
 
     def _read(self, path: str) -> Iterator[pa.RecordBatch]:
-        with self._folder.storage.open(path) as file:
+        with self._folder.storage.open_arrow(path) as file:
             try:
                 parts = pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
                 for batch in parts.iter_batches(_batch_rows(parts.metadata), use_threads=False):

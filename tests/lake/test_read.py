@@ -4,6 +4,7 @@ import datetime as dt
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf
@@ -69,3 +70,18 @@ def test_an_empty_table_has_its_columns(lake):
     create(lake, "e", fields=lake.columns_of(ROWS))
     assert lake.read("e").schema.names == ["i", "S", "f"]
     assert lake.read("e", where=[Comparison("i", "=", 1)]).num_rows == 0
+
+
+def test_no_python_file_is_read_by_arrow_on_a_local_disk(lake, table, monkeypatch):
+    delete_positions(lake, table, {lake.scan(table, lake.snapshot()).files[0].id: [3]})
+    opened = []
+
+    def spying(source, *rest, **options):
+        opened.append(source)
+        return parquet_file(source, *rest, **options)
+
+    parquet_file = pq.ParquetFile
+    monkeypatch.setattr(pq, "ParquetFile", spying)
+    assert lake.read("t").num_rows == 7
+    # Two data files and a delete file. An Arrow thread that lets go of a Python file while the interpreter ends aborts the process.
+    assert [type(source) for source in opened] == [pa.OSFile] * 3

@@ -51,7 +51,19 @@ def test_files_come_and_go(storage, tmp_path):
     assert storage.relative(f"{tmp_path}/data/a/b c/ü.parquet") == "a/b c/ü.parquet"
     assert storage.delete(["a/b c/ü.parquet", "never/was"]) == 1
     assert list(storage.listing()) == []
-    with pytest.raises(StorageError, match="missing"), storage.open("a/b c/ü.parquet"):
+    for opened in (storage.open, storage.open_arrow):
+        with pytest.raises(StorageError, match="missing"), opened("a/b c/ü.parquet"):
+            pass
+
+
+def test_arrow_reads_local_files_by_itself_and_others_by_their_file_system(storage):
+    for place, kind in ((storage, pa.OSFile), (Storage("memory://bucket/arrow/"), object)):
+        with place.open("x.parquet", "wb") as file:
+            file.write(b"12345")
+        with place.open_arrow("x.parquet") as file:
+            assert isinstance(file, kind)
+            assert (file.seek(0, os.SEEK_END), file.seek(1), file.read(2)) == (5, 1, b"23")
+    with pytest.raises(PathOutsideLake), storage.open_arrow("../x"):
         pass
 
 
