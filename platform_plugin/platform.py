@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 BLOCK_TIMEOUT = timedelta(seconds=60)
 
+_WAITS_FOR_NO_APPEND = (s.Alter, s.Comment, s.CreateSchema, s.CreateStream, s.Drop)
+"""Statements that read no rows; what is being appended meets what they change, as it does that of others."""
+
 _COMES_LATER: dict[type[s.Statement], str] = {
     s.SuspendQuery: "suspended queries",
     s.ResumeQuery: "suspended queries",
@@ -80,7 +83,7 @@ class Platform:
         timeout: timedelta | None = BLOCK_TIMEOUT,
         grouping: Grouping | None = None,
     ) -> Stream:
-        """Open a stream for appending from Python; no Spark is needed. Handles of one stream share their commits.
+        """Open a stream for appending from Python; no Spark is needed. Handles of one stream share their commits, and what they wait for.
 
         When the buffer is full, `append` waits for up to `timeout` ("block") or refuses the rows at once ("fail").
         `grouping` says how appends are gathered into commits.
@@ -93,16 +96,23 @@ class Platform:
             self._streams = Streams(self.lake, lambda stream, snapshot: propagate(work, stream, snapshot))
         return self._streams.open(name, grouping=grouping, when_full=when_full, timeout=timeout)
 
+    def _await_appends(self, timeout: timedelta | None = None) -> None:
+        if self._streams is not None:
+            self._streams.wait(timeout)
+
     def sample(self, name: str | tuple[str, str], *, version: int | None = None) -> SampleReader:
         """Read a sample: `.arrow()` or `.pandas()` are its rows at the newest snapshot, or at an older one."""
         from platform_plugin.samples.handle import open_sample
 
+        if version is None:
+            self._await_appends()
         return open_sample(self.work, name, None if version is None else self.lake.snapshot(version))
 
     def plot(self, sample: str | tuple[str, str], *, versions: Sequence[int] = ()) -> bytes:
         """Draw a sample as SVG: its numeric columns, beside the population's where that is known and beside older snapshots'."""
         from platform_plugin.samples.plot import plot_sample
 
+        self._await_appends()
         return plot_sample(self.work, sample, versions=versions)
 
     def estimate(
@@ -130,16 +140,20 @@ class Platform:
         timeout: timedelta | None = None,
         progress: ProgressHandler | None = None,
         batch_id: str | None = None,
+        wait_for_appends: bool = True,
     ) -> Result:
         """Run one statement, or a script of several, and return the last one's result.
 
         `parameters` are bound to `:name` (a dict) or `?` (a list) and never become part of the text. A statement that
         takes longer than `timeout` is interrupted; `progress` is called while Spark works. With `batch_id` one INSERT or
-        COPY adds its rows once, however often it is run under that id.
+        COPY adds its rows once, however often it is run under that id. A statement that reads waits first until what this
+        platform has appended to streams is committed, unless `wait_for_appends` is false.
         """
         last: Result | None = None
         try:
-            for result in self.execute_script(sql, parameters, timeout=timeout, progress=progress, batch_id=batch_id):
+            for result in self.execute_script(
+                sql, parameters, timeout=timeout, progress=progress, batch_id=batch_id, wait_for_appends=wait_for_appends
+            ):
                 if last is not None:
                     last.close()
                 last = result
@@ -159,6 +173,7 @@ class Platform:
         timeout: timedelta | None = None,
         progress: ProgressHandler | None = None,
         batch_id: str | None = None,
+        wait_for_appends: bool = True,
     ) -> Iterator[Result]:
         """Run the statements of a script one by one, each a commit of its own; all are parsed before the first runs."""
         if not isinstance(sql, str):
@@ -177,6 +192,8 @@ class Platform:
             if isinstance(arguments, tuple):
                 own = arguments[used : used + len(statement.parameters)]
                 used += len(statement.parameters)
+            if wait_for_appends and not isinstance(statement, _WAITS_FOR_NO_APPEND):
+                self._await_appends(timeout)
             yield self._run(statement, own, limits)
 
     def _run(self, statement: s.Statement, arguments: Arguments, limits: dict[str, Any]) -> Result:

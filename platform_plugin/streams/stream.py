@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import weakref
 from contextlib import suppress
 from datetime import timedelta
@@ -17,12 +16,13 @@ from platform_plugin.lake.types import arrow_schema
 from platform_plugin.streams.append import Committer, Grouping, WhenFull
 from platform_plugin.streams.batches import check_batch_id
 from platform_plugin.streams.group import Appended, Entry, Receipt, find_by_identity
+from platform_plugin.streams.pending import Pending
 from platform_plugin.streams.rows import shaped_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from concurrent.futures import Future
     from types import TracebackType
+    from uuid import UUID
 
     import pyarrow as pa
 
@@ -50,9 +50,10 @@ class Stream:
     >>> platform.close()
     """
 
-    def __init__(self, lake: Lake, committer: Committer, *, when_full: WhenFull, timeout: timedelta | None) -> None:
+    def __init__(self, lake: Lake, committer: Committer, pending: Pending, *, when_full: WhenFull, timeout: timedelta | None) -> None:
         self._lake = lake
         self._committer = committer
+        self._pending = pending
         self._when_full = when_full
         self._timeout_seconds = None if timeout is None else timeout.total_seconds()
         self._closed = False
@@ -62,8 +63,7 @@ class Stream:
 
     def _renew(self) -> None:
         self._process = os.getpid()
-        self._lock = threading.Lock()
-        self._open: set[Future[Appended]] = set()
+        self._pending.settle_process()
         self._failure: PlatformError | None = None
         _flush_when_this_process_ends()
 
@@ -92,17 +92,16 @@ class Stream:
             receipt.set_result(Appended(snapshot_id=newest.id, row_count=0, committed_at=newest.time))
             return receipt
         entry = Entry(rows=shaped, table=table, receipt=receipt, size_bytes=shaped.nbytes)
-        with self._lock:
-            self._open.add(receipt)
+        self._pending.add(receipt, self._committer)
         try:
             self._committer.put(entry, when_full=self._when_full, timeout_seconds=self._timeout_seconds)
         except BaseException:
-            with self._lock:
-                self._open.discard(receipt)
+            self._pending.forget(receipt)
             raise
+        # This also keeps the handle, and with it the flush at the end of the process, until the outcome is known.
         receipt.add_done_callback(self._forget if wait else self._note)
         if wait:
-            self._await([receipt], None)
+            self._pending.wait(self.name, None, [receipt])
             receipt.result()
         return receipt
 
@@ -121,39 +120,22 @@ class Stream:
         return newest, shaped_rows(rows, newest)
 
     def _forget(self, done: Future[Appended]) -> None:
-        with self._lock:
-            self._open.discard(done)
+        self._pending.forget(done)
 
     def _note(self, done: Future[Appended]) -> None:
-        error = None if done.cancelled() else done.exception()
-        with self._lock:
-            self._open.discard(done)
-            if isinstance(error, PlatformError) and self._failure is None:
-                self._failure = error
-
-    def _await(self, receipts: Sequence[Future[Appended]], timeout: timedelta | None) -> None:
-        from concurrent.futures import wait
-
-        self._committer.hurry()
-        _, late = wait(receipts, None if timeout is None else timeout.total_seconds())
-        if late:
-            raise PlatformError(
-                f'{len(late)} appends to stream "{self.name}" are not committed yet', hint="wait longer; they are still under way"
-            )
+        failure = self._pending.note(done)
+        self._failure = self._failure or failure
 
     def flush(self, timeout: timedelta | None = None) -> None:
-        """Return when everything appended here is committed; the first failure since the last flush is raised."""
+        """Return when everything that the platform appended to the stream is committed, through whatever handle.
+
+        The first failure since the last flush is raised: of this handle, or else of one that no flush has told of.
+        """
         if self._process != os.getpid():
             self._renew()
-        with self._lock:
-            receipts = list(self._open)
-        self._await(receipts, timeout)
-        # Callbacks run after those who wait have been woken.
-        until = time.monotonic() + 1.0
-        while not self._open.isdisjoint(receipts) and time.monotonic() < until:
-            time.sleep(0.0005)
-        with self._lock:
-            failure, self._failure = self._failure, None
+        self._pending.wait(self.name, timeout)
+        (own, self._failure), untold = (self._failure, None), self._pending.take_failure()
+        failure = own or untold
         if failure is not None:
             raise failure
 
@@ -187,6 +169,8 @@ class Streams:
         self._arrived = arrived
         self._lock = threading.Lock()
         self._committers: dict[tuple[object, Grouping], Committer] = {}
+        self._pending: dict[UUID, Pending] = {}
+        self._names: dict[UUID, Name] = {}
         self._handles: weakref.WeakSet[Stream] = weakref.WeakSet()
         self._process = os.getpid()
 
@@ -214,9 +198,17 @@ class Streams:
             if committer is None:
                 committer = self._committers[key] = Committer(self._lake, table, key[1], self._arrived)
             committer.table = table
-            handle = Stream(self._lake, committer, when_full=when_full, timeout=timeout)
+            self._names[table.uuid] = table.name
+            pending = self._pending.setdefault(table.uuid, Pending())
+            handle = Stream(self._lake, committer, pending, when_full=when_full, timeout=timeout)
             self._handles.add(handle)
         return handle
+
+    def wait(self, timeout: timedelta | None = None) -> None:
+        """Return when what was appended to any stream so far is committed, or has failed: of that, receipts and flushes tell."""
+        for uuid, pending in list(self._pending.items()):
+            if not pending.is_empty:
+                pending.wait(self._names[uuid], timeout)
 
     def close(self) -> None:
         """Close every handle; the first failure is raised when all are closed."""
@@ -229,6 +221,7 @@ class Streams:
         for committer in self._committers.values():
             committer.end()
         self._committers.clear()
+        failures += [failure for pending in self._pending.values() if (failure := pending.take_failure()) is not None]
         if failures:
             raise failures[0]
 
@@ -250,11 +243,3 @@ def _flush_all() -> None:
     for handle in list(_OPEN):
         if handle._process == os.getpid():  # noqa: SLF001  of this module
             handle.flush(timedelta(seconds=_EXIT_SECONDS))
-
-
-def _after_fork() -> None:
-    for handle in list(_OPEN):
-        handle._lock = threading.Lock()  # noqa: SLF001  of this module; the parent's may be held for ever
-
-
-os.register_at_fork(after_in_child=_after_fork)

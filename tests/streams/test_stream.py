@@ -1,6 +1,7 @@
 """The handle: what may be appended, what is refused at once, and when it is closed."""
 
 import re
+import threading
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -11,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from platform_plugin.errors import InvalidValue, UnknownObject
+from platform_plugin.errors import InvalidValue, PlatformError, StorageError, UnknownObject
 from platform_plugin.platform import Platform
 from platform_plugin.streams.append import Grouping
 
@@ -146,6 +147,52 @@ def test_closing_one_handle_leaves_the_others(platform):
     one, other = platform.stream("posts"), platform.stream("posts")
     one.close()
     other.append([{"uid": 1}], wait=True)
+
+
+def test_any_handle_waits_for_all_appends_of_its_platform(platform):
+    """Without that the rows come after a linger of half a minute."""
+    for grouping in (None, Grouping(linger=timedelta(seconds=30))):
+        receipt = platform.stream("posts", grouping=grouping).append([{"uid": 1}])
+        platform.stream("posts").flush()
+        assert receipt.done()
+    assert platform.lake.read("posts").num_rows == 2
+
+
+def test_a_statement_reads_what_its_platform_has_appended(platform):
+    slow = Grouping(linger=timedelta(seconds=30))
+    for read in (lambda: len(list(platform.execute("SELECT uid FROM posts WHERE uid >= 0"))), lambda: platform.execute("DESCRIBE posts")):
+        receipt = platform.stream("posts", grouping=slow).append([{"uid": 1}, {"uid": 2}])
+        platform.execute("COMMENT ON STREAM posts IS 'reads nothing'")
+        platform.execute("SHOW STREAMS", wait_for_appends=False)
+        assert not receipt.done()
+        assert read() == 2 or receipt.done()
+        assert receipt.done()
+
+
+def test_a_failed_append_is_told_once_by_any_handle_and_by_its_own(platform, monkeypatch):
+    def full(*_):
+        raise StorageError("the disk is full", hint="make room")
+
+    mine = platform.stream("posts")
+    with monkeypatch.context() as patch:
+        patch.setattr(platform.lake, "write", full)
+        mine.append([{"uid": 1}])
+        assert len(list(platform.execute("SHOW STREAMS"))) == 1, "the statement itself is all right"
+        with pytest.raises(StorageError):
+            platform.stream("posts").flush()
+        platform.stream("posts").flush()
+        with pytest.raises(StorageError):
+            mine.close()
+    mine.flush()
+
+
+def test_a_statement_waits_for_appends_no_longer_than_it_may(platform, monkeypatch):
+    gate, plain = threading.Event(), platform.lake.commit
+    monkeypatch.setattr(platform.lake, "commit", lambda *a, **k: gate.wait(30) and plain(*a, **k))
+    platform.stream("posts").append([{"uid": 3}])
+    with pytest.raises(PlatformError, match="1 appends to stream"):
+        platform.execute("SHOW STREAMS", timeout=timedelta(seconds=0.05))
+    gate.set()
 
 
 def test_closing_the_platform_commits(tmp_path):
