@@ -26,7 +26,7 @@ html_copy_source = False
 html_show_copyright = False
 html_show_sphinx = False
 
-NAVIGATION = ("index", "sql/index", "decisions/README")
+NAVIGATION = ("index", "sql/index", "operations/index", "decisions/README")
 """Pages whose lists are the navigation."""
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from platform_plugin.language import options
 from platform_plugin.language.query import analyse_query
 from platform_plugin.language.script import _READERS, parse_script
 from platform_plugin.language.statements import Insert, Select
@@ -33,3 +34,17 @@ def test_links_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([\w-]+\.md)\)", page.read_text()):
             assert (FOLDER / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_table_of_options_has_all_of_them():
+    sources = {"FILES": "files", "KAFKA": "Kafka", "TABLE": "a table"}
+    known = {"stream": options.STREAM, "table": options.TABLE, "view": options.VIEW, "sample": options.SAMPLE, "COPY": options.COPY}
+    known |= {f"feed from {sources[kind]}": takes for kind, takes in options.FEEDS.items()}
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \| (.+) \|$", (FOLDER / "options.md").read_text(), re.MULTILINE)
+    listed = {(name, of): takes for name, every, takes, _ in rows for of in every.split(", ")}
+    assert set(listed) == {(name, of) for of, every in known.items() for name in every}
+    for (name, of), takes in listed.items():
+        choices = known[of][name]
+        if isinstance(choices, tuple):
+            assert [word for word in choices if f"`{word}`" not in takes] in ([], ["avro"]), f"{name} of {of}"
+    assert [name for name, *_ in rows] == sorted(name for name, *_ in rows)
