@@ -1,10 +1,8 @@
 """The handle: what may be appended, what is refused at once, and when it is closed."""
 
-import re
 import threading
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from uuid import UUID
 
 import numpy as np
@@ -242,12 +240,3 @@ def test_row_ids_have_no_gaps(platform, posts):
         assert file.row_id_start == expected
         expected += file.record_count
     assert expected == platform.lake.read("posts").num_rows
-
-
-def test_the_page_about_streams(tmp_path):
-    page = (Path(__file__).parents[2] / "docs/streams.md").read_text()
-    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
-    assert code.count("assert") >= 5
-    names = {"folder": tmp_path}
-    exec(compile(code, "docs/streams.md", "exec"), names)
-    names["platform"].close()
