@@ -119,6 +119,10 @@ class ServerError(PlatformError):
     """The platform server can't be started, reached or trusted."""
 
 
+class ServerStarting(ServerError):
+    """The platform server was still starting when somebody had waited as long as they would; the start goes on."""
+
+
 class ServerLost(ServerError):
     """The server went away while it was needed; attaching again brings up another."""
 

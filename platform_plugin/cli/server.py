@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.cli.amounts import counted, said_bytes, said_seconds
@@ -79,7 +80,10 @@ def server_text(status: ServerStatus) -> str:
         return "not running (the first query starts it, or `platform up`)"
     known = server_document(status)
     memory = sum(known[name] or 0 for name in ("driver_bytes", "jvm_bytes"))
-    parts = [f"{status.phase}, process {known.get('pid', 'unknown')}"]
+    phase = status.phase
+    if status.phase not in ("ready", "not answering") and "started_at" in known:
+        phase = f"{phase}, for {said_seconds(time.time() - float(known['started_at']))} so far"
+    parts = [f"{phase}, process {known.get('pid', 'unknown')}"]
     if memory:
         parts.append(f"{said_bytes(memory)} in memory")
     if "cores" in known:

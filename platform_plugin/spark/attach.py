@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.errors import ServerError
 from platform_plugin.lake.storage import Storage
 from platform_plugin.spark.control import ask
-from platform_plugin.spark.launch import launch, wait_ready
+from platform_plugin.spark.launch import launch
 from platform_plugin.spark.liveness import ANSWER_SECONDS, Watcher, alive, ask_state, kill, starting
+from platform_plugin.spark.readiness import is_starting, start_limit, wait_ready
 from platform_plugin.spark.runtime import RuntimeFolder, open_runtime
 from platform_plugin.spark.settings import ServerSettings
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from platform_plugin.spark.session import Session
-
-START_TIMEOUT = timedelta(seconds=120)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +40,12 @@ def attach(
     *,
     runtime: RuntimeFolder | None = None,
     watcher: Watcher | None = None,
-    timeout: timedelta = START_TIMEOUT,
+    timeout: timedelta | None = None,
 ) -> Session:
     """Return a session on the user's platform server, which is started if there is none and replaced if it does not answer.
 
-    A server that runs already is used as it is, whatever `settings` say.
+    A server that runs already is used as it is, whatever `settings` say. A start that takes longer than `timeout` goes on without
+    this client; by default that is what PLATFORM_START_SECONDS says, or five minutes.
     """
     runtime = runtime or open_runtime()
     for _ in range(2):
@@ -90,7 +90,7 @@ def start(
     *,
     runtime: RuntimeFolder | None = None,
     watcher: Watcher | None = None,
-    timeout: timedelta = START_TIMEOUT,
+    timeout: timedelta | None = None,
 ) -> ServerStatus:
     """Make sure that the user's platform server runs, and return its status."""
     runtime = runtime or open_runtime()
@@ -133,24 +133,32 @@ def interrupt(tag: str, *, runtime: RuntimeFolder | None = None) -> int:
     return int(ask(runtime.control, "interrupt", tag=tag)["interrupted"]) if alive(runtime) else 0
 
 
-def _bring_up(settings: ServerSettings, runtime: RuntimeFolder, watcher: Watcher | None, timeout: timedelta) -> dict[str, Any]:
+def _bring_up(settings: ServerSettings, runtime: RuntimeFolder, watcher: Watcher | None, timeout: timedelta | None) -> dict[str, Any]:
     """Return the state of a server that is ready."""
-    state = ask_state(runtime)
-    if state and state["phase"] == "ready":
-        return state
-    with starting(runtime, watcher, timeout):
-        # Asked twice, because a loaded machine is slow, and killing a live server is worse than waiting.
+    timeout = timeout or start_limit()
+    deadline = time.monotonic() + timeout.total_seconds()
+    while True:
         state = ask_state(runtime)
-        if state and state["phase"] != "ready":
-            # Whoever started it has died meanwhile.
-            state = wait_ready(runtime, None, watcher, timeout)
-        if state:
+        if state and state["phase"] == "ready":
             return state
-        if alive(runtime):
-            if watcher is not None:
-                watcher("replacing a server that does not answer", 0.0)
-            kill(runtime)
-        return launch(settings, runtime, watcher, timeout)
+        process = None
+        if state is None:
+            with starting(runtime, watcher, timeout):
+                # Asked twice, because a loaded machine is slow, and killing a live server is worse than waiting.
+                state = ask_state(runtime)
+                held = alive(runtime)
+                # One that has never been ready may be too busy to answer; its start is nobody's to end but the user's.
+                if held and state is None and not is_starting(runtime):
+                    if watcher is not None:
+                        watcher("replacing a server that does not answer", 0.0)
+                    kill(runtime)
+                    held = False
+                if not held:
+                    process = launch(settings, runtime)
+        # Outside of the lock, so that others can see how far it is, or end it.
+        ready = wait_ready(runtime, process, watcher, timedelta(seconds=max(0.0, deadline - time.monotonic())))
+        if ready is not None:
+            return ready
 
 
 def _open(runtime: RuntimeFolder, state: dict[str, Any]) -> Session | None:

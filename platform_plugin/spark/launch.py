@@ -1,26 +1,22 @@
-"""Launching: start the server's process, detached from whoever needs it first, and wait until it is ready."""
+"""Launching: start the server's process, detached from whoever needs it first."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from platform_plugin.errors import ServerError
 from platform_plugin.spark.java import java_home
-from platform_plugin.spark.liveness import Watcher, alive
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from platform_plugin.spark.runtime import RuntimeFolder
     from platform_plugin.spark.settings import ServerSettings
 
@@ -37,8 +33,14 @@ _FOREIGN = {
 """Variables that would lead the server's Spark elsewhere: to another Spark, another master, another token."""
 
 
-def launch(settings: ServerSettings, runtime: RuntimeFolder, watcher: Watcher | None, timeout: timedelta) -> dict[str, Any]:
-    """Start a server in a folder that has none, and return its state once it is ready; the caller holds the right to start."""
+_SERVER = ("-m", "platform_plugin.spark.server")
+
+
+def launch(settings: ServerSettings, runtime: RuntimeFolder) -> subprocess.Popen[bytes]:
+    """Start a server in a folder that has none, and return its process once that holds the folder, or has ended.
+
+    The caller holds the right to start, and gives it back: whoever comes next finds the start under way.
+    """
     java = java_home()
     _check_space(settings, runtime)
     _check_port(settings)
@@ -52,7 +54,7 @@ def launch(settings: ServerSettings, runtime: RuntimeFolder, watcher: Watcher | 
         runtime.log.touch(mode=0o600)
         with runtime.log.open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "platform_plugin.spark.server", str(runtime.path)],
+                [sys.executable, *_SERVER, str(runtime.path)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -64,37 +66,17 @@ def launch(settings: ServerSettings, runtime: RuntimeFolder, watcher: Watcher | 
         raise ServerError(
             "platform server can't be started", detail=str(error), hint=f'check that "{runtime.path}" can be written'
         ) from error
-    state = wait_ready(runtime, process, watcher, timeout)
-    if state is not None:
-        return state
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        raise ServerError(
-            f"platform server was not ready after {timeout.total_seconds():g} seconds",
-            detail=runtime.read_log(),
-            hint=f'read "{runtime.log}"; a busy machine needs more time',
-        )
-    reason = runtime.read_state().get("reason") or runtime.read_log()
-    raise ServerError(f"platform server ended with code {process.returncode} while it started", detail=reason, hint=f'read "{runtime.log}"')
+    while process.poll() is None and not _holds(runtime, process):
+        time.sleep(0.02)
+    return process
 
 
-def wait_ready(
-    runtime: RuntimeFolder, process: subprocess.Popen[bytes] | None, watcher: Watcher | None, timeout: timedelta
-) -> dict[str, Any] | None:
-    """Return the state of the server that is starting once it is ready, or None when it ended or took too long."""
-    began = time.monotonic()
-    while (waited := time.monotonic() - began) < timeout.total_seconds():
-        if (process.poll() is not None) if process is not None else not alive(runtime):
-            return None
-        state = runtime.read_state()
-        if state.get("phase") == "ready":
-            return state
-        if watcher is not None:
-            watcher(str(state.get("phase", "starting the server")), waited)
-        time.sleep(0.05)
-    return None
+def _holds(runtime: RuntimeFolder, process: subprocess.Popen[bytes]) -> bool:
+    # Not by trying the lock, which the process itself is about to take.
+    try:
+        return runtime.server_lock.read_text() == str(process.pid)
+    except OSError:
+        return False
 
 
 def _plan_environment(settings: ServerSettings, java: Path) -> dict[str, str]:

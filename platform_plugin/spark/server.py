@@ -39,6 +39,10 @@ _OPERATION_TAG = "SparkConnect_OperationTag"
 _SERVICE = "org.apache.spark.sql.connect.service"
 
 
+class _StoppedEarly(BaseException):
+    """The server was told to stop before it was ready. Py4J turns any Exception that passes through it into one of its own."""
+
+
 class PlatformServer:
     """One live server: its Spark, the sessions it watches, and when it was last of use."""
 
@@ -62,11 +66,12 @@ class PlatformServer:
     def run(self) -> str:
         """Serve until the end and return why it ended."""
         listener = ControlListener(self.runtime.control, self._answer, self._forget)
-        listener.start()
-        self._say("starting Java")
-        self._start_spark()
-        self._used_at = time.monotonic()
-        self._say("ready")
+        with suppress(_StoppedEarly):
+            listener.start()
+            self._say("starting Java")
+            self._start_spark()
+            self._used_at = time.monotonic()
+            self._say("ready")
         while not self._ending.wait(0.25):
             self._reason = self._find_reason() or self._reason
             if self._reason != "told to stop":
@@ -76,6 +81,10 @@ class PlatformServer:
         return self._reason
 
     def end(self, *_: object) -> None:
+        """The handler of SIGTERM: it also breaks off a start, which may wait for a cluster."""
+        if self.phase != "ready" and not self._ending.is_set():
+            self._ending.set()
+            raise _StoppedEarly
         self._ending.set()
 
     def _start_spark(self) -> None:
@@ -148,7 +157,10 @@ class PlatformServer:
             case "interrupt":
                 return self._talkers.submit(self._interrupt, request).result(timeout=10)
             case "stop":
-                self._ending.set()
+                if self.phase == "ready":
+                    self._ending.set()
+                else:
+                    os.kill(os.getpid(), signal.SIGTERM)
                 return {"stopping": True, "pid": os.getpid()}
             case verb:
                 return {"error": f"unknown verb {verb!r}"}
