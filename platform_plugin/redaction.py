@@ -30,6 +30,7 @@ _ASSIGNED = re.compile(
 )
 # Brokers are named without a scheme.
 _BROKER = re.compile(r"(?P<user>[\w.\-]+:)(?!//)[^\s'\"`<>]+(?P<host>@[\w.\-]+:\d+)")
+_SECRET_NAME = re.compile(r"sig|secret|token|key|passw|credential")
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=\-]{8,}")
 _DEEPEST = 12
 
@@ -50,6 +51,18 @@ def redacted(text: str) -> str:
     if "@" in text:
         text = _BROKER.sub(rf"\g<user>{HIDDEN}\g<host>", text)
     return _BEARER.sub(rf"\1 {HIDDEN}", text)
+
+
+def holds_credentials(place: str) -> bool:
+    """Whether the URL of a place has a user's secret, or a parameter that is one; a folder called `token=5` is none.
+
+    >>> holds_credentials("s3://key:secret@bucket/x"), holds_credentials("s3://bucket/token=5/part?.csv")
+    (True, False)
+    """
+    if "://" not in place:
+        return False
+    names = (found["name"].lower() for found in _PARAMETER.finditer(place) if found["value"])
+    return _URL.sub(_without_userinfo, place) != place or any(_SECRET_NAME.search(name) for name in names)
 
 
 def redact_cause(error: BaseException | None) -> None:

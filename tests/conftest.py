@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.independent_reader import Duck, DuckProcess
 from tests.postgres import OLDEST, Database, PostgresServer, find_binaries
+from tests.s3 import s3_bucket, s3_endpoint  # noqa: F401  fixtures
 from tests.spark_fixture import no_server_left_behind, no_unasked_server, spark_server, spark_session  # noqa: F401  fixtures
 
 if TYPE_CHECKING:

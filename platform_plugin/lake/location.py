@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.redaction import redacted
+from platform_plugin.lake.sources import absolute_place, split_place
+from platform_plugin.redaction import holds_credentials, redacted
 
 CATALOGUE_FILE = "lake.sqlite"
 DATA_FOLDER = "data"
@@ -53,7 +54,9 @@ class Location:
             if text.startswith(("platform:", "platform+local:")):
                 # A slash is missing; the text may hold a password, so it is not repeated.
                 raise InvalidValue("the lake URL can't be read", hint=f"write {_FORMS}")
-            return cls._local(Path(text).expanduser().absolute(), spark=None, outside=())
+            return cls._local(Path(absolute_place(text)), spark=None, outside=())
+        if not text.isascii():
+            split_place(text)
         try:
             parsed = sa.make_url(text)
         except (exc.ArgumentError, ValueError):
@@ -79,6 +82,7 @@ class Location:
 
     @classmethod
     def _local(cls, folder: Path, *, spark: str | None, outside: tuple[str, ...]) -> Location:
+        split_place(str(folder))
         catalogue = sa.URL.create("sqlite", database=str(folder / CATALOGUE_FILE))
         shown = [*([f"spark={redacted(spark)}"] if spark else ()), *(f"outside={quote(other)}" for other in outside)]
         text = f"platform+local://{folder}" + (f"?{'&'.join(shown)}" if shown else "")
@@ -100,13 +104,13 @@ class Location:
                 "a lake URL on PostgreSQL needs a database and a data folder",
                 hint="write platform://user@host/database?data=s3://bucket/prefix",
             )
-        if redacted(data) != data or "@" in (parsed.host or ""):
+        if holds_credentials(data) or "@" in (parsed.host or ""):
             # The folder is kept in the catalogue, which others read; a host with an @ is the rest of a password.
             raise InvalidValue(
-                "the data folder of a lake URL holds credentials" if redacted(data) != data else "the lake URL can't be read",
+                "the data folder of a lake URL holds credentials" if holds_credentials(data) else "the lake URL can't be read",
                 hint="give those of the data folder by the environment, and write signs of a password as %40, %2F and so on",
             )
-        if urlsplit(data).scheme == "" and not data.startswith("/"):
+        if split_place(data).scheme == "" and not data.startswith("/"):
             raise InvalidValue(f'data folder "{data}" is not absolute', hint="write data=/path or data=scheme://bucket/prefix")
         schema = options.get("schema", "public")
         catalogue = parsed.set(drivername="postgresql+psycopg", query={"options": f"-csearch_path={_quoted_option(schema)}"})
@@ -124,10 +128,10 @@ class Location:
 def _roots(outside: tuple[str, ...], data: str) -> tuple[str, ...]:
     """The folders that the option `outside` names: whole ones, on the file system of the data folder."""
     for folder in outside:
-        scheme = urlsplit(folder).scheme
+        scheme = split_place(folder).scheme
         if (scheme == "" and not folder.startswith("/")) or ".." in folder.split("/"):
             raise InvalidValue(f'folder "{folder}" of the option outside is not absolute', hint="write outside=/path")
-        if scheme != urlsplit(data).scheme:
+        if scheme != split_place(data).scheme:
             raise InvalidValue(
                 f'folder "{folder}" of the option outside is on another file system than the lake\'s data', hint="copy its files there"
             )

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.redaction import redacted
+from platform_plugin.redaction import holds_credentials
 
 
 def split_place(place: str) -> SplitResult:
@@ -15,8 +15,11 @@ def split_place(place: str) -> SplitResult:
     >>> split_place("s3://bucket/a?.csv").netloc
     'bucket'
     """
-    if "\0" in place or not place.strip():
-        raise InvalidValue("a path is empty or holds a zero byte", hint="give a path, a glob, or a URL such as s3://bucket/prefix/*.csv")
+    if "\0" in place or not place.strip() or any("\ud800" <= sign <= "\udfff" for sign in place):
+        raise InvalidValue(
+            "a path is empty, or holds what no name of a file may hold",
+            hint="give a path, a glob, or a URL such as s3://bucket/prefix/*.csv",
+        )
     try:
         split = urlsplit(place)
         _ = split.port if ":" in split.netloc else None
@@ -30,15 +33,15 @@ def absolute_place(place: str) -> str:
 
     Credentials are refused: what is read is kept in statements, messages and logs.
     """
-    split_credentials = redacted(place) != place
-    if split_credentials:
+    if holds_credentials(place):
         raise InvalidValue(
             "a path has credentials in it", hint="give them to fsspec and Spark by the environment; statements are kept as they are written"
         )
     split = split_place(place)
     if "://" in place and split.scheme not in ("file", "local"):
         return place
-    path = split.path if "://" in place else place
+    # What looks like a query or a fragment is a part of a file's name, or of a glob.
+    path = place.partition("://")[2].removeprefix(split.netloc) if "://" in place else place
     if "://" in place and split.netloc not in ("", "localhost"):
         raise InvalidValue(f'"{place}" names a host', hint="a file of this machine is file:///path, with three slashes")
     try:

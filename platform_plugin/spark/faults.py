@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 
 from platform_plugin.errors import PlatformError, QueryFailed, QueryInterrupted, ResultTooLarge, ServerError, ServerLost
 from platform_plugin.spark.guard import TOO_LARGE
+from platform_plugin.spark.stores import missing_store
 from platform_plugin.spark.wording import reword
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def explain(error: Exception, explain_loss: Callable[[], ServerLost]) -> Platfor
             detail=None if TOO_LARGE in said else said,
             hint="write it into a table (CREATE TABLE … AS SELECT …), ask for less, or give the server more memory",
         )
+    if (missing := missing_store(said)) is not None:
+        return missing
     told = reword(said, condition)
     return QueryFailed(told.message, detail=told.detail, hint=told.hint)
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed
+from platform_plugin.spark.stores import check_store
 from platform_plugin.streams.file_damage import find_damage
 from platform_plugin.streams.file_listing import Batch, plan_batch, read_changed, read_listing
 from platform_plugin.streams.file_reading import may_be_malformed, read_files, source_key
@@ -116,6 +117,7 @@ class _Attempt:
         if not shapes.groups:
             return Landed()
         session = self.work.session
+        check_store(session, self.files[0].uri)
         try:
             with session.job(timeout=self.timeout):
                 frame = read_files(session, self.feed, shapes.groups, self.table.fields)

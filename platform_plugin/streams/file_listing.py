@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from platform_plugin.errors import StorageError
+from platform_plugin.errors import InvalidValue, StorageError
 from platform_plugin.lake.storage import explained
 from platform_plugin.streams.sources import READ, KnownFile, SourceFile
 
@@ -76,7 +76,10 @@ def read_listing(glob: str) -> list[SourceFile]:
     system, path = open_system(glob)
     with explained(glob):
         system.invalidate_cache()
-        found = system.glob(path, detail=True)
+        try:
+            found = system.glob(path, detail=True)
+        except ValueError as error:
+            raise InvalidValue(f'"{glob}" is not a glob', detail=str(error), hint="write ** as a whole part of a path only") from error
     listed = ((name, _followed(system, name, info)) for name, info in found.items() if not name.rsplit("/", 1)[-1].startswith((".", "_")))
     return [source_file(system, name, info) for name, info in listed if info.get("type") == "file"]
 

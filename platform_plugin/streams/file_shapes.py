@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _THREADS = 8
 _LONGEST_HEADER = 1 << 20
+_BLOCK = 1 << 16
 _TAIL = 1 << 16  # footers of most files, in one request
 
 
@@ -161,9 +162,7 @@ def _read_header(system: AbstractFileSystem, feed: FilesFeed, file: SourceFile) 
     encoding = str(feed.reader.get("encoding", "utf-8-sig"))
     try:
         with system.open(path_in(system, file.uri), "rb", compression="infer") as opened:
-            line = opened.readline(_LONGEST_HEADER)
-            while line and not line.strip():
-                line = opened.readline(_LONGEST_HEADER)
+            line = _first_line(opened)
         text = line.decode(encoding).rstrip("\r\n")
     except FileNotFoundError:
         return []
@@ -180,6 +179,20 @@ def _read_header(system: AbstractFileSystem, feed: FilesFeed, file: SourceFile) 
         )
     except (csv.Error, TypeError) as error:
         return f"its header can't be read: {error}"
+
+
+def _first_line(opened: Any) -> bytes:
+    """The first line with anything in it, or as much of it as a header may be long; empty where there is none.
+
+    Files of object stores know no bound for `readline`, so blocks are read: one request each, and the first is almost always enough.
+    """
+    head = b""
+    while len(head) < _LONGEST_HEADER:
+        block = opened.read(_BLOCK)
+        head = (head + block).lstrip()
+        if not block or b"\n" in head:
+            break
+    return head.partition(b"\n")[0][:_LONGEST_HEADER]
 
 
 class _NotParquet(Exception):

@@ -15,6 +15,7 @@ from platform_plugin.language.values import Parameter
 from platform_plugin.queries.arguments import Arguments, argument
 from platform_plugin.queries.bind import pointing_at
 from platform_plugin.spark.schema import to_spark_type
+from platform_plugin.spark.stores import check_store, spark_place
 from platform_plugin.spark.text_options import text_options
 from platform_plugin.spark.write import run_write, shaped
 from platform_plugin.tables.target import append_files, find_repeat, find_target, named_fields, refuse_history, refuse_partitioned
@@ -62,12 +63,13 @@ def run_copy(
         return repeat
     path = str(argument(statement.path, arguments) if isinstance(statement.path, Parameter) else statement.path)
     with pointing_at(statement.span):
-        place = absolute_place(path)
+        place = spark_place(absolute_place(path))
     kind = statement.format or next((kind for ending, kind in _ENDINGS.items() if path.lower().removesuffix(".gz").endswith(ending)), None)
     if kind is None:
         raise InvalidValue(f'the format of "{path}" is not clear', hint="add (FORMAT csv), (FORMAT json) or (FORMAT parquet)")
     options = {option.name: option.value for option in statement.options}
     with pointing_at(statement.span):
+        check_store(work.session, place)
         try:
             with work.session.job(timeout=timeout):
                 frame, given = _read(work, kind, place, options, fields)
