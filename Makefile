@@ -8,12 +8,12 @@ ARGS ?=
 SPHINX := sphinx-build --quiet --fail-on-warning --keep-going --fresh-env
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format types docs docs-serve ui bench lock clean
+.PHONY: help demo test test-slow ducklake-suite lint format types docs docs-serve ui bench lock clean
 
 help: ## show this list
 	@echo "usage: make TARGET"
 	@echo
-	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-13s %s\n", $$1, $$2 }'
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-15s %s\n", $$1, $$2 }'
 	@echo
 	@echo "Python 3.11 is all that must be there; the first target run sets up the rest in .venv"
 
@@ -25,6 +25,10 @@ test: ## every test but the slow ones (ARGS="tests/lake -x" narrows it)
 
 test-slow: ## the slow ones: crashes, concurrency, long histories, the built wheel
 	$(RUN) python -m pytest -m slow -n $(JOBS) $(ARGS)
+
+ducklake-suite: ## DuckLake's own SQL tests, from a copy of its repository in DIR=…: all tables at all snapshots, by us and by DuckDB
+	@test -n "$(DIR)" || { echo "name a copy of DuckLake's repository: make ducklake-suite DIR=path"; exit 2; }
+	$(RUN) python -m tests.ducklake_suite "$(abspath $(DIR))" $(ARGS)
 
 lint: ## formatter, linter, type checker, spelling and the links of the docs, changing nothing
 	$(RUN) sh -c 'failed=0; ruff format --check --output-format concise . || failed=1; ruff check . || failed=1; mypy || failed=1; \
