@@ -66,6 +66,8 @@ _SAFE_NAMES = """
     hll_sketch_agg lower max max_by min min_by minute month quarter second sum try_sum upper weekday weekofyear year date_trunc trunc
 """
 _SAFE_CALLS = frozenset(_SAFE_NAMES.split())
+# Spark makes the rows anew for them: without those whose time is NULL, and as often as windows overlap.
+_TIME_WINDOWS = frozenset(("window", "session_window", "window_time"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,9 +173,16 @@ class Prepared:
         return tuple(item.value for item in self.keys)
 
     @property
-    def has_constant_key(self) -> bool:
-        """Whether it groups by something that is the same in every row."""
-        return any(not columns_in(value) for value in self.values)
+    def groups_alone(self) -> bool:
+        """Whether no other keys can stand beside its own.
+
+        A constant in GROUPING SETS is read by Spark as the number of a column, and a window of time drops or repeats rows for all.
+        """
+        return any(not columns_in(value) or _has_time_window(value) for value in self.values)
+
+
+def _has_time_window(value: Scalar) -> bool:
+    return any(isinstance(node, exp.Anonymous) and str(node.this).lower() in _TIME_WINDOWS for node in nodes(value.node))
 
 
 def plan_sharing(
@@ -195,8 +204,7 @@ def plan_sharing(
 def _place(found: Prepared, classes: list[list[Prepared]]) -> None:
     for parts in classes:
         first = parts[0]
-        # Spark reads a constant in GROUPING SETS as the number of a column.
-        same = first.base == found.base and (first.values == found.values or not (first.has_constant_key or found.has_constant_key))
+        same = first.base == found.base and (first.values == found.values or not (first.groups_alone or found.groups_alone))
         if same and (all(part.conditions == found.conditions for part in parts) or (found.settled and all(part.settled for part in parts))):
             parts.append(found)
             return

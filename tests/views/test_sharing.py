@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from platform_plugin.views.sharing import SharedPass, ViewParts, plan_sharing
+from tests.views.admitted import ADMITTED
 from tests.views.composed import COLUMNS, ROWS, Rows, split, written, written_rows
 
 if TYPE_CHECKING:
@@ -80,6 +81,14 @@ def test_a_constant_key_stands_in_no_grouping_set() -> None:
     written = [query.sql() for query in plan_sharing(plans, "main.posts").queries]
     assert len(written) == 3
     assert not any("GROUPING SETS" in text for text in written)
+
+
+@pytest.mark.parametrize("name", ["tumbling windows", "sliding windows"])
+def test_windows_of_time_drop_and_repeat_no_rows_of_other_views(name: str) -> None:
+    windows = ViewParts(view="windows", plan=split(ADMITTED[name]))
+    assert [len(query.parts) for query in plan_sharing([*views("per_user", "all"), windows], "main.posts").queries] == [2, 1]
+    again = ViewParts(view="again", plan=split(ADMITTED[name].replace("count(*)", "max(score)")))
+    assert [len(query.parts) for query in plan_sharing([windows, again], "main.posts").queries] == [2]
 
 
 def test_look_ups_are_shared_where_views_pinned_the_same_result() -> None:
