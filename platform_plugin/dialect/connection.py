@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 import weakref
 from typing import TYPE_CHECKING, Self
 
@@ -34,6 +36,7 @@ class Connection:
         self._shared = shared
         self._cursors: weakref.WeakSet[Cursor] = weakref.WeakSet()
         self._leave = weakref.finalize(self, shared.leave)
+        self._done = 0
 
     @property
     def platform(self) -> Platform:
@@ -52,10 +55,19 @@ class Connection:
     def commit(self) -> None:
         """Do nothing: every statement has committed already."""
         self.check_open()
+        self._done = 0
 
     def rollback(self) -> None:
-        """Do nothing: what was executed is committed and stays."""
+        """Undo nothing, and warn if there is something that stays: what was executed is committed."""
         self.check_open()
+        done, self._done = self._done, 0
+        if done:
+            what = "a statement that has" if done == 1 else f"{done} statements that have"
+            warnings.warn(f"rollback() can't undo {what} run: every statement commits by itself", RuntimeWarning, stacklevel=_levels_up())
+
+    def note_done(self) -> None:
+        """A statement has changed something, which no rollback undoes."""
+        self._done += 1
 
     @property
     def autocommit(self) -> bool:
@@ -89,3 +101,13 @@ class Connection:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _levels_up() -> int:
+    """How many calls above the caller that code is which asked for it, be it through SQLAlchemy or not."""
+    level, frame = 2, sys._getframe(2)  # noqa: SLF001  the way that Python documents
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(
+        ("sqlalchemy.", "platform_plugin.dialect.", "contextlib")
+    ):
+        level, frame = level + 1, frame.f_back
+    return level

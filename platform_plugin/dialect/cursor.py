@@ -73,6 +73,7 @@ class Cursor:
                     if result.schema.names:
                         raise ProgrammingError("executemany can't run a statement that gives rows", hint="call execute for each")
                     total += result.row_count or 0
+                self.connection.note_done()
             self.rowcount = total
         return self
 
@@ -85,6 +86,7 @@ class Cursor:
         self.description = describe(result.schema)
         if self.description is None:
             self.rowcount = -1 if result.row_count is None else result.row_count
+            self.connection.note_done()
             result.close()
             return
         self._result = result

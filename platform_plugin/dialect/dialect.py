@@ -8,6 +8,7 @@ platform once its last connection has been closed.
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING, Any, cast
 
@@ -154,6 +155,11 @@ class PlatformDialect(PlatformReflection):
 
     # Transactions: there are none, since every statement commits by itself.
 
+    def do_rollback(self, dbapi_connection: Any) -> None:
+        """Warns where somebody asked for it; SQLAlchemy also rolls back whatever it closes, committed or not."""
+        if _is_asked_for():
+            dbapi_connection.rollback()
+
     def get_isolation_level_values(self, dbapi_connection: Any) -> Any:
         return ["AUTOCOMMIT"]
 
@@ -178,3 +184,14 @@ class PlatformDialect(PlatformReflection):
         from platform_plugin import __version__
 
         return tuple(int(part) for part in __version__.split(".")[:3])
+
+
+def _is_asked_for() -> bool:
+    """Whether a rollback comes from `rollback()` or from a block that failed, and not from the end of a connection."""
+    frame, name = sys._getframe(2), ""  # noqa: SLF001  SQLAlchemy calls the same for both
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("sqlalchemy."):
+        name = frame.f_code.co_name
+        if name in ("_do_rollback", "_do_close"):
+            return name == "_do_rollback"
+        frame = frame.f_back
+    return False

@@ -189,7 +189,8 @@ def test_wrong_parameters_of_one_set_among_many_are_refused(connection, cursor):
 
 def test_everything_is_committed_at_once(connection, cursor):
     cursor.execute("INSERT INTO users (id) VALUES (1)")
-    connection.rollback()
+    with pytest.warns(RuntimeWarning, match="can't undo"):
+        connection.rollback()
     connection.commit()
     assert len(stored(connection)) == 1
     assert connection.autocommit is True
