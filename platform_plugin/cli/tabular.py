@@ -68,8 +68,8 @@ def add_row(table: Table, row: Sequence[Any]) -> None:
 def shown(value: Any) -> str:
     r"""A value as a person reads it.
 
-    >>> shown(True), shown(b"\x01\xff"), shown({"a": [1, None]})
-    ('true', '0x01ff', '{"a": [1, null]}')
+    >>> shown(True), shown(b"\x01\xff"), shown(b"301,two"), shown({"a": [1, None]})
+    ('true', '0x01ff', '301,two', '{"a": [1, null]}')
     """
     match value:
         case bool():
@@ -77,7 +77,7 @@ def shown(value: Any) -> str:
         case str():
             return value
         case bytes():
-            return f"0x{value.hex()}"
+            return _text_of(value) or f"0x{value.hex()}"
         case list() | dict() | tuple():
             import json
 
@@ -86,3 +86,12 @@ def shown(value: Any) -> str:
             return json.dumps(plain(value), ensure_ascii=False)
         case _:
             return str(value)
+
+
+def _text_of(value: bytes) -> str | None:
+    """Bytes that are text, such as a record in a quarantine; what has a control character, other than those of lines, is something else."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if text and text.translate({9: " ", 10: " ", 13: " "}).isprintable() else None

@@ -40,9 +40,10 @@ def read_describe(cursor: Cursor) -> Statement:
     if cursor.upper() in ("TABLE", "STREAM", "VIEW", "SAMPLE") and cursor.upper(1) != "." and cursor.kind(1) != "end":
         cursor.advance()
     extended = cursor.upper() in ("EXTENDED", "FORMATTED") and cursor.kind(1) != "end" and cursor.upper(1) != "."
+    internal = extended and cursor.upper() == "FORMATTED"
     if extended:
         cursor.advance()
-    return Describe(name=cursor.name("a relation"), extended=extended)
+    return Describe(name=cursor.name("a relation"), extended=extended, internal=internal)
 
 
 def read_explain(cursor: Cursor, read: Callable[[Cursor], Statement]) -> Statement:

@@ -21,6 +21,7 @@ from platform_plugin.language.statements import (
     CreateView,
     Drop,
     DropColumn,
+    Feed,
     Name,
     Option,
     RenameColumn,
@@ -197,12 +198,16 @@ def _trailer(comment: str | None, options: tuple[Option, ...]) -> str:
     return _comment_text(comment) + (f" WITH {options_text(options)}" if options else "")
 
 
+def feed_text(feed: Feed) -> str:
+    """A stream's feed as it is written after FROM."""
+    place = name_text(feed.relation) if feed.relation else string_text(feed.location)
+    return f"{feed.kind} {place}{f' {options_text(feed.options)}' if feed.options else ''}"
+
+
 def _stream_text(statement: CreateStream) -> str:
     body = f" {_columns_text(statement.columns)}" if statement.columns else ""
     if statement.feed is not None:
-        place = name_text(statement.feed.relation) if statement.feed.relation else string_text(statement.feed.location)
-        body += f" FROM {statement.feed.kind} {place}"
-        body += f" {options_text(statement.feed.options)}" if statement.feed.options else ""
+        body += f" FROM {feed_text(statement.feed)}"
     unsaid = {"on_overrun": "abort", "on_unconsumed": "keep"}
     limits = {name: getattr(statement, name) for name in STREAM}
     options = tuple(Option(name=name, value=value) for name, value in limits.items() if value is not None and value != unsaid.get(name))

@@ -333,10 +333,11 @@ class Show(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describe(Statement):
-    """What a relation is, with its options and figures when extended."""
+    """What a relation is, with its options and figures when extended, and with the names of what is internal to it if asked."""
 
     name: Name
     extended: bool = False
+    internal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,7 @@ MOST_SINGLE = 8
 TOGETHER = "expectations"
 _ROWS_COMPARED = 50_000
 _REMEMBERED = 5
+_MOST_SHOWN = 1_000
 _SEVERITY = {"critical": dg.AssetCheckSeverity.ERROR, "warning": dg.AssetCheckSeverity.WARN, "info": dg.AssetCheckSeverity.WARN}
 
 
@@ -183,7 +184,10 @@ def _no_quarantine(platform: Platform, model: Model, _before: dict[str, Any], ke
     rows = lake.read(table.name, snapshot=snapshot) if table is not None else None
     count = rows.num_rows if rows is not None else 0
     newest = rows.slice(max(count - 20, 0)).to_pylist() if rows is not None else []
-    shown = [{name: str(row[name]) for name in ("source", "position", "reason", "arrived_at")} for row in newest]
+    shown = [
+        {name: str(row[name]) for name in ("source", "position", "reason", "arrived_at")} | {"raw": _shown_record(row["raw"])}
+        for row in newest
+    ]
     return dg.AssetCheckResult(
         asset_key=key.asset_key,
         check_name=key.name,
@@ -192,6 +196,11 @@ def _no_quarantine(platform: Platform, model: Model, _before: dict[str, Any], ke
         description=f"{count:,} records did not fit" if count else "every record fitted",
         metadata={"quarantined": count, **_table("newest", shown)},
     )
+
+
+def _shown_record(raw: bytes | None) -> str:
+    """The record as it was written, as far as it is text; no more of it than fits into a table."""
+    return "" if raw is None else raw[:_MOST_SHOWN].decode(errors="backslashreplace")
 
 
 def _expectations(platform: Platform, model: Model, before: dict[str, Any], key: dg.AssetCheckKey) -> list[dg.AssetCheckResult]:

@@ -16,7 +16,7 @@ from platform_plugin.lake.relations import STATE, Declaration, read_declarations
 from platform_plugin.lake.tables import Table, View
 from platform_plugin.language import statements as s
 from platform_plugin.language.places import at
-from platform_plugin.language.render import identifier, name_text, statement_text, type_text
+from platform_plugin.language.render import feed_text, identifier, name_text, statement_text, type_text
 from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
 from platform_plugin.queries.result import Result
 from platform_plugin.samples.definition import Definition
@@ -180,7 +180,7 @@ def run_describe(work: Workspace, statement: s.Describe) -> Result:
         if statement.extended:
             rows += _extended(lake, connection, relation, snapshot)
             if record is not None:
-                rows += fact_rows(view_facts(work, str(relation.name), record, snapshot))
+                rows += fact_rows(view_facts(work, str(relation.name), record, snapshot, internal=statement.internal))
             sample = find_sample(lake, relation, snapshot) if isinstance(relation, Table) else None
             if sample is not None:
                 rows += fact_rows(sample_facts(work, sample, snapshot))
@@ -213,7 +213,11 @@ def _extended(lake: Lake, connection: Connection, relation: Table | View, snapsh
     facts = {name: row[name] for name in ("kind", "rows", "files", "bytes", "comment")}
     if declared.kind != "sample":
         facts |= dict(declared.options)
+    if declared.primary_key:
+        facts["primary_key"] = ", ".join(declared.primary_key)
     if isinstance(relation, Table) and declared.kind == "stream":
+        feed = stream_statement(statement_name(relation), relation, declared).feed
+        facts |= {} if feed is None else {"feed": feed_text(feed)}
         facts |= _stream_facts(lake, connection, relation, snapshot)
     if isinstance(relation, View):
         facts = {"kind": "view", "query": relation.sql, "comment": relation.comment}
@@ -253,10 +257,15 @@ def _stream_facts(lake: Lake, connection: Connection, stream: Table, snapshot: S
     return facts
 
 
+def statement_name(relation: Table | View) -> s.Name:
+    """The name of a relation as statements have it."""
+    return s.Name(parts=(relation.name.schema, relation.name.relation))
+
+
 def created(lake: Lake, connection: Connection, name: s.Name, snapshot: Snapshot) -> str:
     """The statement that makes a relation like this one."""
     relation = lake.find_relation(connection, lake_name(name), snapshot)
-    written = s.Name(parts=(relation.name.schema, relation.name.relation))
+    written = statement_name(relation)
     if isinstance(relation, View):
         aliases = ", ".join(identifier(column) for column in relation.columns)
         return f"CREATE VIEW {name_text(written)}{f' ({aliases})' if aliases else ''} AS {relation.sql}"

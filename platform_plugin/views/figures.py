@@ -29,8 +29,8 @@ def is_nearly_ungrouped(groups: int, rows: int) -> bool:
     return rows >= _FEW_ROWS and groups >= 0.9 * rows
 
 
-def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot) -> dict[str, Any]:
-    """What DESCRIBE EXTENDED says of a continuous view, from the catalogue alone."""
+def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot, *, internal: bool = False) -> dict[str, Any]:
+    """What DESCRIBE EXTENDED says of a continuous view, from the catalogue alone; the tables of its states are named if asked."""
     facts: dict[str, Any] = {"maintenance": record.options.get("maintenance", "split")}
     try:
         plan = plan_view(work, record, snapshot)
@@ -49,5 +49,5 @@ def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapsho
         rows = sum(file.record_count for file in scan.files)
         if part in {state.name for state in plan.states} and is_nearly_ungrouped(rows, covered):
             facts["warning"] = f"{part} has {rows} rows for {covered} rows taken up: {NEARLY_UNGROUPED}"
-        facts[part] = f"{rows} rows, {scan.size_bytes} bytes, in {len(scan.files)} files of {table.name}"
+        facts[part] = f"{rows} rows, {scan.size_bytes} bytes, in {len(scan.files)} files{f' of {table.name}' if internal else ''}"
     return facts

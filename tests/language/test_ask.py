@@ -22,6 +22,7 @@ def test_show_narrows():
 def test_describe():
     assert parse_statement("DESCRIBE v") == parse_statement("DESC TABLE v") == Describe(name=V)
     assert parse_statement("DESCRIBE EXTENDED s.v") == Describe(name=Name(parts=("s", "v")), extended=True)
+    assert parse_statement("DESCRIBE FORMATTED v") == Describe(name=V, extended=True, internal=True)
     assert parse_statement("DESCRIBE stream") == Describe(name=Name(parts=("stream",)))
 
 

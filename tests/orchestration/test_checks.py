@@ -115,6 +115,7 @@ def test_the_platforms_own_checks(project, instance, spark_server):
         "totals:schema_stable": True,
     }
     assert found["clicks:no_quarantine"].metadata["quarantined"].value == 1
+    assert "2,oops" in str(found["clicks:no_quarantine"].metadata["newest"]), "the record as it was written"
     assert found["totals:reconciles"].metadata["rows_compared"].value == 1
     project.write(totals="CREATE VIEW totals WITH (start = 'earliest') AS SELECT uid, avg(score) AS n FROM clicks GROUP BY uid")
     project.materialize("totals/base")

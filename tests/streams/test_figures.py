@@ -68,6 +68,12 @@ def test_describe_and_status(platform, lake_url):
     platform.execute("CREATE STREAM posts (n BIGINT) WITH (retention_rows = 30, retention = '1 hour')")
     before = dict(row[:2] for row in platform.execute("DESCRIBE EXTENDED posts"))
     assert before["# kind"] == "stream"
+    platform.execute("CREATE STREAM fed (n BIGINT) FROM FILES '/data/*.csv' (HEADER)")
+    fed = dict(row[:2] for row in platform.execute("DESCRIBE EXTENDED fed"))
+    assert fed["# feed"] == "FILES '/data/*.csv' (header = true, format = 'csv')"
+    platform.execute("CREATE TABLE keyed (a INT, b INT, PRIMARY KEY (a, b)); DROP STREAM fed")
+    assert ("# primary_key", "a, b") in [row[:2] for row in platform.execute("DESCRIBE EXTENDED keyed")]
+    platform.execute("DROP TABLE keyed")
     append(platform, 0, 12)
     said = dict(row[:2] for row in platform.execute("DESCRIBE EXTENDED posts"))
     assert said["# row ids"] == "0 to 11"
