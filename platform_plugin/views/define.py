@@ -25,7 +25,7 @@ from platform_plugin.views.plans import plan_query, read_plans
 from platform_plugin.views.ranges import first_uncovered
 from platform_plugin.views.read import split_name
 from platform_plugin.views.sharing import ViewParts, plan_sharing
-from platform_plugin.views.strategy import BATCH
+from platform_plugin.views.strategy import BATCH, DEFERRED, EAGER, SPLIT
 from platform_plugin.views.twins import find_alike, likeness
 
 if TYPE_CHECKING:
@@ -149,7 +149,16 @@ def _create_continuous(
             if not new.begins:
                 raise
             made = run_making(work, replace(new, begins={}), snapshot, old=old)
-    return outcome(made, f"view {name} created; it is maintained from now on")
+    return outcome(made, f"view {name} created; {_MAINTAINED_BY[str(new.options.get('maintenance', SPLIT))]}")
+
+
+_RUNS = "`platform maintain`, REFRESH VIEW or a Dagster sensor"
+_MAINTAINED_BY = {
+    SPLIT: f"reads are current, and {_RUNS} keeps them cheap",
+    DEFERRED: f"reads are current, and {_RUNS} stores its rows",
+    EAGER: "whoever adds rows makes its result anew",
+    BATCH: "whoever adds rows makes its result anew, once batch_rows of them wait",
+}
 
 
 def refuse_consumed(work: Workspace, stream: Table, statement: s.Drop, snapshot: Snapshot) -> None:

@@ -244,7 +244,10 @@ def test_what_can_not_be_refreshed_or_rebuilt_is_said(platform):
 
 def test_columns_are_named_by_the_view(platform):
     define(platform)
-    platform.execute("CREATE VIEW named (who COMMENT 'the user', n) AS SELECT uid, count(*) FROM posts GROUP BY uid")
+    made = platform.execute("CREATE VIEW named (who COMMENT 'the user', n) AS SELECT uid, count(*) FROM posts GROUP BY uid")
+    assert made.message == (
+        "view main.named created; reads are current, and `platform maintain`, REFRESH VIEW or a Dagster sensor keeps them cheap"
+    )
     append(platform, (1, 10))
     assert platform.execute("SELECT * FROM named").columns == ["who", "n"]
     assert [row[0] for row in platform.execute("DESCRIBE named")] == ["who", "n"]
