@@ -72,3 +72,15 @@ def test_every_public_name_is_listed_and_leads_somewhere(name):
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="has no attribute 'Nonsense'"):
         platform_plugin.Nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("library", "code", "extra"),
+    [
+        ("dagster", "import platform_plugin.orchestration", "dagster"),
+        ("psycopg", "from platform_plugin import Lake; Lake.open('platform://me@127.0.0.1:1/db?data=/nowhere')", "postgres"),
+    ],
+)
+def test_an_extra_that_is_missing_is_named_with_the_line_that_installs_it(library, code, extra):
+    blocked = f"import sys; sys.modules[{library!r}] = None\ntry:\n    {code}\nexcept Exception as error:\n    told = str(error)"
+    assert f'pip install "platform-plugin[{extra}]"' in run_python(f"{blocked}\nimport json; print(json.dumps(told))")

@@ -14,16 +14,18 @@ OK, FAILED, USAGE, INTERRUPTED, PIPE_CLOSED, TERMINATED = 0, 1, 2, 130, 141, 143
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; whatever goes wrong is told on standard error, without a traceback."""
-    from platform_plugin.cli.arguments import build_parser
-    from platform_plugin.cli.failure import tell
-    from platform_plugin.cli.process import Terminated, prepare_process
-
-    prepare_process()
-    parser = build_parser()
     try:
+        from platform_plugin.cli.arguments import build_parser
+        from platform_plugin.cli.failure import tell
+        from platform_plugin.cli.process import Terminated, prepare_process
+
+        prepare_process()
+        parser = build_parser()
         given = parser.parse_args(arguments)
     except SystemExit as end:  # argparse has said what is wrong, or shown the help
         return int(end.code or 0)
+    except KeyboardInterrupt:  # before there is anybody to tell it
+        return INTERRUPTED
     if given.command is None:
         parser.print_help(sys.stderr)
         return USAGE

@@ -40,8 +40,17 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in the words of all other errors, with the nearest command for a misspelt one."""
 
+    command: str | None = None
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does; an option that no command knows is found here, after the command that it was given to."""
+        given, unknown = super().parse_known_args(args, namespace)
+        self.command = getattr(given, "command", None)
+        return given, unknown
+
     def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"error: {message}\n  hint: {_nearest(message) or f'see `{self.prog} --help`'}\n")
+        command = f"{self.prog} {self.command}" if self.command else self.prog
+        sys.stderr.write(f"error: {message}\n  hint: {_nearest(message) or f'see `{command} --help`'}\n")
         raise SystemExit(2)
 
 

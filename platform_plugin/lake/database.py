@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -36,6 +37,8 @@ def create_engine(url: sa.URL, *, founding: bool = False) -> Engine:
             event.listen(engine, "connect", _let_readers_pass)
         event.listen(engine, "begin", _begin_sqlite)
     else:
+        if url.get_driver_name() == "psycopg" and find_spec("psycopg") is None:
+            raise CatalogueError("the PostgreSQL client is not installed", hint='pip install "platform-plugin[postgres]"')
         options = f"{url.query.get('options', '')} -clock_timeout={int(BUSY_TIMEOUT_SECONDS * 1000)}"
         engine = sa.create_engine(
             url.update_query_dict({"options": options}), pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_TIMEOUT_SECONDS}

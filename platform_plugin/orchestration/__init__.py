@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
+if find_spec("dagster") is None:
+    message = 'Dagster is not installed: pip install "platform-plugin[dagster]"'
+    raise ModuleNotFoundError(message, name="dagster")
+
 from platform_plugin.orchestration.automation import upstream_changed
 from platform_plugin.orchestration.decorators import continuous_view, history_table, sample, stream
 from platform_plugin.orchestration.firing import Ask, Decision, Moment, build_sensor

@@ -86,6 +86,7 @@ def test_version(platform):
         (["up", "--memory", "lots"], "is not a size"),
         (["up", "--option", "=x"], "is not KEY=VALUE"),
         (["down", "--url", "x"], "unrecognized arguments"),
+        (["tables", "--csv"], "see `platform tables --help`"),
     ],
 )
 def test_wrong_usage_is_code_2_with_a_hint(platform, arguments, said):

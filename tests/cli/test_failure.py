@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from platform_plugin.cli import main
 from platform_plugin.cli.failure import failure_document, failure_lines, printable
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.script import parse_script
@@ -63,3 +64,12 @@ def test_a_place_reaches_programs():
     with pytest.raises(PlatformError) as caught:
         parse_script("SELECT 1;\n  SELEC 2")
     assert {"line": 2, "column": 3}.items() <= failure_document(caught.value).items()
+
+
+def test_ctrl_c_before_the_command_is_known_is_no_traceback(monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("platform_plugin.cli.arguments.build_parser", interrupted)
+    assert main(["status"]) == 130
+    assert capsys.readouterr() == ("", "")
