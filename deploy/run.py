@@ -32,6 +32,8 @@ from deploy import java
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST_PYTHON = (3, 11)
+# Where .venv is active, `python3` is the one inside it, which must not be what makes .venv anew.
+PYTHON = getattr(sys, "_base_executable", None) or sys.executable
 
 
 class SetupFailed(Exception):
@@ -114,7 +116,7 @@ def make_venv(venv: Path) -> None:
         raise SetupFailed(message)
     shutil.rmtree(venv, ignore_errors=True)
     try:
-        run_watched([sys.executable, "-m", "venv", str(venv)], doing="making .venv")
+        run_watched([PYTHON, "-m", "venv", str(venv)], doing="making .venv")
     except SetupFailed as failure:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         message = f"{failure}\nif ensurepip is missing: apt-get install python{version}-venv"
@@ -168,7 +170,7 @@ def prepare(root: Path) -> java.Java:
     stamp = venv / "prepared"
     java_stamp = venv / "prepared-java"
     with one_at_a_time(root):
-        wanted = digest_inputs(root, python=f"{sys.executable} {sys.version}")
+        wanted = digest_inputs(root, python=f"{PYTHON} {sys.version}")
         if not stamp.exists() or stamp.read_text() != wanted:
             make_venv(venv)
             install(venv, root / "requirements.lock")

@@ -41,6 +41,18 @@ def test_a_new_dependency_or_another_python_makes_an_environment_stale(checkout)
     assert run.digest_inputs(checkout, python="3.11") != before
 
 
+def test_an_active_environment_is_not_made_anew_by_its_own_python(tmp_path):
+    # `make` with .venv active removed the interpreter that it ran on, and ended in a traceback.
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'deploy')!r}); import run; print(run.PYTHON)"
+    outside, inside = (
+        subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+        for python in (run.PYTHON, str(tmp_path / "venv" / "bin" / "python"))
+    )
+    assert not Path(inside).is_relative_to(tmp_path)
+    assert inside == outside
+
+
 def test_uv_looks_where_pip_would():
     listed = (
         ":env:.index-url='https://me:secret@mirror.example/simple'\n"
