@@ -110,7 +110,8 @@ DataType = Primitive | Decimal | List | Struct | Map
 class Field:
     """A column, or a part of a nested one; `id` is its DuckLake column id once the lake has given it one.
 
-    `default` is what new rows get, `initial_default` what rows of older files read as; both are literals in text form.
+    `default` is what new rows get, `initial_default` what rows of older files read as; both are literals in text form, but a
+    `computed_default` is an expression in DuckDB's SQL.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Field:
     nullable: bool = True
     default: str | None = None
     initial_default: str | None = None
+    computed_default: bool = False
     comment: str | None = None
     id: int | None = None
 

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from platform_plugin.algebra.types import DataType, Field, widens
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
 from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.defaults import declared
 from platform_plugin.lake.tables import Table, numbered
 from platform_plugin.lake.types import catalogue_name, from_catalogue
 
@@ -133,7 +134,9 @@ class ChangeColumn:
         if self.nullable is not None:
             changed["nulls_allowed"] = self.nullable
         if self.default is not None or self.drops_default:
-            changed["default_value"] = "NULL" if self.drops_default else self.default
+            changed["default_value"] = "NULL" if self.default is None else _declared_default(row, self.default, shown_path)
+            # What was an expression of another client is a literal from now on.
+            changed |= {"default_value_type": "literal", "default_value_dialect": DIALECT}
         values = {**row._mapping, **changed, "begin_snapshot": w.id, "end_snapshot": None}  # noqa: SLF001  SQLAlchemy's public name for it
         if row.begin_snapshot == w.id:
             w.connection.execute(
@@ -145,6 +148,15 @@ class ChangeColumn:
             w.end(c.COLUMN, c.COLUMN.c.table_id == table_id, c.COLUMN.c.column_id == row.column_id)
             w.insert(c.COLUMN, **values)
         altered(w, table_id)
+
+
+def _declared_default(row: c.AnyRow, default: str, shown_path: str) -> str:
+    if row.column_type in ("struct", "list", "map"):
+        raise InvalidValue(
+            f'column "{shown_path}" of type {row.column_type.upper()} can\'t have a default', hint="give the value with each row"
+        )
+    field = Field(name=shown_path, type=from_catalogue(row.column_type, (), column=shown_path), default=default)
+    return declared(field).default or ""
 
 
 def with_parents(fields: Iterable[Field], parent: int | None = None) -> Iterable[tuple[Field, int | None]]:
@@ -171,7 +183,7 @@ def insert_column(w: Writer, table_id: int, field: Field, *, parent: int | None)
         default_value="NULL" if field.default is None else field.default,
         nulls_allowed=field.nullable,
         parent_column=parent,
-        default_value_type="" if field.children else "literal",
+        default_value_type="" if field.children else "expression" if field.computed_default else "literal",
         default_value_dialect=DIALECT,
     )
 

@@ -21,6 +21,7 @@ from platform_plugin.lake import data_operations as data
 from platform_plugin.lake import schema_operations as ddl
 from platform_plugin.lake.admissible import check_field, check_name, check_text, partition_keys
 from platform_plugin.lake.database import LostRace, writing
+from platform_plugin.lake.defaults import declared
 from platform_plugin.lake.dependents import DEPENDENT, check_needs
 from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.relations import RELATION
@@ -125,6 +126,7 @@ class Commit:
             raise InvalidValue(f'column "{twice}" is there twice in table "{target}"', hint="names that differ only in case are the same")
         for field in fields:
             check_field(field)
+        fields = [declared(field) for field in fields]
         check_text("a comment", comment)
         uuid = new_uuid()
         table = Table(
@@ -163,7 +165,7 @@ class Commit:
     def add_column(self, table: Table, field: Field, *, parent: tuple[str, ...] = (), twin: Table | None = None) -> None:
         """Add a column at the end of a table, or a part to one of its structs; a `twin` of the same files gets it too."""
         check_field(field)
-        self._do(columns.AddColumn(table, field, parent, twin))
+        self._do(columns.AddColumn(table, declared(field), parent, twin))
 
     def drop_column(self, table: Table, *path: str) -> None:
         """End a column, or a part of a struct named by the path to it."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from platform_plugin.algebra.types import Field, List, Map, Struct
 from platform_plugin.errors import StorageError
-from platform_plugin.lake.files import constant
+from platform_plugin.lake.defaults import constant
 from platform_plugin.lake.types import FIELD_ID, arrow_schema, to_arrow
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def adapt(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
     for field in fields:
         index = by_id.get(field.id)
         if index is None:
-            columns.append(constant(field.initial_default, to_arrow(field.type, column=field.name), rows.num_rows))
+            columns.append(constant(field.initial_default, field, rows.num_rows))
         else:
             chunks = [_adapted(chunk, own.field(index), field) for chunk in rows.column(index).chunks]
             columns.append(pa.chunked_array(chunks, to_arrow(field.type, column=field.name)))
@@ -69,7 +69,7 @@ def _adapted_struct(array: pa.StructArray, have: pa.Field, parts: Sequence[Field
     for part in parts:
         index = found.get(part.id)
         if index is None:
-            columns.append(constant(part.initial_default, to_arrow(part.type), len(array)).combine_chunks())
+            columns.append(constant(part.initial_default, part, len(array)).combine_chunks())
         else:
             columns.append(_adapted(array.field(index), have.type.field(index), part))
     flat = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in columns]

@@ -6,9 +6,8 @@ import posixpath
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +15,9 @@ import pyarrow.parquet as pq
 
 from platform_plugin.algebra.types import Field, widens
 from platform_plugin.errors import InvalidValue, NullRefused, StorageError, UnsupportedType
+from platform_plugin.lake.arrow_columns import assign_column
 from platform_plugin.lake.bounds import plan_bounded_columns
+from platform_plugin.lake.defaults import default_column
 from platform_plugin.lake.encodings import plan_encodings
 from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.statistics import ColumnStatistics, encode, merge
@@ -94,10 +95,11 @@ def write_data_file(
     schema = arrow_schema(table.fields)
     stored = schema if row_ids is None else schema.append(ROW_ID_FIELD)
     nans = {field.id: False for field in table.fields if field.id is not None and pa.types.is_floating(schema.field(field.name).type)}
-    whole = fit(rows, table.fields, schema) if isinstance(rows, pa.Table) else None
+    now = datetime.now(UTC)
+    whole = fit(rows, table.fields, schema, now=now) if isinstance(rows, pa.Table) else None
     with new_parquet(storage, path, stored, rows=whole) as writer:
         for group in _row_groups(rows):
-            shaped = fit(group, table.fields, schema)
+            shaped = fit(group, table.fields, schema, now=now) if whole is None else whole
             for field in table.fields:
                 if field.id in nans and not nans[field.id]:
                     nans[field.id] = bool(pc.any(pc.is_nan(shaped.column(field.name))).as_py())
@@ -151,8 +153,8 @@ def _row_groups(rows: pa.Table | pa.RecordBatchReader) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(gathered)
 
 
-def fit(rows: pa.Table, fields: Sequence[Field], schema: pa.Schema | None = None) -> pa.Table:
-    """Rows in the shape of the columns: by name, in order, cast without loss, defaults filled in."""
+def fit(rows: pa.Table, fields: Sequence[Field], schema: pa.Schema | None = None, *, now: datetime | None = None) -> pa.Table:
+    """Rows in the shape of the columns: by name, in order, values by the assignment rule, defaults filled in."""
     schema = schema or arrow_schema(fields)
     known = {field.name for field in fields}
     unknown = [name for name in rows.column_names if name not in known]
@@ -164,39 +166,12 @@ def fit(rows: pa.Table, fields: Sequence[Field], schema: pa.Schema | None = None
     if len(given) < rows.num_columns:
         raise InvalidValue("a column is there twice", detail=", ".join(rows.column_names))
     columns = []
-    for field, target in zip(fields, schema, strict=True):
-        column = _cast(rows.column(field.name), target) if field.name in given else constant(field.default, target.type, len(rows))
+    for field in fields:
+        column = assign_column(rows.column(field.name), field) if field.name in given else default_column(field, len(rows), now)
         if not field.nullable and column.null_count:
             raise NullRefused(f'column "{field.name}" holds NULL, which it must not', hint="give every row a value")
         columns.append(column)
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _cast(column: pa.ChunkedArray, target: pa.Field) -> pa.ChunkedArray:
-    if column.type.equals(target.type):
-        return column
-    try:
-        return column.cast(target.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise InvalidValue(
-            f'column "{target.name}" can\'t take these values',
-            detail=str(error).splitlines()[0],
-            hint=f"it is {target.type}, they are {column.type}",
-        ) from error
-
-
-def constant(literal: str | None, kind: pa.DataType, length: int) -> pa.ChunkedArray:
-    """A column of one literal in text form, or of NULLs."""
-    if literal is None:
-        return pa.chunked_array([pa.nulls(length, kind)])
-    if isinstance(kind, pa.UuidType):
-        return pa.chunked_array([pa.array([UUID(literal)] * length, kind)])
-    if pa.types.is_time(kind):
-        return pa.chunked_array([pa.array([time.fromisoformat(literal)] * length, kind)])
-    text = pa.repeat(pa.scalar(literal), length)
-    if pa.types.is_timestamp(kind) and kind.tz is not None and not literal.endswith("Z") and "+" not in literal:
-        text = pa.repeat(pa.scalar(literal + "Z"), length)
-    return pa.chunked_array([text.cast(kind)])
 
 
 def write_delete_file(storage: Storage, table: Table, data_file_path: str, positions: pa.Array) -> DeleteFile:

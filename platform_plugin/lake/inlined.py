@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import sqlalchemy as sa
 
+from platform_plugin.algebra.blob_text import parse_blob
 from platform_plugin.algebra.types import Decimal, Field, Primitive
 from platform_plugin.errors import SnapshotExpired, StorageError
 from platform_plugin.lake import catalogue as c
@@ -128,7 +129,7 @@ def _scalar(value: Any, field: Field) -> Any:
         case Primitive(name="varchar" | "json"):
             return _text(value)
         case Primitive(name="blob"):
-            return bytes(value) if isinstance(value, bytes | memoryview) else _blob(value)
+            return bytes(value) if isinstance(value, bytes | memoryview) else parse_blob(value)
         case Primitive(name="uuid"):
             return (value if isinstance(value, uuid.UUID) else uuid.UUID(_text(value))).bytes
         case Primitive(name="date"):
@@ -157,17 +158,3 @@ def _time(value: time) -> time:
     if value.tzinfo is None:
         return value
     return datetime.combine(date(2000, 1, 1), value).astimezone(UTC).time()
-
-
-def _blob(text: str) -> bytes:
-    r"""DuckDB's text form of bytes: printable ones as they are, others as \xAA."""
-    out = bytearray()
-    index = 0
-    while index < len(text):
-        if text[index] == "\\" and text[index + 1 : index + 2] == "x":
-            out.append(int(text[index + 2 : index + 4], 16))
-            index += 4
-        else:
-            out += text[index].encode()
-            index += 1
-    return bytes(out)

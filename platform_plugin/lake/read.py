@@ -17,13 +17,14 @@ import sqlalchemy as sa
 from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
 from platform_plugin.errors import InvalidValue, StorageError, UnknownObject
 from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.defaults import constant
 from platform_plugin.lake.deletion_vectors import DamagedVector, read_vectors
 from platform_plugin.lake.evolution import adapt
-from platform_plugin.lake.files import OWN_NAME, ROW_ID, SNAPSHOT_ID, constant
+from platform_plugin.lake.files import OWN_NAME, ROW_ID, SNAPSHOT_ID
 from platform_plugin.lake.inlined import read_inlined
 from platform_plugin.lake.missing import explain_missing
 from platform_plugin.lake.pages import read_pages, take_rows
-from platform_plugin.lake.types import FIELD_ID, arrow_field, arrow_schema, to_arrow
+from platform_plugin.lake.types import FIELD_ID, arrow_field, arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -315,7 +316,7 @@ def _with_path_values(rows: pa.Table, file: FileScan, fields: Sequence[Field], i
         if text is None:
             raise _foreign(file.path, f'its path holds no value of column "{field.name}"')
         literal = None if text == _HIVE_NULL else unquote(text)
-        columns.append(constant(literal, to_arrow(field.type, column=field.name), count))
+        columns.append(constant(literal, field, count))
         schema.append(arrow_field(field))
     return pa.Table.from_arrays(columns, schema=pa.schema(schema))
 

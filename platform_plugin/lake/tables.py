@@ -252,6 +252,7 @@ def read_fields(connection: Connection, snapshot_id: int, table_ids: Sequence[in
             nullable=bool(row.nulls_allowed),
             default=None if row.default_value in (None, "NULL") else row.default_value,
             initial_default=row.initial_default,
+            computed_default=row.default_value_type == "expression" and row.default_value not in (None, "NULL"),
             comment=comments.get((row.table_id, row.column_id)),
             id=row.column_id,
         )

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra import types
+from platform_plugin.algebra.blob_text import blob_text
 from platform_plugin.algebra.types import Field, Primitive
 from platform_plugin.language.cursor import Cursor, refuse_twice
 from platform_plugin.language.datatypes import read_type
@@ -117,7 +118,7 @@ def default_text(literal: Literal) -> str:
         case "boolean", value:
             return "true" if value else "false"
         case "binary", bytes(value):
-            return value.hex()
+            return blob_text(value)
         case "decimal", Decimal() as value:
             return format(value, "f")
         case _, value:

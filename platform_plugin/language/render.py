@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from platform_plugin.algebra.blob_text import parse_blob
 from platform_plugin.algebra.types import DataType, Decimal, Field, List, Map, Primitive, Struct, quoted
 from platform_plugin.language.options import STREAM
 from platform_plugin.language.statements import (
@@ -91,9 +92,11 @@ def column_text(column: Field) -> str:
 
 def _default_text(column: Field) -> str:
     default = column.default or ""
+    if column.computed_default:
+        return default
     match column.type:
         case Primitive(name="blob"):
-            return f"X'{default}'"
+            return f"X'{parse_blob(default).hex()}'"
         case Primitive(name=name) if name == "boolean" or (name.startswith(("int", "uint", "float")) and name != "interval"):
             return default
         case Decimal():

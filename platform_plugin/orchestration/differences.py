@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from platform_plugin.errors import PlatformError
+from platform_plugin.lake import defaults
 from platform_plugin.language.options import STREAM
 from platform_plugin.language.render import type_text
 from platform_plugin.language.statements import CreateHistory, CreateSample, CreateStream, CreateTable
@@ -97,8 +99,16 @@ def _column_differences(declared: tuple[Field, ...], stored: tuple[Field, ...]) 
 
 
 def _column(column: Field) -> str:
-    default = "" if column.default is None else f" DEFAULT {column.default}"
+    default = "" if column.default is None else f" DEFAULT {_kept_default(column)}"
     return f"{type_text(column.type)}{'' if column.nullable else ' NOT NULL'}{default}"
+
+
+def _kept_default(column: Field) -> str | None:
+    """The default as the catalogue keeps it, however it is written."""
+    try:
+        return defaults.declared(column).default
+    except PlatformError:
+        return column.default
 
 
 def _with_keys(statement: CreateTable) -> tuple[Field, ...]:

@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +22,9 @@ from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 from pyspark.sql.connect.plan import SQL, SubqueryAlias
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from platform_plugin.algebra.blob_text import parse_blob
 from platform_plugin.algebra.types import Field, Primitive
-from platform_plugin.errors import StorageError
+from platform_plugin.errors import StorageError, UnsupportedType
 from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID
 from platform_plugin.lake.inlined import read_inlined
 from platform_plugin.lake.read import read_file, read_positions
@@ -133,7 +135,7 @@ def _files(
 ) -> DataFrame:
     """The rows of files as they lie there, without looking into folders or at anything but these files."""
     hidden = places is not None
-    schema = t.StructType(list(to_spark_schema(fields).fields))
+    schema = t.StructType([_filled(part, field) for part, field in zip(to_spark_schema(fields).fields, fields, strict=True)])
     if dated:
         schema = schema.add(t.StructField("_added", t.LongType(), metadata={"parquet.field.id": SNAPSHOT_ID}))
     if hidden:
@@ -143,7 +145,35 @@ def _files(
     if hidden or dated or any(not file.is_whole for file in files):
         name = _name_in_rows(file.path for file in files)
         frame = frame.select("*", name.alias(FILE), f.col("_metadata.row_index").alias(POSITION))
+    for wanted in filter(_is_of_bytes, fields):
+        frame = frame.withColumn(wanted.name, _with_byte_default(wanted))
     return frame if places is None else _numbered(session, frame, files, places)
+
+
+def _is_of_bytes(field: Field) -> bool:
+    return field.initial_default is not None and field.type in (Primitive("blob"), Primitive("uuid"))
+
+
+def _filled(part: t.StructField, field: Field) -> t.StructField:
+    """A column as Spark's reader takes it: it fills all types into rows of older files but bytes, which go as text never decoded."""
+    if not _is_of_bytes(field):
+        return part
+    metadata = {key: value for key, value in part.metadata.items() if key != "EXISTS_DEFAULT"}
+    if field.type == Primitive("blob"):
+        default = parse_blob(str(field.initial_default)).hex()
+        return t.StructField(part.name, t.StringType(), metadata=metadata | {"EXISTS_DEFAULT": f"CAST(X'{default}' AS STRING)"})
+    if field.nullable:
+        raise UnsupportedType(
+            f'column "{field.name}" of type UUID has a default for older rows, which Spark can\'t tell from NULL',
+            hint="leave the column out of the query, or read it through Arrow",
+        )
+    return t.StructField(part.name, part.dataType, metadata=metadata)
+
+
+def _with_byte_default(field: Field) -> Any:
+    if field.type == Primitive("blob"):
+        return _column(field.name).cast("binary")
+    return f.coalesce(_column(field.name), f.expr(f"X'{UUID(str(field.initial_default)).hex}'"))
 
 
 def _name_in_rows(paths: Iterable[str]) -> Any:

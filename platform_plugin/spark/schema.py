@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from pyspark.sql import types as t
 
+from platform_plugin.algebra.blob_text import parse_blob
 from platform_plugin.algebra.types import Decimal, Field, List, Map, Primitive, Struct
 from platform_plugin.errors import UnsupportedType
+from platform_plugin.lake.defaults import is_generated, settled_default
 from platform_plugin.lake.types import MAPPINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
-    from platform_plugin.algebra.types import DataType
+from platform_plugin.algebra.types import DataType
 
 _WORDS = {
     kind.simpleString().upper(): kind
@@ -58,9 +62,10 @@ def to_spark_type(kind: DataType, *, column: str = "") -> t.DataType:
             return t.StructType([to_spark_field(field, column=column) for field in fields])
         case Map(key=key, value=value):
             return t.MapType(to_spark_type(key.type, column=column), to_spark_type(value.type, column=column), value.nullable)
+    in_arrow = MAPPINGS[kind.name].arrow is not None
     raise UnsupportedType(
         f'column "{column}" has the type {kind}, which Spark can\'t hold',
-        hint="leave the column out of the query, or read it through Arrow",
+        hint=f"leave the column out of the query, or read it {'through Arrow' if in_arrow else 'with DuckDB, as Arrow can not either'}",
     )
 
 
@@ -91,8 +96,20 @@ def to_spark_schema(fields: Sequence[Field]) -> t.StructType:
     return t.StructType([to_spark_field(field) for field in fields])
 
 
+def default_value_sql(field: Field, now: datetime) -> str:
+    """What rows get that leave the column out, in a statement that began at a time, as a Spark SQL expression."""
+    if is_generated(field):
+        return "uuid()"
+    settled = settled_default(field, now)
+    if settled is None:
+        return "NULL"
+    return f"'{UUID(settled)}'" if field.type == Primitive("uuid") else default_sql(field, settled)
+
+
 def default_sql(field: Field, default: str | None) -> str:
     """A literal default as a Spark SQL expression of the column's type."""
+    if field.type == Primitive("blob"):
+        return f"X'{parse_blob(str(default)).hex()}'"
     literal = "'" + str(default).replace("\\", "\\\\").replace("'", "\\'") + "'"
     return f"CAST({literal} AS {to_spark_type(field.type, column=field.name).simpleString()})"
 

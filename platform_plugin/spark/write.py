@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -14,11 +15,12 @@ from platform_plugin.algebra.types import Primitive
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files import ROW_ID
 from platform_plugin.lake.identifiers import new_uuid
+from platform_plugin.spark.assignment import assignable, truncated
 from platform_plugin.spark.relation import ROWID
-from platform_plugin.spark.schema import NOT_WRITTEN_BY_SPARK, default_sql, to_spark_schema
+from platform_plugin.spark.schema import NOT_WRITTEN_BY_SPARK, default_value_sql, to_spark_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import timedelta
 
     from pyspark.sql import DataFrame
@@ -58,53 +60,41 @@ def run_write(
     return [file for file in files if file.record_count], job.metrics()
 
 
-def shaped(frame: DataFrame, fields: Sequence[Field], given: Sequence[str], *, row_ids: bool = False) -> DataFrame:
-    """A query's columns, in the order of `given`, as the columns of a table: cast without loss, defaults filled in."""
+def shaped(
+    frame: DataFrame, fields: Sequence[Field], given: Sequence[str], *, changed: Collection[str] | None = None, parsed: bool = False
+) -> DataFrame:
+    """A query's columns, in the order of `given`, as the columns of a table: values by the assignment rule, defaults filled in.
+
+    An update names what is `changed`: the other columns are written as they are read, and the row ids with them. Records that were
+    `parsed` for these very columns hold what does not fit as NULL already, and times are cut to what a column keeps.
+    """
     if len(given) != len(frame.columns):
         raise InvalidValue(f"{len(given)} columns are to be filled, the query gives {len(frame.columns)}", hint="name the columns it fills")
-    names = {name.lower(): position for position, name in enumerate(given)}
+    names, now = {name.lower(): position for position, name in enumerate(given)}, datetime.now(UTC)
+    if len(names) < len(given):
+        twice = next(name for position, name in enumerate(given) if names[name.lower()] != position)
+        raise InvalidValue(f'column "{twice}" is given twice', hint="give each column one value")
     placed = frame.toDF(*[f"_{position}" for position in range(len(given))])
     schema = _texts(fields) if any(map(_beyond_spark, fields)) else to_spark_schema(fields)
     columns: list[Any] = []
+    touched = None if changed is None else {name.lower() for name in changed}
     for field in fields:
         position = names.get(field.name.lower())
-        if position is not None:
-            value = _kept(f.col(f"_{position}"), frame.schema.fields[position].dataType, field)
+        if position is None:
+            value = f.expr(default_value_sql(field, now))
+        elif touched is not None and field.name.lower() not in touched:
+            value = f.col(f"_{position}")
+        elif parsed:
+            value = truncated(f.col(f"_{position}"), field)
         else:
-            value = f.lit(None) if field.default is None else f.expr(default_sql(field, field.default))
+            value = assignable(f.col(f"_{position}"), frame.schema.fields[position].dataType, field)
         columns.append(value.alias(field.name))
-    if row_ids:
+    if changed is not None:
         columns.append(f.col(f"_{names[ROWID]}").alias("_ducklake_internal_row_id"))
         schema = schema.add(t.StructField("_ducklake_internal_row_id", t.LongType(), metadata={"parquet.field.id": ROW_ID}))
     # `to` casts as INSERT does and refuses what would lose something, but leaves ids off columns that need no cast.
     cast = placed.select(*columns).to(schema)
     return cast.select(*[_with_ids(part) for part in schema.fields])
-
-
-_WHOLE = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
-_TRUNCATED = {Primitive("timestamp_s"): "second", Primitive("timestamp_ms"): "millisecond"}
-
-
-def _kept(column: Any, given: t.DataType, field: Field) -> Any:
-    """The column, made to fail where a cast to whole numbers or dates would silently leave something out.
-
-    Digits and fractions of a second that a column does not keep are rounded, as in every SQL.
-    """
-    wanted = to_spark_schema([field]).fields[0].dataType
-    is_fractional = isinstance(given, t.FloatType | t.DoubleType) or (isinstance(given, t.DecimalType) and given.scale > 0)
-    is_moment = isinstance(given, t.TimestampType | t.TimestampNTZType)
-    if is_fractional and (isinstance(wanted, _WHOLE) or (isinstance(wanted, t.DecimalType) and isinstance(field.type, Primitive))):
-        return _unless(column == f.floor(column), column, given, f' has a fraction, column "{field.name}" takes whole numbers')
-    if is_moment and isinstance(wanted, t.DateType):
-        return _unless(column == column.cast("date"), column, given, f' has a time of day, column "{field.name}" takes dates')
-    if is_moment and field.type in _TRUNCATED:
-        return f.date_trunc(_TRUNCATED[field.type], column)
-    return column
-
-
-def _unless(holds: Any, column: Any, given: t.DataType, complaint: str) -> Any:
-    message = f.concat(column.cast("string"), f.lit(complaint))
-    return f.when(column.isNull() | holds, column).otherwise(f.raise_error(message).cast(given))
 
 
 def _with_ids(part: t.StructField) -> Any:
@@ -165,13 +155,14 @@ def run_update_write(
     table: Table,
     frame: DataFrame,
     *,
+    changed: Collection[str],
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> list[DataFile]:
     """Write changed rows, whose last column is their row id, as files that keep those ids."""
     names = [field.name for field in table.fields]
     with session.job(timeout=timeout):
-        columns = shaped(frame, table.fields, [*names, ROWID], row_ids=True)
+        columns = shaped(frame, table.fields, [*names, ROWID], changed=changed)
     files: list[DataFile] = []
     try:
         with session.arrow(columns, timeout=timeout, progress=progress) as stream:

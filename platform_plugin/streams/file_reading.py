@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
@@ -10,7 +11,7 @@ from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
 from platform_plugin.algebra.types import Field, Primitive
-from platform_plugin.spark.schema import default_sql, to_spark_type
+from platform_plugin.spark.schema import default_value_sql, to_spark_type
 from platform_plugin.streams.feeds import FilesFeed, in_lines
 from platform_plugin.streams.screening import (
     BROKEN,
@@ -160,7 +161,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _default(field: Field) -> Any:
-    value = f.lit(None) if field.default is None else f.expr(default_sql(field, field.default))
+    value = f.expr(default_value_sql(field, datetime.now(UTC)))
     return value.cast(record_type(field)).alias(field.name)
 
 

@@ -65,7 +65,7 @@ def run_landing(
             sources = f.collect_set(f.when(column(BAD), column(SOURCE)))
             watched = frame.observe(cast("Any", seen), f.count_if(column(BAD)).alias("malformed"), sources.alias("sources"))
             frame = watched.where(~column(BAD))
-        good = shaped(frame.select(*[column(name) for name in names]), table.fields, names)
+        good = shaped(frame.select(*[column(name) for name in names]), table.fields, names, parsed=True)
     files, metrics = run_write(session, lake, table, good, timeout=timeout, progress=progress)
     found: dict[str, Any] = seen.get if doubtful else {"malformed": 0, "sources": []}
     return Landed(

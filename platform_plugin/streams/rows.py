@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.assignment import arrow_array, assigned
 from platform_plugin.lake.files import fit
 from platform_plugin.lake.types import arrow_schema
-from platform_plugin.tables.rows import arrow_array, default_value, fitted
+from platform_plugin.tables.rows import default_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,8 +80,8 @@ def _of_dicts(rows: Sequence[Any], fields: Sequence[Field]) -> pa.Table:
             raise InvalidValue(f'column "{unknown}" is not in the table', hint=hint)
         if len(row) < len(given):
             raise InvalidValue("a column is there twice in a row", detail=", ".join(map(str, given)))
-    columns = []
+    columns, now = [], datetime.now(UTC)
     for name, field in by_name.items():
-        default = default_value(field)
-        columns.append(arrow_array([fitted(row[name], field) if name in row else default for row in named], field))
+        values = [assigned(row[name], field) if name in row else default_value(field, now) for row in named]
+        columns.append(arrow_array(values, field))
     return pa.table(dict(zip((field.name for field in fields), columns, strict=True)))

@@ -101,7 +101,15 @@ def run_update(
             target=target,
         )
         with placed(composed), pointing_at(statement.assignments[0].expression):
-            files = run_update_write(work.session, lake, table, composed.frame, timeout=timeout, progress=progress)
+            files = run_update_write(
+                work.session,
+                lake,
+                table,
+                composed.frame,
+                changed=[a.column for a in statement.assignments],
+                timeout=timeout,
+                progress=progress,
+            )
         if sum(file.record_count for file in files) != len(found.row_ids):
             lake.discard(files)
             raise InvalidValue(

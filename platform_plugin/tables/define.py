@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.algebra.types import Field
+from platform_plugin.algebra.types import Field, Primitive
 from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, UnknownObject
 from platform_plugin.lake.relations import STATE, Declaration, declare, read_declaration
 from platform_plugin.lake.tables import Table, View
@@ -211,6 +211,12 @@ def run_alter(work: Workspace, statement: s.Alter) -> Result:
 def _alter(work: Workspace, commit: Commit, table: Table, change: s.Change, twin: Table | None) -> None:
     match change:
         case s.AddColumn(column=column, if_not_exists=if_not_exists):
+            if column.type == Primitive("uuid") and column.nullable and column.default is not None:
+                raise InvalidValue(
+                    f'column "{column.name}" of type UUID can\'t be added with a default unless it is NOT NULL',
+                    detail="Spark can't tell older rows, which read as the default, from NULL",
+                    hint="write NOT NULL, or add it without a default and SET DEFAULT then: rows that are there read as NULL",
+                )
             if not (if_not_exists and table.field(column.name)):
                 commit.add_column(table, column, twin=twin)
         case s.DropColumn(column=column, if_exists=if_exists):

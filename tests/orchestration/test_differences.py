@@ -40,6 +40,13 @@ def test_other_weights_are_told():
     assert differences(declared.replace("1 hour", "2 hours"), stored) == ["option half_life is 2:00:00 in the file, 1:00:00 in the lake"]
 
 
+def test_a_default_that_is_written_otherwise_is_the_same():
+    stored = "CREATE TABLE main.t (a TIMESTAMP DEFAULT '2026-01-01 00:00:00+00:00', b DECIMAL(5,2) DEFAULT 1.01, c DOUBLE DEFAULT 100.0)"
+    declared = "CREATE TABLE t (a TIMESTAMP DEFAULT '2026-01-01', b DECIMAL(5,2) DEFAULT 1.005, c DOUBLE DEFAULT 1e2)"
+    assert differences(declared, stored) == []
+    assert len(differences(declared.replace("1e2", "1e3"), stored)) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
