@@ -97,7 +97,7 @@ class DropColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeColumn:
-    """Another name, a wider type, another default or NULLs allowed: the same column by id."""
+    """Another name, a wider type, another default, NULLs allowed or no longer: the same column by id."""
 
     table: Table
     path: tuple[str, ...]
@@ -129,8 +129,6 @@ class ChangeColumn:
             changed["column_type"] = catalogue_name(self.type)
             # DuckDB keeps a table's bounds, in the column's type, until the next file id changes, and loses them when types differ.
             w.new_file_id()
-        if self.nullable is False and row.nulls_allowed:
-            raise InvalidValue(f'column "{shown_path}" may hold NULL already', hint="only DROP NOT NULL is possible on a table with rows")
         if self.nullable is not None:
             changed["nulls_allowed"] = self.nullable
         if self.default is not None or self.drops_default:

@@ -24,6 +24,7 @@ from platform_plugin.lake.database import LostRace, writing
 from platform_plugin.lake.defaults import declared
 from platform_plugin.lake.dependents import DEPENDENT, check_needs
 from platform_plugin.lake.identifiers import new_uuid
+from platform_plugin.lake.not_null import plan_not_null
 from platform_plugin.lake.relations import RELATION
 from platform_plugin.lake.ring import KeepRings, RingFull
 from platform_plugin.lake.segments import RING_TABLES
@@ -183,6 +184,10 @@ class Commit:
     def allow_null(self, table: Table, *path: str) -> None:
         """Let a column hold NULL from now on."""
         self._do(columns.ChangeColumn(table=table, path=path, nullable=True))
+
+    def forbid_null(self, table: Table, column: str) -> None:
+        """Let a column hold NULL no longer; a row that holds it is an error, now or when the commit is made."""
+        self._do(plan_not_null(self._lake, table, column, self.base))
 
     def set_default(self, table: Table, *path: str, default: str | None) -> None:
         """Set or drop the literal that new rows get where a writer leaves the column out."""

@@ -13,6 +13,7 @@ from platform_plugin.errors import InvalidValue
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.bulk import chunks
 from platform_plugin.lake.formats import files_table, inlined_rows, is_newer
+from platform_plugin.lake.stale_nulls import refuse_nulls
 from platform_plugin.lake.table_statistics import read_column_bounds, table_totals, write_column_bounds, write_totals
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class AppendFiles:
         w.require_tables([table for table, _ in self.files])
         w.require_files(file.path for _, files in self.files for file in files)
         w.flush()
+        refuse_nulls(w, self.files)
         appended = {w.table_id(table): (table, files) for table, files in self.files}
         totals = table_totals(w, list(appended))
         columns = read_column_bounds(w, list(appended))

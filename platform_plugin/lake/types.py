@@ -219,4 +219,4 @@ def to_sqlalchemy(kind: DataType, *, column: str = "") -> TypeEngine[Any]:
 
 def _unmapped(column: str, kind: DataType, side: str) -> UnsupportedType:
     named = f'column "{column}"' if column else "a column"
-    return UnsupportedType(f"{named} has the type {kind}, which {side} can't hold", hint="leave the column out, or store it as STRING")
+    return UnsupportedType(f"{named} has the type {kind}, which {side} can't hold", hint="leave the column out; DuckDB reads and writes it")

@@ -233,8 +233,9 @@ def _alter(work: Workspace, commit: Commit, table: Table, change: s.Change, twin
             commit.widen_column(table, column, to=kind)
         case s.SetNullable(column=column, nullable=nullable):
             if not nullable:
-                raise InvalidValue(f'column "{column}" may hold NULL already', hint="only DROP NOT NULL is possible on a table with rows")
-            commit.allow_null(table, column)
+                commit.forbid_null(table, column)
+            else:
+                commit.allow_null(table, column)
         case s.SetDefault(column=column, default=default):
             commit.set_default(table, column, default=default)
         case s.SetOptions(options=options):
