@@ -32,7 +32,7 @@ ducklake-suite: ## DuckLake's own SQL tests, from a copy of its repository in DI
 
 lint: ## formatter, linter, type checker, spelling and the links of the docs, changing nothing
 	$(RUN) sh -c 'failed=0; ruff format --check --output-format concise . || failed=1; ruff check . || failed=1; mypy || failed=1; \
-		typos || failed=1; $(SPHINX) -b dummy docs build/docs-links || failed=1; exit $$failed'
+		typos || failed=1; python deploy/links.py || failed=1; $(SPHINX) -b dummy docs build/docs-links || failed=1; exit $$failed'
 
 format: ## let the formatter and the linter's safe fixes change files
 	$(RUN) sh -c 'ruff format . && ruff check --fix .'

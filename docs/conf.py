@@ -22,6 +22,7 @@ smartquotes = False  # a quotation mark in a page is the one to type
 
 html_theme = "furo"
 html_title = project
+html_static_path = html_css_files = ["site.css"]
 html_copy_source = False
 html_show_copyright = False
 html_show_sphinx = False

@@ -47,6 +47,11 @@ def test_help_names_every_command_and_the_exit_codes(platform):
     assert "130 interrupted" in said
 
 
+def test_the_page_names_every_command():
+    page = (ROOT / "docs" / "cli.md").read_text()
+    assert [name for name in COMMANDS if f"`platform {name}" not in page] == []
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_an_example_that_parses(platform, command):
     import shlex
