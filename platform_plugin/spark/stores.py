@@ -53,7 +53,7 @@ def check_store(session: Session, place: str) -> None:
 
 
 def missing_store(said: str) -> StorageError | None:
-    """The error for a message of Spark's that a file system is not there, or None for any other message and for file systems of strangers."""
+    """The error for a message of Spark's that a file system is not there; None for other messages, and stores that are not known here."""
     by_class, by_scheme = _NO_CLASS.search(said), _NO_SCHEME.search(said)
     scheme = _CLASSES[by_class["package"]] if by_class else by_scheme["scheme"] if by_scheme else ""
     package = _PACKAGES.get(scheme, "").format(hadoop=_hadoop_version())
