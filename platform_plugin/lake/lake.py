@@ -17,6 +17,7 @@ from platform_plugin.lake.bulk import chunks
 from platform_plugin.lake.commit import Commit
 from platform_plugin.lake.database import create_engine, reading, writing
 from platform_plugin.lake.location import Location
+from platform_plugin.lake.sources import Sources
 from platform_plugin.lake.storage import Storage
 from platform_plugin.lake.tables import (
     CommitRecord,
@@ -68,6 +69,7 @@ class Lake:
         self.location = location
         self.uuid = uuid
         self.storage = Storage(data_path, outside=location.outside)
+        self.sources = Sources.of(location.sources)
         self._relations: dict[tuple[int, Name], Table | View] = {}
         self._prepared: set[str] = set()
         self._unsure = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
@@ -16,14 +17,15 @@ from platform_plugin.redaction import holds_credentials, redacted
 CATALOGUE_FILE = "lake.sqlite"
 DATA_FOLDER = "data"
 _FORMS = "platform+local:///path/to/lake or platform://user@host/database?data=s3://bucket/prefix"
-_OPTIONS = ("data", "spark", "schema", "outside")
+_OPTIONS = ("data", "spark", "schema", "outside", "sources")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
     """A parsed lake URL. Its text form never shows a password.
 
-    `outside` are folders beyond the data folder whose files the lake's tables may name, to be read and nothing else.
+    `outside` are folders beyond the data folder whose files the lake's tables may name, to be read and nothing else;
+    `sources` are all that COPY and feeds may read, where they are given.
 
     >>> where = Location.parse("platform+local:///srv/lake")
     >>> where.data_path, str(where)
@@ -37,6 +39,7 @@ class Location:
     schema: str | None
     spark: str | None = field(repr=False)
     outside: tuple[str, ...] = ()
+    sources: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -54,7 +57,7 @@ class Location:
             if text.startswith(("platform:", "platform+local:")):
                 # A slash is missing; the text may hold a password, so it is not repeated.
                 raise InvalidValue("the lake URL can't be read", hint=f"write {_FORMS}")
-            return cls._local(Path(absolute_place(text)), spark=None, outside=())
+            return cls._local(Path(absolute_place(text)), spark=None)
         if not text.isascii():
             split_place(text)
         try:
@@ -68,6 +71,11 @@ class Location:
             raise InvalidValue(f'the lake URL has an unknown option "{unknown[0]}"', hint=f"options are {', '.join(_OPTIONS)}")
         outside = parsed.query.get("outside", ())
         outside = (outside,) if isinstance(outside, str) else tuple(outside)
+        if re.search(r"[?&]sources=(?:[&,]|$)", text):
+            # It would be lost, and with it all that it keeps away.
+            raise InvalidValue("option sources of the lake URL is empty", hint="name a folder, s3://bucket/prefix, or a scheme such as gs:")
+        sources = parsed.query.get("sources")
+        sources = tuple(sources.split(",") if isinstance(sources, str) else sources) if sources is not None else None
         if parsed.drivername == "platform+local":
             if parsed.host or not parsed.database:
                 raise InvalidValue(
@@ -75,16 +83,17 @@ class Location:
                 )
             if "data" in options or "schema" in options:
                 raise InvalidValue("a local lake keeps its data in its own folder", hint="leave out the options data and schema")
-            return cls._local(Path("/" + parsed.database.lstrip("/")), spark=options.get("spark"), outside=outside)
+            return cls._local(Path("/" + parsed.database.lstrip("/")), spark=options.get("spark"), outside=outside, sources=sources)
         if parsed.drivername == "platform":
-            return cls._postgres(parsed, options, outside)
+            return cls._postgres(parsed, options, outside, sources)
         raise InvalidValue(f'"{parsed.drivername}" is not a lake URL scheme', hint=f"write {_FORMS}")
 
     @classmethod
-    def _local(cls, folder: Path, *, spark: str | None, outside: tuple[str, ...]) -> Location:
+    def _local(cls, folder: Path, *, spark: str | None, outside: tuple[str, ...] = (), sources: tuple[str, ...] | None = None) -> Location:
         split_place(str(folder))
         catalogue = sa.URL.create("sqlite", database=str(folder / CATALOGUE_FILE))
         shown = [*([f"spark={redacted(spark)}"] if spark else ()), *(f"outside={quote(other)}" for other in outside)]
+        shown += [f"sources={quote(source, safe='/:')}" for source in sources or ()]
         text = f"platform+local://{folder}" + (f"?{'&'.join(shown)}" if shown else "")
         return cls(
             text=text,
@@ -94,10 +103,11 @@ class Location:
             schema=None,
             spark=spark,
             outside=_roots(outside, f"{folder}/"),
+            sources=sources,
         )
 
     @classmethod
-    def _postgres(cls, parsed: sa.URL, options: dict[str, str], outside: tuple[str, ...]) -> Location:
+    def _postgres(cls, parsed: sa.URL, options: dict[str, str], outside: tuple[str, ...], sources: tuple[str, ...] | None) -> Location:
         data = options.get("data")
         if not parsed.database or not data:
             raise InvalidValue(
@@ -115,13 +125,14 @@ class Location:
         schema = options.get("schema", "public")
         catalogue = parsed.set(drivername="postgresql+psycopg", query={"options": f"-csearch_path={_quoted_option(schema)}"})
         return cls(
-            text=_shown(parsed, options, outside),
+            text=_shown(parsed, options, outside, sources),
             catalogue=catalogue,
             data_path=data.rstrip("/") + "/",
             folder=None,
             schema=schema,
             spark=options.get("spark"),
             outside=_roots(outside, data),
+            sources=sources,
         )
 
 
@@ -138,11 +149,13 @@ def _roots(outside: tuple[str, ...], data: str) -> tuple[str, ...]:
     return tuple(folder.rstrip("/") + "/" for folder in outside)
 
 
-def _shown(parsed: sa.URL, options: dict[str, str], outside: tuple[str, ...]) -> str:
+def _shown(parsed: sa.URL, options: dict[str, str], outside: tuple[str, ...], sources: tuple[str, ...] | None) -> str:
     """The URL as messages show it, without the password and without what a Spark endpoint is told."""
     shown: dict[str, str | tuple[str, ...]] = dict(options)
     if outside:
         shown["outside"] = outside
+    if sources:
+        shown["sources"] = sources
     return redacted(parsed.set(query=shown).render_as_string(hide_password=True))
 
 

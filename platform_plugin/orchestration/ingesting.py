@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.relations import read_declarations
+from platform_plugin.lake.sources import EVERYWHERE
 from platform_plugin.lake.tables import read_tables
 from platform_plugin.orchestration.firing import Decision, build_sensor, checks_of, count_failures, pause_seconds
 from platform_plugin.streams.feeds import FilesFeed, TableFeed, feed_declared
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import dagster as dg
 
     from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.sources import Sources
     from platform_plugin.lake.tables import Name, Snapshot, Table
     from platform_plugin.orchestration.firing import Moment
     from platform_plugin.orchestration.jobs import Jobs
@@ -61,7 +63,7 @@ class Listing:
     seconds: float = 0.0
 
 
-def read_listings(globs: Collection[str], *, seconds: float = _LONGEST_SECONDS) -> dict[str, Listing]:
+def read_listings(globs: Collection[str], *, sources: Sources = EVERYWHERE, seconds: float = _LONGEST_SECONDS) -> dict[str, Listing]:
     """The files of some globs, several listed at a time; one that takes too long is not among them, and nobody waits for it."""
     waiting, found = deque(dict.fromkeys(globs)), dict[str, Listing]()
 
@@ -71,7 +73,7 @@ def read_listings(globs: Collection[str], *, seconds: float = _LONGEST_SECONDS) 
                 glob = waiting.popleft()
                 began = time.monotonic()
                 try:
-                    found[glob] = Listing(files=read_listing(glob), seconds=time.monotonic() - began)
+                    found[glob] = Listing(files=read_listing(glob, sources), seconds=time.monotonic() - began)
                 except PlatformError as error:
                     found[glob] = Listing(trouble=error)
 
@@ -157,7 +159,7 @@ def build_ingestion_sensor(
                 memory[str(name)] = known
                 continue
             looked.append((name, feed))
-        listings = read_listings([feed.glob for _, feed in looked if isinstance(feed, FilesFeed)])
+        listings = read_listings([feed.glob for _, feed in looked if isinstance(feed, FilesFeed)], sources=moment.lake.sources)
         for name, feed in looked:
             now = moment.now.timestamp()
             try:

@@ -153,11 +153,14 @@ def declared_feed(lake: Lake, statement: s.CreateStream, name: Name, snapshot: S
     columns = statement.columns if source is None else source.fields
     stored = plan_feed(written, columns, lake.storage)
     feed = feed_of(stored)
+    with _blaming(written.span):
+        for place in places_of(feed):
+            lake.sources.check(place)
     if isinstance(feed, FilesFeed) and not columns:
         from platform_plugin.streams.file_shapes import read_columns
 
         with _blaming(written.span):
-            columns = read_columns(feed)
+            columns = read_columns(feed, lake.sources)
     return Declared(columns=columns, options={"feed": stored} | ({"borrows_files": True} if source else {}), source=source)
 
 
@@ -209,6 +212,17 @@ def feed_of(stored: Mapping[str, Any]) -> Feed:
     if topic_feed.extra_fields == "quarantine" and topic_feed.format != "json":
         raise InvalidValue("extra fields are only seen in JSON records", hint="leave it out: a CSV record with more values never fits")
     return topic_feed
+
+
+def places_of(feed: Feed) -> list[str]:
+    """What a feed reads beyond the lake: its glob, or each of its brokers."""
+    match feed:
+        case FilesFeed():
+            return [feed.glob]
+        case KafkaFeed():
+            return [f"kafka://{broker.strip()}" for broker in feed.brokers.split(",")]
+        case _:
+            return []
 
 
 def in_lines(feed: FilesFeed) -> bool:

@@ -56,7 +56,7 @@ def run_file_batch(
     """Read the oldest files that were not read yet and commit their rows."""
     lake = work.lake
     lake.prepare_tables([SOURCE_FILE])
-    listing = read_listing(feed.glob)
+    listing = read_listing(feed.glob, lake.sources)
     with lake.reading() as connection:
         known = read_known_files(connection, table.uuid)
     batch = plan_batch(

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from platform_plugin.errors import InvalidValue, StorageError
+from platform_plugin.lake.sources import EVERYWHERE, Sources
 from platform_plugin.lake.storage import explained
 from platform_plugin.streams.sources import READ, KnownFile, SourceFile
 
@@ -71,8 +72,12 @@ def plan_batch(
     return Batch(files=tuple(files), changed=tuple(changed), waiting=tuple(waiting), settling=tuple(settling), empty=tuple(empty))
 
 
-def read_listing(glob: str) -> list[SourceFile]:
-    """Every file that matches a glob now; hidden ones, whose names start with a dot or an underscore, are left alone."""
+def read_listing(glob: str, sources: Sources = EVERYWHERE) -> list[SourceFile]:
+    """Every file that matches a glob now; hidden ones, whose names start with a dot or an underscore, are left alone.
+
+    A glob, or a link among the files, that leads out of the sources that may be read is an error.
+    """
+    sources.check(glob)
     system, path = open_system(glob)
     with explained(glob):
         system.invalidate_cache()
@@ -81,7 +86,11 @@ def read_listing(glob: str) -> list[SourceFile]:
         except ValueError as error:
             raise InvalidValue(f'"{glob}" is not a glob', detail=str(error), hint="write ** as a whole part of a path only") from error
     listed = ((name, _followed(system, name, info)) for name, info in found.items() if not name.rsplit("/", 1)[-1].startswith((".", "_")))
-    return [source_file(system, name, info) for name, info in listed if info.get("type") == "file"]
+    files = [source_file(system, name, info) for name, info in listed if info.get("type") == "file"]
+    if sources.lists and "://" not in glob:
+        for file in files:
+            sources.check_file(file.uri)
+    return files
 
 
 def _followed(system: AbstractFileSystem, name: str, info: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from platform_plugin.algebra.types import Field
 from platform_plugin.errors import InvalidValue, UnsupportedType
+from platform_plugin.lake.sources import EVERYWHERE, Sources
 from platform_plugin.lake.storage import explained
 from platform_plugin.lake.types import from_arrow
 from platform_plugin.streams.file_listing import open_system, path_in, read_listing
@@ -72,9 +73,9 @@ def read_shapes(feed: FilesFeed, files: Sequence[SourceFile], fields: Sequence[F
     )
 
 
-def read_columns(feed: FilesFeed) -> tuple[Field, ...]:
+def read_columns(feed: FilesFeed, sources: Sources = EVERYWHERE) -> tuple[Field, ...]:
     """The columns for a stream whose statement names none: those of the newest Parquet file that is there."""
-    files = sorted(read_listing(feed.glob), key=lambda file: (file.modified or 0.0, file.uri))
+    files = sorted(read_listing(feed.glob, sources), key=lambda file: (file.modified or 0.0, file.uri))
     if not files:
         raise InvalidValue(
             f'no file matches "{feed.glob}", so its columns are not known', hint="name the columns, or put a file there first"

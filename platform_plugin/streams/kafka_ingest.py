@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import PlatformError, QueryFailed
+from platform_plugin.streams.feeds import places_of
 from platform_plugin.streams.ingest import IngestReport
 from platform_plugin.streams.kafka_task import FAILURE, SCHEMA, range_reader
 from platform_plugin.streams.kafka_topic import (
@@ -43,6 +44,8 @@ def run_kafka_batch(
 ) -> IngestReport:
     """Read the next records of each partition and commit them together with where to go on."""
     lake, settings = work.lake, kafka_settings(feed.brokers)
+    for place in places_of(feed):
+        lake.sources.check(place)
     lake.prepare_tables([SOURCE_OFFSET])
     with lake.reading() as connection:
         known = read_offsets(connection, table.uuid)

@@ -63,7 +63,7 @@ def run_copy(
         return repeat
     path = str(argument(statement.path, arguments) if isinstance(statement.path, Parameter) else statement.path)
     with pointing_at(statement.span):
-        place = spark_place(absolute_place(path))
+        place = spark_place(work.lake.sources.confined(absolute_place(path)))
     kind = statement.format or next((kind for ending, kind in _ENDINGS.items() if path.lower().removesuffix(".gz").endswith(ending)), None)
     if kind is None:
         raise InvalidValue(f'the format of "{path}" is not clear', hint="add (FORMAT csv), (FORMAT json) or (FORMAT parquet)")

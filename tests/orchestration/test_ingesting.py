@@ -54,7 +54,7 @@ def test_a_run_is_asked_for_when_files_or_rows_wait_and_covers_just_those_stream
 
 
 def test_a_listing_that_takes_too_long_is_left_to_a_run(monkeypatch):
-    def listed(glob):
+    def listed(glob, sources):
         if glob == "slow":
             time.sleep(30)
         if glob == "closed":
