@@ -67,7 +67,7 @@ def read_alter(cursor: Cursor) -> Statement:
 
 def _read_change(cursor: Cursor, kind: Kind) -> Change:
     if cursor.accept("RENAME", "TO"):
-        return RenameRelation(to=cursor.name("a new name"))
+        return RenameRelation(to=cursor.new_name("a new name"))
     if cursor.accept("SET"):
         if cursor.at_words("("):
             return SetOptions(options=read_options(cursor, _OPTIONS[kind], f"a {kind.lower()}"))
@@ -90,7 +90,7 @@ def _read_change(cursor: Cursor, kind: Kind) -> Change:
         cursor.accept("COLUMN")
         old = cursor.identifier("a column")
         cursor.expect("TO")
-        return RenameColumn(column=old, to=cursor.identifier("a new name"))
+        return RenameColumn(column=old, to=cursor.new_identifier("a new name"))
     if cursor.accept("ALTER"):
         cursor.accept("COLUMN")
         return _read_column_change(cursor)

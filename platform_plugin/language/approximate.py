@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from platform_plugin.errors import InvalidStatement, InvalidValue
+from platform_plugin.language.bare_names import find_names
 from platform_plugin.language.places import Span, at
 from platform_plugin.language.tokens import NUMBER, tokenize
 
@@ -52,7 +53,7 @@ def wants_sample(query: Span) -> bool:
     """Whether a query asks to be estimated; asked of every query, so the cheap way first."""
     if "sample" not in query.text.lower():
         return False
-    return _find_clause(tokenize(query.source, query.start, query.end)) is not None
+    return _find_clause(find_names(tokenize(query.source, query.start, query.end))) is not None
 
 
 def plan_approximation(query: Span) -> Approximation:
@@ -67,7 +68,7 @@ def plan_approximation(query: Span) -> Approximation:
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
-    tokens = tokenize(query.source, query.start, query.end)
+    tokens = find_names(tokenize(query.source, query.start, query.end))
     clause = _find_clause(tokens)
     if clause is None:
         raise at(query).attach(InvalidStatement("the query has no WITH SAMPLE", hint="write it after the relation"))

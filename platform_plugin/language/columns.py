@@ -76,7 +76,7 @@ def _not_kept(cursor: Cursor) -> Exception:
 
 def read_column(cursor: Cursor) -> tuple[Field, bool]:
     """One column and whether it is said to be the primary key."""
-    name = cursor.identifier("a column name")
+    name = cursor.new_identifier("a column name")
     kind = read_type(cursor)
     nullable, key, default, comment = True, False, None, None
     while True:

@@ -57,7 +57,7 @@ def _new_name(cursor: Cursor, what: str, *, replaced: bool) -> tuple[Name, bool]
     exists = _if_not_exists(cursor)
     if exists and replaced:
         raise cursor.fail(message="OR REPLACE and IF NOT EXISTS exclude each other")
-    return cursor.name(f"a {what} name"), exists
+    return cursor.new_name(f"a {what} name"), exists
 
 
 def _read_table(cursor: Cursor, *, replaced: bool) -> Statement:
@@ -175,7 +175,7 @@ def _read_view(cursor: Cursor, *, continuous: bool, replaced: bool) -> Statement
 
 
 def _read_alias(cursor: Cursor) -> ViewColumn:
-    name = cursor.identifier("a column name")
+    name = cursor.new_identifier("a column name")
     return ViewColumn(name=name, comment=cursor.string("a comment") if cursor.accept("COMMENT") else None)
 
 

@@ -8,6 +8,7 @@ from platform_plugin.language.places import InvalidSyntax, Span, did_you_mean, f
 from platform_plugin.language.statements import Name
 from platform_plugin.language.tokens import DOUBLE, END, NUMBER, QUOTED, STRING, WORD, Tokens
 from platform_plugin.language.values import string_value
+from platform_plugin.language.words import NOT_COLUMNS, NOT_RELATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -138,6 +139,19 @@ class Cursor:
             raise self.fail(message=f"a name has 1 to {_LONGEST_NAME} printable characters")
         self.advance()
         return name
+
+    def new_identifier(self, what: str, unreadable: frozenset[str] = NOT_COLUMNS) -> str:
+        """A name for something new: one that no query could read bare goes between back-ticks."""
+        if self.upper() in unreadable:
+            text = self.tokens.text(self.index)
+            raise self.fail(message=f"queries read {text} as a keyword, not as a name", hint=f"write `{text}`, here and in queries")
+        return self.identifier(what)
+
+    def new_name(self, what: str) -> Name:
+        """The name of a new relation."""
+        if self.upper() in NOT_RELATIONS:
+            self.new_identifier(what, NOT_RELATIONS)
+        return self.name(what)
 
     def name(self, what: str) -> Name:
         """A relation's name of one or two parts."""

@@ -90,7 +90,7 @@ def _placeholder(tokens: Tokens, index: int, kind: str) -> str:
     if kind == WORD:
         if tokens.upper(index) == "WINDOW" and tokens.upper(index + 1) == "(":
             return "window_"  # sqlglot takes Spark's function for the clause of that name
-        return text if text.isascii() and not text[0].isdigit() else f"`w{index}`"
+        return text if text.isascii() and not text[0].isdigit() and index not in tokens.names else f"`w{index}`"
     if kind == QUOTED:
         return f"`q{index}`"
     if kind == NUMBER:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.types import quoted
+from platform_plugin.language.bare_names import find_names
 from platform_plugin.language.blocks import Block, Source, find_blocks, name_at, read_block
 from platform_plugin.language.tokens import DOUBLE, QUOTED, STRING, WORD, closing, tokenize
 
@@ -54,7 +55,7 @@ def plan_probing(rendered: Rendered, inputs: Mapping[str, Input]) -> Rendered | 
     """
     if len(inputs) < 2 or not any(known.is_stream for known in inputs.values()):
         return rendered
-    tokens = tokenize(rendered.text)
+    tokens = find_names(tokenize(rendered.text))
     edits: list[_Edit] = []
     for block in find_blocks(tokens, inputs):
         edits += _plan_block(tokens, block, inputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from platform_plugin.language.bare_names import find_names
 from platform_plugin.language.places import Span, fault
 from platform_plugin.language.rendering import Edit, Rendered, render_edits
 from platform_plugin.language.tokens import check_brackets, tokenize
@@ -84,7 +85,7 @@ def analyse_expression(text: str | Span, name: Name, alias: str | None = None) -
 
 
 def _read(span: Span, what: str) -> tuple[Tokens, dict[int, Parameter]]:
-    tokens = tokenize(span.source, span.start, span.end)
+    tokens = find_names(tokenize(span.source, span.start, span.end))
     if not len(tokens):
         raise fault(span, f"an empty {what}", expected=f"a{'n' if what[0] in 'aeiou' else ''} {what}")
     check_brackets(tokens, 0, len(tokens))

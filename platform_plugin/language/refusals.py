@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.call_options import TAKES_OPTIONS, refuse_call_options
 from platform_plugin.language.places import did_you_mean, fault, refusal
+from platform_plugin.language.statements import Name
 from platform_plugin.language.tokens import DOUBLE, QUOTED, STRING, WORD
 from platform_plugin.language.words import FILE_FORMATS, TABLE_FUNCTIONS
 
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from platform_plugin.language.places import Span
-    from platform_plugin.language.statements import Name
     from platform_plugin.language.tokens import Tokens
 
 # Functions that run arbitrary Java, or read files that their arguments name.
@@ -25,10 +26,13 @@ _NO_FILES = "files enter through COPY"
 
 
 def refuse_tokens(tokens: Tokens) -> None:
-    """Refuses by tokens, whatever a parser makes of them."""
+    """Refuses by tokens, whatever a parser makes of them, and whatever they are told to be by their places."""
+    has_names, tokens = bool(tokens.names), replace(tokens, names=frozenset())
     for index, kind in enumerate(tokens.kinds):
         if kind in (QUOTED, WORD):
             following = tokens.upper(index + 1)
+            if has_names:
+                _refuse_path(tokens, index)
             if following == "(":
                 _refuse_call(tokens, index)
             elif kind == WORD:
@@ -41,6 +45,13 @@ def refuse_tokens(tokens: Tokens) -> None:
                 raise fault(tokens.span(index, index + 1), "unexpected @ in a query", hint="write AT (VERSION => n) for a snapshot")
             if text == ";":
                 raise fault(tokens.span(index, index + 1), "more than one statement in a query")
+
+
+def _refuse_path(tokens: Tokens, index: int) -> None:
+    """Where words were told from keywords by their places, a path is refused wherever it stands."""
+    if tokens.upper(index + 1) == "." and tokens.kind(index + 2) == QUOTED:
+        schema, relation = (tokens.text(place).strip("`") for place in (index, index + 2))
+        refuse_file(Name(parts=(schema, relation), span=tokens.span(index, index + 3)))
 
 
 def _refuse_call(tokens: Tokens, index: int) -> None:
@@ -73,7 +84,8 @@ def _refuse_lateral(tokens: Tokens, index: int) -> None:
     last = first
     while tokens.upper(last + 1) == "." and tokens.kind(last + 2) in (WORD, QUOTED):
         last += 2
-    if tokens.kind(first) in (WORD, QUOTED) and tokens.upper(last + 1) == "(":
+    # WITH lateral AS (…) names a query; no function is called AS.
+    if tokens.kind(first) in (WORD, QUOTED) and tokens.upper(last + 1) == "(" and tokens.upper(last) != "AS":
         refuse_table_function(tokens.text(last).strip("`"), tokens.span(first, last + 1))
 
 

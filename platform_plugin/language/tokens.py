@@ -36,12 +36,16 @@ _PREFIXES = frozenset(("NOT", "-", "+", "~", "!"))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokens:
-    """The tokens of a text as parallel lists, comments and hints left out; `end` sits one past the last."""
+    """The tokens of a text as parallel lists, comments and hints left out; `end` sits one past the last.
+
+    `names` are bare words that are names where they stand, whatever they mean elsewhere.
+    """
 
     source: str
     kinds: list[str]
     starts: list[int]
     ends: list[int]
+    names: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -52,7 +56,9 @@ class Tokens:
 
     def upper(self, index: int) -> str:
         """The token in upper case if it is a bare word or a sign, else empty, so that quoted text is never a keyword."""
-        return self.text(index).upper() if 0 <= index < len(self.kinds) and self.kinds[index] in (WORD, SIGN) else ""
+        if not 0 <= index < len(self.kinds) or self.kinds[index] not in (WORD, SIGN) or index in self.names:
+            return ""
+        return self.text(index).upper()
 
     def kind(self, index: int) -> str:
         """The token's kind, END past the last."""

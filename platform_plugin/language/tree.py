@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import re
 import sys
 import threading
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import sqlglot
 from sqlglot.errors import SqlglotError
 
+from platform_plugin.language.bare_names import FOREIGN, KEYWORDS
 from platform_plugin.language.places import did_you_mean, fault
 
 if TYPE_CHECKING:
@@ -90,6 +92,8 @@ def _placed(tokens: Tokens, masked: Masked, error: SqlglotError) -> Exception:
     details = (getattr(error, "errors", None) or [{}])[0]
     column, found = details.get("col"), str(details.get("highlight") or "")
     said = str(details.get("description") or "unexpected text").split("\n")[0]
+    # The parser's own words for its tokens are nobody else's.
+    said = re.sub(r"\s*(?:but )?got <token.*|<token.*", "", said, flags=re.IGNORECASE)
     index = None
     if isinstance(column, int):
         start = max(0, column - max(1, len(found)))
@@ -109,4 +113,7 @@ def _typo(tokens: Tokens, index: int) -> tuple[int, str | None]:
         word = tokens.upper(place)
         if len(word) > 3 and word not in _CLAUSES and (hint := did_you_mean(word, _CLAUSES)):
             return place, hint
+    for place in (index, index - 1):
+        if tokens.upper(place) in KEYWORDS | FOREIGN:
+            return index, f"a name that could be read as a keyword goes between back-ticks: `{tokens.text(place)}`"
     return index, None

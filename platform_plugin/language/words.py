@@ -38,3 +38,7 @@ TABLE_FUNCTIONS = frozenset(_TABLE_FUNCTIONS.split())
 """The table functions of Spark 4 that compute from their arguments alone."""
 FILE_FORMATS = frozenset(_FILE_FORMATS.split())
 """Words that Spark takes for a data source where a schema is expected."""
+NOT_COLUMNS = frozenset(("ALL", "DISTINCT", "NOT", "NULL", "TRUE", "FALSE"))
+"""Words that Spark never takes for a column where they stand alone in SELECT."""
+NOT_RELATIONS = frozenset(("TRUE", "FALSE"))
+"""Words that Spark never takes for a relation's name before a column's."""

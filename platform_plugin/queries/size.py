@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from platform_plugin.language.bare_names import find_names
 from platform_plugin.language.tokens import NUMBER, QUOTED, WORD, tokenize
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def split_limit(query: Span) -> tuple[Span, int | None]:
     >>> body.text, limit
     ('SELECT a FROM t', 10)
     """
-    tokens = tokenize(query.source, query.start, query.end)
+    tokens = find_names(tokenize(query.source, query.start, query.end))
     last = len(tokens) - 1
     if last < 3 or tokens.kind(last) != NUMBER or not tokens.text(last).isdecimal() or tokens.upper(last - 1) != "LIMIT":
         return query, None
@@ -60,7 +61,7 @@ def is_plain(query: Span) -> bool:
     """
     if query.end - query.start > _LONGEST:
         return False
-    tokens = tokenize(query.source, query.start, query.end)
+    tokens = find_names(tokenize(query.source, query.start, query.end))
     if _MULTIPLYING & _words(tokens):
         return False
     brackets = (index for index in range(1, len(tokens)) if tokens.upper(index) == "(")

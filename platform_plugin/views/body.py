@@ -15,6 +15,7 @@ from sqlglot.errors import SqlglotError
 
 from platform_plugin.algebra.types import DataType, Decimal, Primitive
 from platform_plugin.errors import PlatformError
+from platform_plugin.language.bare_names import find_names
 from platform_plugin.language.datatypes import parse_type
 from platform_plugin.language.places import Span, fault
 from platform_plugin.language.query import analyse_query
@@ -57,7 +58,7 @@ def read_body(text: str | Span) -> exp.Expr:
             hint = "leave it out: a view is read at the snapshot of its reader; not the same as long as the table changes"
             raise refuse("R10", "snapshot", "a view names no snapshot", (span.start, span.end), hint)
     span = query.span
-    tokens = tokenize(span.source, span.start, span.end)
+    tokens = find_names(tokenize(span.source, span.start, span.end))
     _refuse_mixed_joins(tokens)
     pieces, runs = _mask(tokens)
     try:
@@ -99,7 +100,8 @@ def _piece(tokens: Tokens, index: int) -> str:
         return "SELECT * FROM"
     if kind == QUOTED:
         return f"`__q{index}__`"
-    return text if text.isascii() and not text[0].isdigit() and not _OURS.fullmatch(text) else f"`__w{index}__`"
+    plain = text.isascii() and not text[0].isdigit() and not _OURS.fullmatch(text) and index not in tokens.names
+    return text if plain else f"`__w{index}__`"
 
 
 def _is_call(tokens: Tokens, index: int, word: str) -> bool:
@@ -263,7 +265,8 @@ def _restore_identifier(node: exp.Identifier, tokens: Tokens, places: dict[int, 
     if found and found[1] in "qwf":
         written = tokens.text(index)
         node.set("this", written[1:-1].replace("``", "`") if tokens.kind(index) == QUOTED else written)
-        node.args["quoted"] = True
+        # Bare words may be calls without brackets.
+        node.args["quoted"] = tokens.kind(index) == QUOTED
     elif found and found[1] == "l":
         raise fault(tokens.span(index, index + 1), "a string where a name belongs", hint="names go between back-ticks")
 
