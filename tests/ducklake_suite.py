@@ -258,17 +258,20 @@ def _data_path(file: Path) -> str | None:
     return None if found is None else f"{(Path.cwd() / str(found)).absolute()}/"
 
 
-def run_suite(suite: Path, only: str) -> int:
-    """Run all files of a suite, each in a process of its own, and compare what each leaves."""
+def run_suite(suite: Path, only: str, *, every: int, minutes: float | None) -> int:
+    """Run the files of a suite, each in a process of its own, and compare what each leaves."""
     tally = Tally()
     process = DuckProcess()
-    files = sorted(path for path in (suite / "test").rglob("*.test*") if only in str(path))
+    files = sorted(path for path in (suite / "test").rglob("*.test*") if only in str(path))[::every]
     if not files:
         print(f"no test files below {suite}/test")
         return 2
     began = time.monotonic()
     try:
         for number, path in enumerate(files, start=1):
+            if minutes is not None and time.monotonic() - began > minutes * 60:
+                print(f"ended after {tally.files} of {len(files)} files: the time is over")
+                break
             _run_and_compare(tally, process, suite, path)
             if number % 50 == 0:
                 print(f"{number} of {len(files)} files, {time.monotonic() - began:.0f} s, {tally.same} the same", flush=True)
@@ -301,6 +304,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make ducklake-suite", description=__doc__)
     parser.add_argument("suite", type=Path, help="a copy of DuckLake's repository")
     parser.add_argument("--only", default="", help="only files whose path holds this")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only each Nth file")
+    parser.add_argument("--minutes", type=float, metavar="N", help="end after so many minutes, and report what was compared until then")
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -313,7 +318,7 @@ def main() -> int:
     if given.run is not None:
         print(json.dumps(run_file(given.run, given.folder)))
         return 0
-    return run_suite(suite, given.only)
+    return run_suite(suite, given.only, every=given.every, minutes=given.minutes)
 
 
 if __name__ == "__main__":
