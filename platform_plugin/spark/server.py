@@ -53,7 +53,7 @@ class PlatformServer:
         self.phase = "starting Java"
         self._watched: dict[int, tuple[str, str]] = {}
         # The executors of a cluster don't see this machine's disks.
-        self._results = _results(runtime, settings) if settings.master is None and "PYSPARK_GATEWAY_PORT" not in os.environ else None
+        self._results = _results(runtime, settings) if settings.master is None and not _is_submitted() else None
         self._lock = threading.Lock()
         self._used_at = time.monotonic()
         self._ending = threading.Event()
@@ -87,12 +87,17 @@ class PlatformServer:
             raise _StoppedEarly
         self._ending.set()
 
+    def heed_signals(self) -> None:
+        """Let SIGTERM end the server. It is shared, so a Ctrl-C of one user does not, but of whoever submitted it to a cluster it does."""
+        signal.signal(signal.SIGTERM, self.end)
+        signal.signal(signal.SIGINT, self.end if _is_submitted() else signal.SIG_IGN)
+
     def _start_spark(self) -> None:
         from pyspark import SparkConf, SparkContext
         from pyspark.java_gateway import launch_gateway
         from pyspark.sql import SparkSession
 
-        submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+        submitted = _is_submitted()
         flags = ["--driver-memory", f"{self.settings.memory_mib}m", "--driver-java-options"]
         flags.append(shlex.join(plan_java_options(self.settings, self.runtime.path)))
         classes = self.runtime.path / "classes"
@@ -108,6 +113,8 @@ class PlatformServer:
         if submitted:
             conf.set("spark.connect.authenticate.token", os.environ[TOKEN_VARIABLE])
         context = SparkContext(conf=conf, gateway=self._gateway)
+        # It has made Ctrl-C cancel all jobs, of everybody.
+        self.heed_signals()
         self._spark = SparkSession(context)
         self._say("warming up")
         self._spark.range(0, 1000, numPartitions=1).selectExpr("sum(id)").collect()
@@ -319,8 +326,7 @@ def main(arguments: list[str]) -> int:
     for folder in (runtime.scratch, runtime.path / "classes", *([Path(settings.scratch)] if settings.scratch else [])):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     server = PlatformServer(runtime, settings)
-    signal.signal(signal.SIGTERM, server.end)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    server.heed_signals()
     try:
         reason = server.run()
     except Exception as error:  # noqa: BLE001 - the log is where the starter looks for the cause
@@ -334,6 +340,11 @@ def main(arguments: list[str]) -> int:
     server.close()
     # Threads that wait for a JVM which is gone would keep the process, and with it the lock.
     os._exit(code)
+
+
+def _is_submitted() -> bool:
+    """Whether spark-submit runs this process, which has started its Java then."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _results(runtime: RuntimeFolder, settings: ServerSettings) -> Path:

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -225,6 +226,14 @@ def test_control_c_interrupts_the_query(spark_server: RuntimeFolder, delay: floa
         client.kill()
     assert "KeyboardInterrupt" in errors.splitlines()[-1]
     wait_until(lambda: running(spark_server) == 0, 10)
+
+
+def test_a_ctrl_c_is_nothing_to_the_shared_server(spark_server: RuntimeFolder) -> None:
+    """Spark's own handler would cancel everybody's jobs and end the server with a traceback."""
+    state = Path(f"/proc/{status(runtime=spark_server).details['pid']}/status").read_text().splitlines()
+    ignored, caught = (int(next(line for line in state if line.startswith(name)).split()[1], 16) for name in ("SigIgn", "SigCgt"))
+    assert ignored >> (signal.SIGINT - 1) & 1
+    assert caught >> (signal.SIGTERM - 1) & 1
 
 
 def test_closed_session_is_forgotten_by_the_server(spark_server: RuntimeFolder) -> None:
