@@ -120,6 +120,11 @@ def report_lines(report: IngestReport, at: datetime) -> list[str]:
     )
     parts += [f"snapshot {report.snapshot}"] if report.snapshot is not None else []
     lines = [f"{at:%H:%M:%S}  {', '.join(parts)}, {said_seconds(report.seconds)}"]
-    told = ("refused", report.refused), ("changed after it was read", report.changed), ("changed while it was read", report.unsteady)
+    told = (
+        ("refused", report.refused),
+        ("changed after it was read", report.changed),
+        ("came late and is not read", report.late),
+        ("changed while it was read", report.unsteady),
+    )
     lines += [f"          {what}: {printable(uri)}" for what, uris in told for uri in uris]
     return lines

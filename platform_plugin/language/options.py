@@ -66,6 +66,8 @@ FEEDS: dict[str, dict[str, str | tuple[str, ...]]] = {
         "extra_fields": ("ignore", "quarantine"),
         "on_change": ("report", "fail"),
         "settle": "duration",
+        "ordered_by": ("name", "time"),
+        "remember": "duration",
         "max_files": "count",
         "max_bytes": "size",
     },

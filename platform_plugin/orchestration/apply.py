@@ -226,7 +226,8 @@ def _run_intake(platform: Platform, name: Name, kind: Kind, progress: ProgressHa
         return {"cardinality": platform.sample(own).cardinality, "size": size, PICTURE: draw_sample(platform.work, name)}
     report = run_ingest(platform.work, name, progress=progress)
     told = {"rows_in": report.rows, "files_in": report.files, "quarantined": report.quarantined, "waiting": report.waiting}
-    return told | {"jobs": report.jobs, "refused": "\n".join(report.refused) or None, "changed": "\n".join(report.changed) or None}
+    files = {"refused": report.refused, "changed": report.changed, "late": report.late}
+    return told | {"jobs": report.jobs} | {name: "\n".join(uris) or None for name, uris in files.items()}
 
 
 def read_applied(platform: Platform, done: Sequence[Ran]) -> list[Applied]:

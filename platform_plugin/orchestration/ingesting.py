@@ -20,7 +20,7 @@ from platform_plugin.lake.tables import read_tables
 from platform_plugin.orchestration.firing import Decision, build_sensor, checks_of, count_failures, pause_seconds
 from platform_plugin.streams.feeds import FilesFeed, TableFeed, feed_declared
 from platform_plugin.streams.file_listing import plan_batch, read_listing
-from platform_plugin.streams.sources import read_known_files, read_position
+from platform_plugin.streams.sources import read_known_files, read_marks, read_position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -98,7 +98,7 @@ def read_look(lake: Lake, stream: Table, feed: Feed, listings: Mapping[str, List
                 listing = listings[feed.glob]
                 if listing.trouble is not None:
                     raise listing.trouble
-                known = read_known_files(connection, stream.uuid)
+                known = read_known_files(connection, stream.uuid, listing.files)
                 settle = feed.settle.total_seconds()
                 batch = plan_batch(
                     listing.files,
@@ -107,8 +107,9 @@ def read_look(lake: Lake, stream: Table, feed: Feed, listings: Mapping[str, List
                     max_bytes=feed.max_bytes,
                     now=time.time(),
                     settle_seconds=settle,
+                    marks=read_marks(connection, stream.uuid),
                 )
-                return Look(waiting=len(batch.files) + len(batch.waiting) + len(batch.changed), what="files")
+                return Look(waiting=sum(map(len, (batch.files, batch.waiting, batch.changed, batch.late))), what="files")
             case TableFeed():
                 schema, _, relation = feed.table.rpartition(".")
                 source = lake.table((schema, relation) if schema else relation)

@@ -49,6 +49,9 @@ _READER = (
     "multiline",
     "compression",
 )
+# For so long files that are gone are remembered one by one, where their names or times grow.
+REMEMBER = timedelta(days=7)
+_DURATIONS = ("settle", "remember")
 MAX_FILES, MAX_BYTES, MAX_ROWS = 1000, 1 << 30, 1_000_000
 
 
@@ -63,6 +66,8 @@ class FilesFeed:
     extra_fields: Literal["ignore", "quarantine"] = "ignore"
     on_change: Literal["report", "fail"] = "report"
     settle: timedelta = timedelta(0)
+    ordered_by: Literal["name", "time"] | None = None
+    remember: timedelta = REMEMBER
     max_files: int = MAX_FILES
     max_bytes: int = MAX_BYTES
 
@@ -194,7 +199,14 @@ def feed_of(stored: Mapping[str, Any]) -> Feed:
     if stored["kind"] == "TABLE":
         return TableFeed(table=location, **options)
     if stored["kind"] == "FILES":
-        files = FilesFeed(glob=location, reader=reader, settle=timedelta(seconds=options.pop("settle", 0)), **options)
+        remember = options.pop("remember", None)
+        settle, kept = timedelta(seconds=options.pop("settle", 0)), REMEMBER if remember is None else timedelta(seconds=remember)
+        files = FilesFeed(glob=location, reader=reader, settle=settle, remember=kept, **options)
+        if remember is not None and files.ordered_by is None:
+            raise InvalidValue(
+                'option "remember" says nothing of files that may have any name and time: they are remembered for ever',
+                hint="add ordered_by = 'name' or 'time' if names or times of new files are later than those of older ones",
+            )
         if files.extra_fields == "quarantine" and not in_lines(files):
             raise InvalidValue(
                 "extra fields are only seen in JSON files with an object a line, in UTF-8",
@@ -238,7 +250,7 @@ def feed_declared(declaration: Declaration) -> Feed | None:
 
 def written_feed(stored: Mapping[str, Any]) -> s.Feed:
     """The feed as a statement writes it, for SHOW CREATE."""
-    options = {name: timedelta(seconds=value) if name == "settle" else value for name, value in stored["options"].items()}
+    options = {name: timedelta(seconds=value) if name in _DURATIONS else value for name, value in stored["options"].items()}
     relation = s.Name(parts=tuple(stored["location"].split("."))) if stored["kind"] == "TABLE" else None
     return s.Feed(
         kind=stored["kind"],

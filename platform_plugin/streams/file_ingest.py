@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed
 from platform_plugin.spark.stores import check_store
 from platform_plugin.streams.file_damage import find_damage
+from platform_plugin.streams.file_folding import FoldFiles, plan_fold, prepare_file_sources
 from platform_plugin.streams.file_listing import Batch, plan_batch, read_changed, read_listing
 from platform_plugin.streams.file_reading import may_be_malformed, read_files, source_key
 from platform_plugin.streams.file_shapes import Refused, Shape, Shapes, read_shapes
@@ -17,13 +18,14 @@ from platform_plugin.streams.ingest import IngestReport
 from platform_plugin.streams.landing import Landed, malformed_error, run_landing, run_quarantine
 from platform_plugin.streams.quarantine import Note, find_quarantine, note_rows, open_quarantine
 from platform_plugin.streams.sources import (
+    LATE,
     READ,
     REFUSED,
-    SOURCE_FILE,
     RecordFiles,
     RecordReported,
     SourceFile,
     read_known_files,
+    read_marks,
     total_bytes,
 )
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from platform_plugin.streams.feeds import FilesFeed
     from platform_plugin.streams.ingest import Limits
 
+_LATE = "the file came after those with later names or times were read and forgotten, perhaps itself among them; it is not read"
 _CHANGED = "the file changed after it was ingested; it is not read again"
 
 
@@ -55,10 +58,10 @@ def run_file_batch(
 ) -> IngestReport:
     """Read the oldest files that were not read yet and commit their rows."""
     lake = work.lake
-    lake.prepare_tables([SOURCE_FILE])
+    prepare_file_sources(lake)
     listing = read_listing(feed.glob, lake.sources)
     with lake.reading() as connection:
-        known = read_known_files(connection, table.uuid)
+        known, marks = read_known_files(connection, table.uuid, listing), read_marks(connection, table.uuid)
     batch = plan_batch(
         listing,
         known,
@@ -66,22 +69,39 @@ def run_file_batch(
         max_bytes=limits.max_bytes or feed.max_bytes,
         now=time.time(),
         settle_seconds=feed.settle.total_seconds(),
+        marks=marks,
     )
+    if batch.late and feed.on_change == "fail":
+        raise InvalidValue(
+            f'file "{batch.late[0].uri}" came late: files with later names or times were read into stream "{table.name}" and forgotten',
+            hint="give it a later name or time if it was not read; on_change = 'report' goes on without reading it",
+        )
     if batch.changed and feed.on_change == "fail":
         raise InvalidValue(
             f'file "{batch.changed[0].uri}" changed after stream "{table.name}" had read it',
             hint="write new rows into new files; on_change = 'report' goes on without reading it again",
         )
-    return _Attempt(work, table, feed, batch, timeout=timeout, progress=progress).run()
+    with lake.reading() as connection:
+        unread = (*batch.files, *batch.waiting, *batch.settling, *batch.empty)
+        fold = plan_fold(connection, table.uuid, feed, listing, unread=unread, now=datetime.now(UTC))
+    return _Attempt(work, table, feed, batch, fold=fold, timeout=timeout, progress=progress).run()
 
 
 class _Attempt:
     """One batch on its way. Files that turn out to be unreadable or unsteady leave it, and the rest is tried again."""
 
     def __init__(
-        self, work: Workspace, table: Table, feed: FilesFeed, batch: Batch, *, timeout: timedelta | None, progress: ProgressHandler | None
+        self,
+        work: Workspace,
+        table: Table,
+        feed: FilesFeed,
+        batch: Batch,
+        *,
+        fold: FoldFiles | None,
+        timeout: timedelta | None,
+        progress: ProgressHandler | None,
     ) -> None:
-        self.work, self.table, self.feed, self.batch = work, table, feed, batch
+        self.work, self.table, self.feed, self.batch, self.fold = work, table, feed, batch, fold
         self.timeout, self.progress = timeout, progress
         self.files = list(batch.files)
         self.refused: list[Refused] = []
@@ -89,7 +109,7 @@ class _Attempt:
         self.jobs = self.tasks = 0
 
     def run(self) -> IngestReport:
-        while self.files or self.refused or self.batch.changed:
+        while self.files or self.refused or self.batch.changed or self.batch.late:
             shapes = read_shapes(self.feed, self.files, self.table.fields)
             self._refuse(shapes.refused)
             try:
@@ -147,7 +167,10 @@ class _Attempt:
                 written += self._quarantine(commit, shapes, landed)
                 commit.also(RecordFiles(uuid, tuple(self.files), READ))
                 commit.also(RecordFiles(uuid, tuple(one.file for one in self.refused), REFUSED))
+                commit.also(RecordFiles(uuid, self.batch.late, LATE))
                 commit.also(RecordReported(uuid, self.batch.changed))
+                if self.fold is not None:
+                    commit.also(self.fold)
                 # The last thing before the commit: rows of a file that changed meanwhile may be half old and half new.
                 changed = read_changed([*self.files, *(one.file for one in self.refused)])
                 if changed:
@@ -160,6 +183,7 @@ class _Attempt:
     def _quarantine(self, commit: Commit, shapes: Shapes, landed: Landed) -> list[DataFile]:
         notes = [Note(source=one.file.uri, reason=f"the file was refused: {one.reason}") for one in self.refused]
         notes += [Note(source=file.uri, reason=_CHANGED) for file in self.batch.changed]
+        notes += [Note(source=file.uri, reason=_LATE) for file in self.batch.late]
         if not notes and not landed.malformed:
             return []
         lake, arrived_at = self.work.lake, datetime.now(UTC)
@@ -217,6 +241,7 @@ class _Attempt:
             quarantined=quarantined,
             refused=tuple(one.file.uri for one in self.refused),
             changed=tuple(file.uri for file in self.batch.changed),
+            late=tuple(file.uri for file in self.batch.late),
             unsteady=tuple(file.uri for file in self.unsteady),
             settling=len(self.batch.settling),
             waiting=len(self.batch.waiting),

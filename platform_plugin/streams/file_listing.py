@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 from platform_plugin.errors import InvalidValue, StorageError
 from platform_plugin.lake.sources import EVERYWHERE, Sources
 from platform_plugin.lake.storage import explained
-from platform_plugin.streams.sources import READ, KnownFile, SourceFile
+from platform_plugin.streams.sources import REFUSED, KnownFile, SourceFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from fsspec import AbstractFileSystem
+
+    from platform_plugin.streams.sources import Marks
 
 _THREADS = 8
 _MOMENTS = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
@@ -24,10 +26,14 @@ _TAGS = ("ETag", "etag", "e_tag", "md5Hash", "checksum")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The files to read next, those that changed after they were read, and those for later: too many, too young, or without a byte."""
+    """The files to read next, those that changed after they were read, and those for later: too many, too young, or without a byte.
+
+    Those that came `late` lie before a mark up to which everything was read: nobody knows whether they were, and they are not read.
+    """
 
     files: tuple[SourceFile, ...] = ()
     changed: tuple[SourceFile, ...] = ()
+    late: tuple[SourceFile, ...] = ()
     waiting: tuple[SourceFile, ...] = ()
     settling: tuple[SourceFile, ...] = ()
     empty: tuple[SourceFile, ...] = ()
@@ -41,6 +47,7 @@ def plan_batch(
     max_bytes: int,
     now: float = 0.0,
     settle_seconds: float = 0.0,
+    marks: Marks | None = None,
 ) -> Batch:
     """Oldest files first, as many as the limits allow but at least one.
 
@@ -54,12 +61,15 @@ def plan_batch(
     waiting: list[SourceFile] = []
     settling: list[SourceFile] = []
     empty: list[SourceFile] = []
+    late: list[SourceFile] = []
     size = 0
     for file in sorted(listing, key=lambda file: (file.modified or 0.0, file.uri)):
         before = known.get(file.uri)
-        if before is not None and (before.state == READ or file.version == before.version):
+        if before is not None and (before.state != REFUSED or file.version == before.version):
             if file.version not in (before.version, before.reported_version):
                 changed.append(file)
+        elif before is None and marks is not None and marks.covers(file):
+            late.append(file)
         elif not file.size_bytes:
             empty.append(file)
         elif settle_seconds and file.modified is not None and now - file.modified < settle_seconds:
@@ -69,7 +79,14 @@ def plan_batch(
         else:
             files.append(file)
             size += file.size_bytes
-    return Batch(files=tuple(files), changed=tuple(changed), waiting=tuple(waiting), settling=tuple(settling), empty=tuple(empty))
+    return Batch(
+        files=tuple(files),
+        changed=tuple(changed),
+        late=tuple(late),
+        waiting=tuple(waiting),
+        settling=tuple(settling),
+        empty=tuple(empty),
+    )
 
 
 def read_listing(glob: str, sources: Sources = EVERYWHERE) -> list[SourceFile]:

@@ -43,6 +43,8 @@ class IngestReport:
     """Files that could not be read at all; the quarantine says why."""
     changed: tuple[str, ...] = ()
     """Files that changed after they were read. They are not read again."""
+    late: tuple[str, ...] = ()
+    """Files before the mark up to which everything was read and forgotten. They are not read."""
     unsteady: tuple[str, ...] = ()
     """Files that changed while they were read. They come again in a later batch."""
     settling: int = 0

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.bulk import chunks
+from platform_plugin.lake.bulk import among, chunks
 from platform_plugin.lake.data_operations import has_table
 
 if TYPE_CHECKING:
@@ -30,6 +30,19 @@ SOURCE_FILE = sa.Table(
     sa.Column("state", sa.String, nullable=False),
     sa.Column("snapshot_id", sa.BigInteger, nullable=False),
     sa.Column("reported_version", sa.String),
+    # Earlier versions have no such columns; whoever writes makes them.
+    sa.Column("read_at", c.Moment),
+    sa.Column("modified", sa.Double),
+)
+# What is left of files that were read long ago and are gone: up to which name or time of modification everything was read.
+SOURCE_FOLD = sa.Table(
+    "platform_source_fold",
+    c.metadata,
+    sa.Column("relation_uuid", sa.String, primary_key=True),
+    sa.Column("name_mark", sa.String),
+    sa.Column("time_mark", sa.Double),
+    sa.Column("folded_count", sa.BigInteger, nullable=False),
+    sa.Column("tried_at", c.Moment, nullable=False),
 )
 SOURCE_OFFSET = sa.Table(
     "platform_source_offset",
@@ -48,7 +61,7 @@ SOURCE_TABLE = sa.Table(
     sa.Column("next_row_id", sa.BigInteger, nullable=False),
 )
 
-READ, REFUSED = "read", "refused"
+READ, REFUSED, LATE = "read", "refused", "late"
 
 
 class SourceUnavailable(PlatformError):
@@ -79,6 +92,29 @@ class KnownFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """Up to which name, or time of modification, a stream has read all files of its source and forgotten those that are gone.
+
+    >>> Marks(name="b").covers(SourceFile(uri="a", size_bytes=1, version="1"))
+    True
+    """
+
+    name: str | None = None
+    time: float | None = None
+
+    def covers(self, file: SourceFile) -> bool:
+        """Whether a file that is not remembered may have been read."""
+        by_time = self.time is not None and file.modified is not None and file.modified <= self.time
+        return by_time or (self.name is not None and file.uri <= self.name)
+
+    def raised(self, other: Marks) -> Marks:
+        """The higher of each."""
+        names = [mark for mark in (self.name, other.name) if mark is not None]
+        times = [mark for mark in (self.time, other.time) if mark is not None]
+        return Marks(name=max(names, default=None), time=max(times, default=None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
     """How far a stream has read a table: everything with a smaller row id, as of a snapshot."""
 
@@ -100,7 +136,9 @@ class RecordFiles:
         versions = {file.uri: file.version for file in self.files}
         for part in chunks(list(versions)):
             condition = sa.and_(t.relation_uuid == self.relation_uuid, t.uri.in_(part))
-            for row in w.connection.execute(sa.select(t.uri, t.version, t.state).where(condition)).all():
+            found = w.connection.execute(sa.select(t.uri, t.version, t.state).where(condition)).all()
+            self._refuse_folded(w, set(part) - {row.uri for row in found})
+            for row in found:
                 if row.state != REFUSED or row.version == versions[row.uri]:
                     raise w.conflict(f'file "{row.uri}" was ingested by another process')
             # A file that was refused, and so gave no row, may come again as another.
@@ -115,7 +153,16 @@ class RecordFiles:
                 state=self.state,
                 snapshot_id=w.id,
                 reported_version=None,
+                read_at=w.time,
+                modified=file.modified,
             )
+
+    def _refuse_folded(self, w: Writer, uris: set[str]) -> None:
+        """A file that is not remembered was perhaps read by another ingester, and forgotten since this one looked."""
+        marks = read_marks(w.connection, self.relation_uuid)
+        folded = next((file for file in self.files if file.uri in uris and marks.covers(file)), None)
+        if folded is not None and self.state != LATE:
+            raise w.conflict(f'file "{folded.uri}" was ingested by another process')
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,20 +184,31 @@ class ForgetSources:
     relation_uuid: str
 
     def apply(self, w: Writer) -> None:
-        for table in (SOURCE_FILE, SOURCE_OFFSET, SOURCE_TABLE):
+        for table in (SOURCE_FILE, SOURCE_FOLD, SOURCE_OFFSET, SOURCE_TABLE):
             if has_table(w.connection, table.name):
                 w.connection.execute(sa.delete(table).where(table.c.relation_uuid == self.relation_uuid))
 
 
-def read_known_files(connection: Connection, uuid: UUID) -> dict[str, KnownFile]:
-    """The files of a stream's source that are done, by URI."""
-    if not has_table(connection, SOURCE_FILE.name):
+def read_known_files(connection: Connection, uuid: UUID, files: Sequence[SourceFile]) -> dict[str, KnownFile]:
+    """Those of some files that are done, by URI; it costs what is asked for, not what was ever read."""
+    if not files or not has_table(connection, SOURCE_FILE.name):
         return {}
     t = SOURCE_FILE.c
     query = sa.select(t.uri, t.version, t.state, t.reported_version).where(t.relation_uuid == str(uuid))
     return {
-        row.uri: KnownFile(version=row.version, state=row.state, reported_version=row.reported_version) for row in connection.execute(query)
+        row.uri: KnownFile(version=row.version, state=row.state, reported_version=row.reported_version)
+        for part in chunks([file.uri for file in files])
+        for row in connection.execute(query.where(among(connection, t.uri, part)))
     }
+
+
+def read_marks(connection: Connection, uuid: UUID | str) -> Marks:
+    """Up to where the files of a stream's source were read and forgotten."""
+    if not has_table(connection, SOURCE_FOLD.name):
+        return Marks()
+    f = SOURCE_FOLD.c
+    row = connection.execute(sa.select(f.name_mark, f.time_mark).where(f.relation_uuid == str(uuid))).first()
+    return Marks() if row is None else Marks(name=row.name_mark, time=row.time_mark)
 
 
 def read_offsets(connection: Connection, uuid: UUID) -> dict[int, tuple[int, str | None]]:

@@ -332,6 +332,26 @@ def test_a_change_after_reading_fails_where_that_is_declared(platform, folder):
         run_ingest(platform.work, "s")
 
 
+def test_files_that_are_gone_are_forgotten_and_never_read_again(platform, folder):
+    order = "ordered_by 'name', remember '1 us'"
+    platform.execute(f"CREATE STREAM s (id INT) FROM FILES '{folder}/*.csv' ({order})")
+    for number in range(3):
+        (folder / f"{number}.csv").write_text(f"{number}\n")
+        assert run_ingest(platform.work, "s").rows == 1
+        (folder / f"{number}.csv").unlink()
+    (folder / "0.csv").write_text("0\n")
+    assert run_ingest(platform.work, "s").late == (f"{folder}/0.csv",)
+    assert run_ingest(platform.work, "s").snapshot is None, "told once"
+    assert [reason.split(",")[0] for (reason,) in quarantine(platform, "reason")] == [
+        "the file came after those with later names or times were read and forgotten"
+    ]
+    assert rows(platform, "SELECT id FROM s ORDER BY id") == [(0,), (1,), (2,)]
+    (folder / "1.csv").write_text("1\n")
+    platform.execute("ALTER STREAM s SET (on_change = 'fail')")
+    with pytest.raises(InvalidValue, match="came late"):
+        run_ingest(platform.work, "s")
+
+
 def test_retention_applies_to_what_was_pulled(platform, folder):
     platform.execute(f"CREATE STREAM s (id INT) FROM FILES '{folder}/*.csv' WITH (retention_rows = 10)")
     for number in range(3):
