@@ -37,7 +37,7 @@ def test_rows_fit_by_name_and_lose_nothing(lake):
     assert sorted(rows_of(lake.read("t")), key=str)[-2:] == [(7, "both"), (None, "only")]
     for bad, match in (
         ({"x": [1]}, "not in the table"),
-        ({"i": ["one"]}, "can't take"),
+        ({"i": ["one"]}, "is no value for column"),
         ({"i": [1.5]}, "can't take"),
         ({"i": pa.array([2**64 - 1], pa.uint64())}, "can't take"),
     ):

@@ -65,7 +65,7 @@ BAD = {
     "a text for a number": ([{"uid": "one"}], "uid"),
     "a fraction for a whole number": ([{"uid": 1.5}], "uid"),
     "a number out of range": ([{"uid": 2**40}], "out of range"),
-    "a decimal too fine": ([{"uid": 1, "score": Decimal("1.001")}], "score"),
+    "a decimal too large": ([{"uid": 1, "score": Decimal("1e20")}], "score"),
     "an unknown column": ([{"uid": 1, "colour": "red"}], '"colour" is not in'),
     "a column twice": ([{"uid": 1, "UID": 2}], "twice"),
     "no value where one must be": ([{"username": "Ada"}], "NULL"),
