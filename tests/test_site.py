@@ -26,7 +26,8 @@ def test_lists_of_links_are_the_navigation():
 @pytest.mark.slow
 def test_links_to_nowhere_fail(tmp_path):
     """With the options of the Makefile, which `make lint` uses."""
-    shutil.copy(DOCS / "conf.py", tmp_path)
+    for file in ("conf.py", "site.css"):
+        shutil.copy(DOCS / file, tmp_path)
     (tmp_path / "index.md").write_text("# Home\n\n* [One](one.md)\n")
     page = tmp_path / "one.md"
     options = re.search(r"^SPHINX := sphinx-build (.*)$", (PROJECT / "Makefile").read_text(), re.MULTILINE)[1].split()
