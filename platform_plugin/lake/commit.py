@@ -230,8 +230,10 @@ class Commit:
     # Rows
 
     def append(self, table: Table, files: Iterable[DataFile]) -> None:
-        """Let files join a table."""
-        self._appended.setdefault(table.uuid, (table, []))[1].extend(files)
+        """Let files join a table, if its gate lets them pass."""
+        joining = tuple(files)
+        self._lake.gates.check(table, joining)
+        self._appended.setdefault(table.uuid, (table, []))[1].extend(joining)
 
     def remove(self, table: Table, file_ids: Iterable[int]) -> None:
         """Let whole files leave a table, whatever is deleted from them meanwhile."""

@@ -16,6 +16,7 @@ from platform_plugin.lake import changes, check, expire, files, founding, leases
 from platform_plugin.lake.bulk import chunks
 from platform_plugin.lake.commit import Commit
 from platform_plugin.lake.database import create_engine, reading, writing
+from platform_plugin.lake.gates import Gates
 from platform_plugin.lake.location import Location
 from platform_plugin.lake.sources import Sources
 from platform_plugin.lake.storage import Storage
@@ -70,6 +71,7 @@ class Lake:
         self.uuid = uuid
         self.storage = Storage(data_path, outside=location.outside)
         self.sources = Sources.of(location.sources)
+        self.gates = Gates()
         self._relations: dict[tuple[int, Name], Table | View] = {}
         self._prepared: set[str] = set()
         self._unsure = False

@@ -19,6 +19,7 @@ from platform_plugin.orchestration.documentation import Days
 from platform_plugin.orchestration.drawing import PICTURE, draw_sample
 from platform_plugin.orchestration.inventory import Stored, read_changed, read_lake
 from platform_plugin.orchestration.model import normalised
+from platform_plugin.quality.gate import gated
 from platform_plugin.queries.shows import created
 from platform_plugin.samples.define import run_create_sample
 from platform_plugin.samples.record import find_sample
@@ -82,9 +83,10 @@ def run_model(platform: Platform, model: Model, *, progress: ProgressHandler | N
 
 def run_declared(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> Ran:
     """The same, without looking at the relation afterwards."""
-    action, metrics = run_definition(platform, model, progress=progress)
     takes = model.kind == "sample" or (isinstance(model.statement, CreateStream) and model.statement.feed is not None)
-    work = _run_intake(platform, model.name, model.kind, progress) if takes else {}
+    with gated(platform.lake, model.name, model.suite, batches=model.kind == "stream"):
+        action, metrics = run_definition(platform, model, progress=progress)
+        work = _run_intake(platform, model.name, model.kind, progress) if takes else {}
     return Ran(name=model.name, kind=model.kind, action=action, metrics=metrics, work=work)
 
 
@@ -109,10 +111,11 @@ def run_parts(
         empty = f"CREATE TABLE {_written(model.name)} AS\nSELECT * FROM (\n{statement.query.text}\n) WHERE false"
         run_definition(platform, replace(model, statement=cast("CreateTable", parse_statement(empty))), progress=progress)
         action = "created"
-    done = [
-        run_exchange(work, model.name, statement.query.text, column=parts.column, first=first, last=last, progress=progress)
-        for first, last in spans
-    ]
+    with gated(work.lake, model.name, model.suite, batches=False):
+        done = [
+            run_exchange(work, model.name, statement.query.text, column=parts.column, first=first, last=last, progress=progress)
+            for first, last in spans
+        ]
     told: dict[str, Any] = {"rows_in": sum(each.row_count for each in done)}
     if isinstance(parts, Days):
         told["days"] = sum((last - first).days for first, last in spans if isinstance(first, date) and isinstance(last, date))

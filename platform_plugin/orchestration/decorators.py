@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from platform_plugin.errors import InvalidValue
 from platform_plugin.orchestration.inventory import Inventory, read_inventory
 from platform_plugin.orchestration.nouns import ContinuousView, HistoryTable, Noun, Sample, Stream, build_single
 from platform_plugin.orchestration.place import URL_VARIABLE
@@ -57,9 +58,10 @@ def history_table(
     owners: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
     columns: Mapping[str, str] | None = None,
+    gate: str | None = None,
     translator: Translator | None = None,
 ) -> Callable[[Query], dg.AssetsDefinition]:
-    """A table that is built again from the query that a function returns whenever it is materialized.
+    """A table that is built again from the query that a function returns whenever it is materialized; `gate` is the file of a suite.
 
     >>> @history_table()
     ... def regions() -> str:
@@ -69,7 +71,8 @@ def history_table(
     """
 
     def decorate(query: Query) -> dg.AssetsDefinition:
-        noun = HistoryTable(query=query(), column_descriptions=dict(columns or {}), **_said(query, name, description, owners, tags))
+        said = _said(query, name, description, owners, tags)
+        noun = HistoryTable(query=query(), column_descriptions=dict(columns or {}), suite=gate, **said)
         return _asset(noun, _file_of(query), translator)
 
     return decorate
@@ -85,9 +88,10 @@ def stream(
     description: str | None = None,
     owners: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
+    gate: str | None = None,
     translator: Translator | None = None,
 ) -> dg.AssetsDefinition:
-    """A stream with these columns, by name and type in SQL.
+    """A stream with these columns, by name and type in SQL; `gate` is the file of a suite that batches of its feed have to meet.
 
     >>> stream("posts", {"uid": "INT", "score": "INT"}, retention_rows=1_000_000).key.to_user_string()
     'posts'
@@ -98,6 +102,7 @@ def stream(
         retention_rows=retention_rows,
         retention=retention,
         source=source,
+        suite=gate,
         description=description,
         owners=list(owners),
         tags=dict(tags or {}),
@@ -159,7 +164,11 @@ def _file_of_caller(frame: FrameType | None) -> Path:
 def _asset(noun: Noun, path: Path, translator: Translator | None) -> dg.AssetsDefinition:
     url = os.environ.get(URL_VARIABLE)
     inventory = read_inventory(url) if url else Inventory()
-    (asset,) = build_single(noun.model_at(path), inventory, translator or Translator()).assets
+    model = noun.model_at(path)
+    if model.suite is not None and not model.suite.gate:
+        # An asset of a decorator has no checks, so that nobody would look at it.
+        raise InvalidValue(f'suite "{noun.suite}" of "{noun.name}" is no gate', hint="write `gate: true` in it")
+    (asset,) = build_single(model, inventory, translator or Translator()).assets
     if not isinstance(asset, dg.AssetsDefinition):
         message = f"{noun.name} is no asset"
         raise TypeError(message)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, field_validator
 
-from platform_plugin.errors import InvalidValue
+from platform_plugin.errors import InvalidValue, UnknownObject
 from platform_plugin.quality.suite import parse_suite
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class Documentation(BaseModel):
     partitions: Partitions | None = None
     rebuild: str | None = None
     """When a table that is the result of a query is built again by itself: `on_change`, or a cron expression."""
+    suite: str | None = None
+    """The file of its suite of expectations, seen from the folder of this one; where none is named, the one beside the model."""
 
     @field_validator("rebuild")
     @classmethod
@@ -89,12 +91,21 @@ def read_documentation(sql_file: Path, *, shown: str) -> Documentation:
         ) from error
 
 
-def read_suite(sql_file: Path, *, shown: str) -> Suite | None:
-    """The suite of expectations beside an SQL file, as YAML or as the JSON that Great Expectations writes; None if there is none."""
-    found = next((path for ending in SUITE_ENDINGS if (path := sql_file.with_suffix(ending)).is_file()), None)
+def read_suite(sql_file: Path, *, shown: str, named: str | None = None) -> Suite | None:
+    """The suite of expectations that is named, or else beside an SQL file, as YAML or as the JSON that Great Expectations writes.
+
+    None if there is none.
+    """
+    if named is None:
+        found = next((path for ending in SUITE_ENDINGS if (path := sql_file.with_suffix(ending)).is_file()), None)
+    else:
+        found = sql_file.parent / named
+        if not found.is_file():
+            hint = "name a file with `expectations:`, seen from the folder of the one that names it"
+            raise UnknownObject(f'suite "{named}" of "{shown}" does not exist', hint=hint)
     if found is None:
         return None
-    name = str(Path(shown).with_name(found.name))
+    name = named or str(Path(shown).with_name(found.name))
     # JSON is YAML.
     return parse_suite(_read_yaml(found, name, "write `expectations:` and a list below it"), file=name)
 

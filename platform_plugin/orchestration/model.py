@@ -95,7 +95,8 @@ def _read(path: Path, file: str) -> Model:
         raise InvalidStatement(f'file "{file}" can\'t be read', detail=str(error), hint="write it in UTF-8") from error
     documentation = read_documentation(path, shown=file)
     try:
-        model = replace(parse_model(text, file=file, path=path, documentation=documentation), suite=read_suite(path, shown=file))
+        model = parse_model(text, file=file, path=path, documentation=documentation)
+        model = with_suite(model, read_suite(path, shown=file, named=documentation.suite))
     except PlatformError as error:
         raise InvalidStatement(f'file "{file}": {error.message}', detail=error.detail, hint=error.hint) from error
     _check_columns(model)
@@ -180,6 +181,17 @@ def _leading_comment(text: str) -> str | None:
             break
         lines.append(line.lstrip()[2:].strip())
     return " ".join(line for line in lines if line) or None
+
+
+def with_suite(model: Model, suite: Suite | None) -> Model:
+    """The model with a suite; a gate that no run would ever pass through is refused."""
+    pulls = isinstance(model.statement, CreateStream) and model.statement.feed is not None
+    if suite is not None and suite.gate and not model.is_built and not pulls:
+        raise InvalidValue(
+            f'the suite of "{model.name}" is a gate, but no run publishes rows there',
+            hint="only streams with a feed and tables that a query builds have a gate; leave it out, and the suite is a check",
+        )
+    return replace(model, suite=suite)
 
 
 def _check_columns(model: Model) -> None:

@@ -12,9 +12,9 @@ from pydantic import Field
 from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError
 from platform_plugin.language.render import identifier
 from platform_plugin.orchestration.assets import build_assets
-from platform_plugin.orchestration.documentation import Check, Documentation
+from platform_plugin.orchestration.documentation import Check, Documentation, read_suite
 from platform_plugin.orchestration.inventory import Inventory, read_inventory
-from platform_plugin.orchestration.model import parse_model
+from platform_plugin.orchestration.model import parse_model, with_suite
 from platform_plugin.orchestration.place import lake_url
 from platform_plugin.orchestration.scaffolding import NounScaffolder
 from platform_plugin.orchestration.sensing import Sensing
@@ -37,6 +37,7 @@ class Noun(dg.Component, dg.Model, dg.Resolvable):
     column_descriptions: dict[str, str] = Field(default_factory=dict, description="What each column means.")
     checks: list[Check] = Field(default_factory=list, description="What is to be asserted of it.")
     rebuild: str | None = Field(default=None, description="When a table made by a query is built again: `on_change`, or a cron expression.")
+    suite: str | None = Field(default=None, description="The file of its suite of expectations, seen from the folder of this one.")
     url: str | None = Field(default=None, description="The lake; by default the one in PLATFORM_URL, or .platform/lake in the project.")
 
     @property
@@ -69,8 +70,10 @@ class Noun(dg.Component, dg.Model, dg.Resolvable):
             columns=self.column_descriptions,
             checks=self.checks,
             rebuild=self.rebuild,
+            suite=self.suite,
         )
-        return parse_model(self.statement, file=path.name, path=path, documentation=said)
+        model = parse_model(self.statement, file=path.name, path=path, documentation=said)
+        return model if self.suite is None else with_suite(model, read_suite(path, shown=path.name, named=self.suite))
 
 
 def build_single(model: Model, inventory: Inventory, translator: Translator) -> Built:

@@ -38,13 +38,20 @@ class Expectation:
 class Suite:
     """Expectations about a relation: all of it, what has come since the last check, or a sample that is kept of it.
 
-    `sample` names a maintained sample where `rows` says so; `most_rows` bounds what is brought over.
+    `sample` names a maintained sample where `rows` says so; `most_rows` bounds what is brought over. As a `gate` the critical ones are
+    also judged before rows are published, and keep out a batch or a rebuilt table that does not meet them.
     """
 
     expectations: tuple[Expectation, ...]
     rows: Rows = "full"
     sample: str | None = None
     most_rows: int = 1_000_000
+    gate: bool = False
+
+    @property
+    def critical(self) -> tuple[Expectation, ...]:
+        """The expectations that a gate holds rows to."""
+        return tuple(each for each in self.expectations if each.severity == "critical")
 
     @property
     def names(self) -> dict[str, Expectation]:
@@ -58,7 +65,7 @@ class Suite:
         return found
 
 
-_KEYS = ("expectations", "rows", "sample", "most_rows")
+_KEYS = ("expectations", "rows", "sample", "most_rows", "gate")
 # What Great Expectations itself writes into a suite's file, and what nothing here depends on.
 _PASSED_OVER = {"name", "id", "meta", "notes", "great_expectations_version", "suite_parameters"}
 
@@ -87,12 +94,19 @@ def parse_suite(content: object, *, file: str) -> Suite:
         raise InvalidValue(
             f'file "{file}" has no expectations', hint="write at least one, such as `- type: expect_table_row_count_to_equal`"
         )
-    return Suite(
+    gate = content.get("gate", False)
+    if not isinstance(gate, bool):
+        raise InvalidValue(f'file "{file}": gate is "{gate}"', hint="it is true or false")
+    suite = Suite(
         expectations=tuple(_expectation(each, file) for each in written),
         rows=rows,
         sample=content.get("sample"),
         most_rows=int(content.get("most_rows", Suite.__dataclass_fields__["most_rows"].default)),
+        gate=gate,
     )
+    if gate and not suite.critical:
+        raise InvalidValue(f'file "{file}" is a gate that nothing can close', hint="write `severity: critical` at an expectation")
+    return suite
 
 
 def _expectation(written: object, file: str) -> Expectation:
