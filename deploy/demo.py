@@ -57,7 +57,7 @@ def main() -> int:
         return 130
     except Exception as error:  # noqa: BLE001  whatever ends the tour is told in its own words, without a traceback
         print(f"\nthe tour ended early: {type(error).__name__}: {error}", file=sys.stderr)
-        print("  `platform server status` tells how Spark is, `make demo` starts over", file=sys.stderr)
+        print("  `platform status` tells how Spark is, `make demo` starts over", file=sys.stderr)
         return 1
     finally:
         os.chdir(here)
