@@ -125,8 +125,8 @@ def run_file(path: Path, folder: Path) -> dict[str, Any]:
                 connections = {"": _connect()}
             elif step.verb == "unzip":
                 source, _, target = step.text.partition(" ")
-                with zipfile.ZipFile(source) as archive:
-                    archive.extractall(target)
+                with gzip.open(source) as packed:
+                    Path(target).write_bytes(packed.read())
             else:
                 if step.connection not in connections:
                     connections[step.connection] = connections[""].cursor()
