@@ -152,7 +152,7 @@ class Storage:
             return
         import pyarrow as pa
 
-        with explained(path), pa.OSFile(self.absolute(path), "rb") as own:
+        with explained(path), pa.OSFile(self.readable(path), "rb") as own:
             yield own
 
     def settle(self, path: str) -> None:
