@@ -57,7 +57,7 @@ def test_a_lake_that_duckdb_founded_is_adopted(lake_url, data, duck, state):
     reader = duck(lake_url, data=data)
     reader.execute(FOUNDED[state])
     before = names(lake_url)
-    with pytest.raises(CatalogueError, match="founded by another client and is not adopted") as refused:
+    with pytest.raises(CatalogueError, match="created by another client and is not adopted") as refused:
         Lake.open(lake_url)
     assert "platform init --adopt" in refused.value.hint
     assert names(lake_url) == before, "opening writes nothing"

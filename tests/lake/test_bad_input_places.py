@@ -83,7 +83,7 @@ def test_folders_and_names_that_lead_nowhere(tmp_path):
             Lake.create(place)
 
 
-@pytest.mark.parametrize("version", ["1.1", "2.0", "0.3", "banana"])
+@pytest.mark.parametrize("version", ["1.2", "2.0", "0.3", "banana"])
 def test_another_format_version_is_refused_and_named(lake_url, version):
     lake = filled(lake_url)
     with lake.writing() as connection:
