@@ -50,9 +50,12 @@ def explain_missing(lake: Lake, path: str, snapshot: Snapshot, tables: Sequence[
     with lake.reading() as connection:
         named = _named_by(connection, path)
         owners = _owners(connection, path, named, snapshot)
+        # A session reads files that came after the snapshot at which it began.
+        came = read_snapshot(connection, id=max((begin for _, begin, _ in named), default=0))
+        reached = came if came is not None and came.id > snapshot.id else snapshot
         for table in owners or tables:
             try:
-                refuse_overrun(connection, table, snapshot)
+                refuse_overrun(connection, table, reached)
             except StreamOverrun as overrun:
                 return overrun
         is_kept = read_snapshot(connection, id=snapshot.id) is not None

@@ -15,15 +15,19 @@ from platform_plugin.orchestration import ContinuousView, HistoryTable, Lake, Sa
 COMPONENTS = (Lake, SqlFolder, Stream, ContinuousView, HistoryTable, Sample, Upkeep)
 SENSORS = {"split_refresh", "bounded_ingestion", "reservoir_merge", "stream_arrivals", "rebuilding"}
 DECLARATIONS = """
-CREATE STREAM posts (uid INT, score INT) WITH (retention_rows = 1000000);
-CREATE VIEW impact WITH (start = 'earliest') AS SELECT uid, count(*) AS posts, avg(score) AS score FROM posts GROUP BY uid;
-CREATE STREAM stream (uid INT, score INT) WITH (retention_rows = 1000000);
-CREATE VIEW continuousview AS SELECT uid, count(*) AS posts FROM posts GROUP BY uid;
-CREATE TABLE historytable (id INT PRIMARY KEY, region STRING);
-CREATE SAMPLE sample ON posts SIZE 1000;
+CREATE STREAM orders (id BIGINT NOT NULL, product_id INT NOT NULL, quantity INT, amount DECIMAL(9, 2), ordered_at TIMESTAMP);
+CREATE TABLE products (id INT PRIMARY KEY, name STRING, price DECIMAL(9, 2));
+CREATE VIEW sales WITH (start = 'earliest') AS SELECT product_id, count(*) AS orders FROM orders GROUP BY product_id;
+CREATE SAMPLE orders_sample ON orders SIZE 1000;
+CREATE STREAM stream (visitor STRING, product_id INT) WITH (retention_rows = 1000000);
+CREATE VIEW continuousview AS SELECT product_id, count(*) AS orders FROM orders GROUP BY product_id;
+CREATE TABLE historytable (id INT PRIMARY KEY, name STRING);
+CREATE SAMPLE sample ON orders SIZE 1000;
 CREATE TABLE visits (id INT)
 """
-BASES = {"impact/base", "continuousview/base"}
+FOLDER = {"orders", "products", "sales", "orders_sample"}
+SINGLE = {"stream", "continuousview", "historytable", "sample"}
+BASES = {"sales/base", "continuousview/base"}
 PYTHON = """
 import dagster as dg
 from platform_plugin.orchestration import stream
@@ -78,11 +82,11 @@ def test_all_that_is_scaffolded_loads_again_after_everything_was_launched(lake):
                 found.append(keys(definitions))
                 assert {sensor.name for sensor in definitions.sensors} == SENSORS
                 assert definitions.resolve_implicit_global_asset_job_def().execute_in_process().success
-        assert found[0] == {"posts", "impact", "stream", "continuousview", "historytable", "sample", "platform/overview", *BASES}
+        assert found[0] == {*FOLDER, *SINGLE, *BASES, "platform/overview"}
         assert found[1:] == found[:1] * 2
     with Platform.open(lake) as platform:
         shown = platform.execute("SHOW TABLES").arrow().to_pylist()
-    assert {row["name"] for row in shown} == {"posts", "impact", "stream", "continuousview", "historytable", "sample"}
+    assert {row["name"] for row in shown} - {"orders__quarantine"} == FOLDER | SINGLE
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +107,7 @@ def test_each_component_loads_beside_each_other_on_a_lake_that_holds_all(monkeyp
         with sandbox.build_all_defs() as definitions:
             found = keys(definitions)
     if SqlFolder in pair:
-        assert found == {"posts", "impact", "stream", "continuousview", "historytable", "sample", "visits", "platform/overview", *BASES}
+        assert found == {*FOLDER, *SINGLE, *BASES, "visits", "platform/overview"}
 
 
 def test_what_a_python_file_declares_is_not_declared_again(monkeypatch, lake):
@@ -115,7 +119,7 @@ def test_what_a_python_file_declares_is_not_declared_again(monkeypatch, lake):
         scaffold(sandbox, SqlFolder)
         (sandbox.defs_folder_path / "own.py").write_text(PYTHON)
         with sandbox.build_all_defs() as definitions:
-            assert keys(definitions) == {"posts", "impact", "impact/base", "visits", "Reports", "others", "platform/overview"}
+            assert keys(definitions) == {*FOLDER, "sales/base", "visits", "Reports", "others", "platform/overview"}
 
 
 def test_two_folders_share_a_lake_and_its_sensors(lake, tmp_path):
@@ -144,11 +148,11 @@ def test_two_folders_share_a_lake_and_its_sensors(lake, tmp_path):
 def test_a_relation_that_two_components_declare_is_told_with_both_places(tmp_path):
     with create_defs_folder_sandbox() as sandbox:
         scaffold(sandbox, SqlFolder)
-        of_yaml(sandbox, Stream, "beside", name="POSTS", columns={"uid": "INT"})
+        of_yaml(sandbox, Stream, "beside", name="ORDERS", columns={"id": "BIGINT"})
         with pytest.raises(ComponentTreeException) as caught, sandbox.build_all_defs():
             pass
-    assert 'relation "main.posts" is declared twice' in told(caught)
-    assert "in streams/posts.sql and by beside" in told(caught)
+    assert 'relation "main.orders" is declared twice' in told(caught)
+    assert "in streams/orders.sql and by beside" in told(caught)
 
 
 def test_upkeep_brings_what_a_folder_leaves_out(tmp_path):

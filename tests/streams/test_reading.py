@@ -128,7 +128,7 @@ def expired(lake):
 )
 def test_a_file_that_is_gone_is_told_as_what_it_is_by_spark_and_arrow_alike(platform, monkeypatch, happens, error):
     kind, says, lease = error
-    platform.execute("CREATE STREAM posts (n BIGINT) WITH (retention_rows = 100)")
+    platform.execute("CREATE STREAM posts (n BIGINT) WITH (retention_rows = 1000000)")
     lake = platform.lake
     for place in range(2):
         append(platform, place * 5, 5)
