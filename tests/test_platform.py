@@ -279,6 +279,7 @@ def test_three_hundred_statements_leave_nothing_open(platform, spark_server):
     wait_until(lambda: status(runtime=spark_server).details["sessions"] <= sessions and running(spark_server) == 0)
 
 
+@pytest.mark.slow
 def test_many_results_that_are_let_go_of_at_once_share_one_thread_that_ends(platform):
     platform.execute("SELECT 1").close()
     for _ in range(5):

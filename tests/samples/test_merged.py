@@ -47,6 +47,7 @@ def test_uniform_over_relations_of_very_different_sizes(platform):
     assert goodness(of_parts, runs * size * np.array([3, 36, 1]) / 40) < 3.1
 
 
+@pytest.mark.slow
 def test_hours_merge_into_days_and_days_into_a_table(platform):
     counts = {"h1": 2, "h2": 17, "h3": 9, "h4": 4}
     start = 0

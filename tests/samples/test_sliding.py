@@ -24,6 +24,7 @@ def platform(tmp_path):
         yield made
 
 
+@pytest.mark.slow
 def test_uniform_in_the_window_and_nothing_outside(platform):
     # Ranges of all sizes, some merged, one cut by the border, one that no run has taken up.
     runs, window, size = 25, 70, 12

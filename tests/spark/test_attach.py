@@ -189,7 +189,7 @@ def test_killed_server_fails_the_running_query_in_seconds_and_is_replaced(privat
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("part", ["pid", "jvm_pid"])
+@pytest.mark.parametrize("part", ["pid", pytest.param("jvm_pid", marks=pytest.mark.slow)])
 def test_wedged_server_is_replaced(private: RuntimeFolder, part: str) -> None:
     start(SETTINGS, runtime=private)
     first = status(runtime=private).details
