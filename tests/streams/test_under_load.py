@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from platform_plugin.lake.segments import read_ring
+from platform_plugin.platform import Platform
 from tests.streams import under_load
 
 ROOT = Path(__file__).parents[2]
@@ -44,5 +46,8 @@ def test_reads_beside_writers_and_every_kind_of_care_lose_no_file(tmp_path, spar
     assert [reader["failed"] for reader in read] == [[]] * READERS
     assert [reader["wrong"] for reader in read] == [[]] * READERS
     assert sum(reader["turns"] for reader in read) >= reads
+    with Platform.open(url) as platform, platform.lake.reading() as connection:
+        ring = read_ring(connection, platform.lake.table("posts").uuid)
+    assert ring.first_row_id > ring.row_count, "the ring went round, so that files left it under the readers"
     care = next(one for one in told if one["role"] == "care")
     assert care["turns"] - len(care["failed"]) > 10, "the lake was cared for meanwhile"
