@@ -61,7 +61,11 @@ def main(arguments: Sequence[str]) -> int:
         if is_ours:
             _found_lake(lake_url(PROJECT))
         workspace = ["-w", str(PROJECT / "deploy" / "workspace.yaml")]
-        started.append(_start(["dagster", "dev", *workspace, "--host", HOST, "--port", port, "--log-level", "warning"], environment))
+        # Runs write their whole log to where Dagster's processes do, so that goes to a file.
+        log = home / "dagster.log"
+        command = ["dagster", "dev", *workspace, "--host", HOST, "--port", port, "--log-level", "warning"]
+        with log.open("wb") as file:
+            started.append(_start(command, environment, output=file))
         with Ticker("starting the web server and the daemon"):
             is_up = _wait_for(f"http://{HOST}:{port}/server_info", over, started[0])
         if is_up:
@@ -69,11 +73,14 @@ def main(arguments: Sequence[str]) -> int:
                 started.append(_start([sys.executable, "-m", "deploy.feed", lake_url(PROJECT)], environment))
                 _make_relations(home / "first-run.log", environment, over, started)
             page = f"http://{HOST}:{port}{FIRST_PAGE}"
-            print(f"\nopen {page}\nCtrl-C ends all of it", flush=True)
+            print(f"\nopen {page}\nCtrl-C ends all of it; what Dagster and its runs say is in {log}", flush=True)
             if os.environ.get("DISPLAY") or sys.platform == "darwin":
                 webbrowser.open(page)
         while not over.is_set() and started[0].poll() is None:
             over.wait(0.5)
+        if not over.is_set():
+            print(f"Dagster ended by itself; {log} says why", file=sys.stderr)
+            return 1
     except KeyboardInterrupt:
         pass
     finally:

@@ -25,7 +25,7 @@ from deploy import ui
 WAIT = [sys.executable, "-c", "import time; time.sleep(600)"]
 BOTH = "import subprocess, sys, time; print(subprocess.Popen(sys.argv[1:]).pid, flush=True); time.sleep(600)"
 start = ui._start
-ui._start = lambda command, environment: start([sys.executable, "-c", BOTH, *WAIT], environment)
+ui._start = lambda command, environment, output=None: start([sys.executable, "-c", BOTH, *WAIT], environment)
 ui._wait_for = lambda *_: True
 ui.PROJECT = pathlib.Path(sys.argv[1])
 sys.exit(ui.main([]))
