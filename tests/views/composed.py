@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -173,6 +174,9 @@ def _plain(value: Any) -> Any:
         return ("nan",) if math.isnan(value) else float(f"{value:.9g}") + 0.0
     if isinstance(value, Decimal):
         return str(value)
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        # Spark's own client hands out the same moment without a zone.
+        return value.astimezone(UTC).replace(tzinfo=None)
     if isinstance(value, (list, set)):
         return tuple(sorted((_plain(item) for item in value), key=repr))
     return value
