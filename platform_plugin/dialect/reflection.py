@@ -11,7 +11,7 @@ from sqlalchemy import exc
 from sqlalchemy.engine import default, reflection
 from sqlalchemy.util import warn
 
-from platform_plugin.algebra.types import DataType, Field, List, Map, Struct
+from platform_plugin.algebra.types.data_types import DataType, Field, List, Map, Struct
 from platform_plugin.dialect.faults import told_as_dbapi_errors
 from platform_plugin.dialect.types import Document
 from platform_plugin.errors import UnknownObject, UnsupportedType

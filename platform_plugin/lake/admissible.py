@@ -11,7 +11,7 @@ from platform_plugin.lake.tables import PartitionKey
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.tables import Table
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

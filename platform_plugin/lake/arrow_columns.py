@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from platform_plugin.algebra.types import Decimal, Field, List, Map, Primitive, Struct
+from platform_plugin.algebra.types.data_types import Decimal, Field, List, Map, Primitive, Struct
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.assignment import arrow_array, assigned
 from platform_plugin.lake.types import to_arrow

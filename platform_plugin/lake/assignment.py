@@ -18,7 +18,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from platform_plugin.algebra.types import Decimal, Field, List, Map, Primitive, Struct
+from platform_plugin.algebra.types.data_types import Decimal, Field, List, Map, Primitive, Struct
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.types import to_arrow
 

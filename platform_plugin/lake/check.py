@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from platform_plugin.algebra.types import Primitive
+from platform_plugin.algebra.types.data_types import Primitive
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.scan import resolved
 from platform_plugin.lake.tables import PartitionKey, read_tables
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Name, Table
 

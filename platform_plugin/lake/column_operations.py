@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from platform_plugin.algebra.types import DataType, Field, widens
+from platform_plugin.algebra.types.data_types import DataType, Field, widens
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.defaults import declared

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from uuid import UUID
 
-    from platform_plugin.algebra.types import DataType, Field
+    from platform_plugin.algebra.types.data_types import DataType, Field
     from platform_plugin.lake.files import DataFile, DeleteFile
     from platform_plugin.lake.lake import Lake
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from decimal import Decimal as Number
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from platform_plugin.algebra.blob_text import parse_blob
-from platform_plugin.algebra.types import Decimal, Field, Primitive
+from platform_plugin.algebra.types.blob_text import parse_blob
+from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
 from platform_plugin.errors import InvalidValue, PlatformError, UnsupportedType
 from platform_plugin.lake.assignment import assigned, spark_text
 

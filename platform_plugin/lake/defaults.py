@@ -11,8 +11,8 @@ from uuid import UUID, uuid4
 
 import pyarrow as pa
 
-from platform_plugin.algebra.blob_text import blob_text
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.types.blob_text import blob_text
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.assignment import arrow_array, assigned, is_json
 from platform_plugin.lake.default_expressions import GENERATED, converted, evaluate

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.algebra.types import List, Map, Struct
+from platform_plugin.algebra.types.data_types import List, Map, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
 
 
 def parse_nested(text: str, field: Field, scalar: Callable[[str, Field], Any]) -> Any:
     r"""The value of a list, struct or map column; `scalar` reads the innermost texts.
 
-    >>> from platform_plugin.algebra.types import Field, Primitive, list_of
+    >>> from platform_plugin.algebra.types.data_types import Field, Primitive, list_of
     >>> parse_nested("['a, b', NULL, 'it\\'s', c]", Field(name="x", type=list_of(Primitive("varchar"))), lambda text, _: text)
     ['a, b', None, "it's", 'c']
     """

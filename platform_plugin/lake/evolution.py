@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from platform_plugin.algebra.types import Field, List, Map, Struct
+from platform_plugin.algebra.types.data_types import Field, List, Map, Struct
 from platform_plugin.errors import StorageError
 from platform_plugin.lake.defaults import constant
 from platform_plugin.lake.types import FIELD_ID, arrow_schema, to_arrow

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from platform_plugin.algebra.types import Field, widens
+from platform_plugin.algebra.types.data_types import Field, widens
 from platform_plugin.errors import InvalidValue, NullRefused, StorageError, UnsupportedType
 from platform_plugin.lake.arrow_columns import assign_column
 from platform_plugin.lake.bounds import plan_bounded_columns

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from platform_plugin.algebra.blob_text import parse_blob
-from platform_plugin.algebra.types import Decimal, Field, Primitive
+from platform_plugin.algebra.types.blob_text import parse_blob
+from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
 from platform_plugin.errors import SnapshotExpired, StorageError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.duckdb_text import parse_nested

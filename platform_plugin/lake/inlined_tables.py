@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from platform_plugin.algebra.types import DataType, Decimal, Primitive
+from platform_plugin.algebra.types.data_types import DataType, Decimal, Primitive
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.formats import own_columns
 from platform_plugin.lake.tables import read_fields
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
     from sqlalchemy.types import TypeEngine
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.writer import Writer
 
 _ON_POSTGRES: dict[str, TypeEngine[Any]] = {

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.algebra.predicates import Predicate
+    from platform_plugin.algebra.plan.predicates import Predicate
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.scan import Scan
 

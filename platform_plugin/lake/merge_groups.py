@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.tables import Snapshot, Table
 
 # Files at least this full are left alone: rewriting them again and again would cost more than it gives.

@@ -36,7 +36,7 @@ from platform_plugin.lake.types import FIELD_ID
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.merge_edges import Edges
     from platform_plugin.lake.scan import FileScan

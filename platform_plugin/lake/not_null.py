@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.predicates import IsNull
+from platform_plugin.algebra.plan.predicates import IsNull
 from platform_plugin.errors import InvalidValue, NullRefused
 from platform_plugin.lake.column_operations import ChangeColumn
 from platform_plugin.lake.inlined import read_inlined

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
-from platform_plugin.algebra.types import DataType, Decimal, Field, Primitive
+from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
+from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, Primitive
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.statistics import encode
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 
-from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
+from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
 from platform_plugin.errors import InvalidValue, StorageError, UnknownObject
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.defaults import constant
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.scan import DeleteList, FileScan, Scan
     from platform_plugin.lake.tables import Snapshot, Table

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.algebra.predicates import Predicate
+    from platform_plugin.algebra.plan.predicates import Predicate
 
 
 DELETE_FORMATS = ("parquet", "puffin")

@@ -11,7 +11,7 @@ from decimal import Decimal as Number
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from platform_plugin.algebra.types import DataType, Decimal, Primitive
+from platform_plugin.algebra.types.data_types import DataType, Decimal, Primitive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

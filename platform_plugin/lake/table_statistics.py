@@ -13,7 +13,7 @@ from platform_plugin.lake.statistics import ColumnStatistics, either, lower, mer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from platform_plugin.algebra.types import DataType
+    from platform_plugin.algebra.types.data_types import DataType
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.tables import Table
     from platform_plugin.lake.writer import Writer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from platform_plugin.algebra.types import DataType, Decimal, Field, List, Map, Primitive, Struct, list_of, quoted
+from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, List, Map, Primitive, Struct, list_of, quoted
 from platform_plugin.errors import UnsupportedType
 
 if TYPE_CHECKING:

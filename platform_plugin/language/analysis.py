@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.types import quoted
+from platform_plugin.algebra.types.data_types import quoted
 from platform_plugin.language.masking import Masked, mask
 from platform_plugin.language.needs import Mentions, find_mentions, needed, preserved, single
 from platform_plugin.language.places import fault
@@ -23,7 +23,7 @@ from platform_plugin.language.tokens import DOUBLE, QUOTED, STRING, WORD, closin
 from platform_plugin.language.tree import parse_tree
 
 if TYPE_CHECKING:
-    from platform_plugin.algebra.predicates import Predicate
+    from platform_plugin.algebra.plan.predicates import Predicate
     from platform_plugin.language.tokens import Tokens
     from platform_plugin.language.values import Parameter
 

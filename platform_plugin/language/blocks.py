@@ -10,7 +10,7 @@ from platform_plugin.language.tokens import QUOTED, WORD, closing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.language.tokens import Tokens
 
 _SETS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra import types
-from platform_plugin.algebra.blob_text import blob_text
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.types import data_types as types
+from platform_plugin.algebra.types.blob_text import blob_text
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.language.cursor import Cursor, refuse_twice
 from platform_plugin.language.datatypes import read_type
 from platform_plugin.language.places import did_you_mean, fault
 from platform_plugin.language.values import Literal, moment_value, read_cell
 
 if TYPE_CHECKING:
-    from platform_plugin.algebra.types import DataType
+    from platform_plugin.algebra.types.data_types import DataType
 
 _NUMBERS = ("int", "uint", "float")
 _UNKEPT = ("FOREIGN", "UNIQUE", "CHECK", "CONSTRAINT", "REFERENCES", "GENERATED")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from platform_plugin.algebra.types import SQL_WORDS, DataType, Decimal, Field, Primitive, Struct, list_of, map_of
+from platform_plugin.algebra.types.data_types import SQL_WORDS, DataType, Decimal, Field, Primitive, Struct, list_of, map_of
 from platform_plugin.language.cursor import Cursor, refuse_twice
 from platform_plugin.language.places import did_you_mean
 from platform_plugin.language.tokens import NUMBER, WORD, check_brackets, tokenize

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sqlglot import exp
 
-    from platform_plugin.algebra.predicates import Operator
+    from platform_plugin.algebra.plan.predicates import Operator
 
 
 @dataclass(frozen=True, slots=True)

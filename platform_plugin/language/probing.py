@@ -10,7 +10,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.types import quoted
+from platform_plugin.algebra.types.data_types import quoted
 from platform_plugin.language.bare_names import find_names
 from platform_plugin.language.blocks import Block, Source, find_blocks, name_at, read_block
 from platform_plugin.language.tokens import DOUBLE, QUOTED, STRING, WORD, closing, tokenize

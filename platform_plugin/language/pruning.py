@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf, Operator, Predicate
+from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf, Operator, Predicate
 from platform_plugin.language.values import Literal, read_cell
 
 if TYPE_CHECKING:

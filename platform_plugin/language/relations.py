@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
+from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
 from platform_plugin.language.values import Literal, Parameter
 
 if TYPE_CHECKING:

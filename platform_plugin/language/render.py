@@ -6,8 +6,8 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.blob_text import parse_blob
-from platform_plugin.algebra.types import DataType, Decimal, Field, List, Map, Primitive, Struct, quoted
+from platform_plugin.algebra.types.blob_text import parse_blob
+from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, List, Map, Primitive, Struct, quoted
 from platform_plugin.language.options import STREAM
 from platform_plugin.language.statements import (
     AddColumn,

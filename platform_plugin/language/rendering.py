@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.types import quoted
+from platform_plugin.algebra.types.data_types import quoted
 from platform_plugin.language.places import Place, Span, at
 
 if TYPE_CHECKING:

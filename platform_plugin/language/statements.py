@@ -11,7 +11,7 @@ from platform_plugin.language.places import Span
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from platform_plugin.algebra.types import DataType, Field
+    from platform_plugin.algebra.types.data_types import DataType, Field
     from platform_plugin.language.values import Cell, Parameter
 
 Kind = Choice["TABLE", "STREAM", "VIEW", "SAMPLE", "SCHEMA"]

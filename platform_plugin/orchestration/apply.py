@@ -35,7 +35,7 @@ from platform_plugin.views.record import VIEW, read_records
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.relations import Kind
     from platform_plugin.lake.tables import Name, Snapshot, Table
     from platform_plugin.orchestration.inventory import Inventory
@@ -252,7 +252,7 @@ def _applied(platform: Platform, ran: Ran, inventory: Inventory) -> Applied:
 
 
 def _view_fields(platform: Platform, name: Name) -> tuple[Field, ...]:
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
 
     return tuple(Field(name=row[0], type=parse_type(row[1])) for row in platform.execute(f"DESCRIBE {_written(name)}"))
 

@@ -17,7 +17,7 @@ from platform_plugin.samples.definition import parse_window
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.language.statements import Statement
 
 

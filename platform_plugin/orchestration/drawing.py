@@ -24,7 +24,7 @@ _DRAWN_COLUMNS, _DRAWN_ROWS = 6, 500_000
 def draw_lineage(name: str, traced: Traced) -> str | None:
     """Each column with what it is made of as a table, and the same as a Mermaid chart; None where nothing is known.
 
-    >>> from platform_plugin.algebra.plan import Output
+    >>> from platform_plugin.algebra.plan.nodes import Output
     >>> from platform_plugin.orchestration.lineage import Origin
     >>> from platform_plugin.orchestration.tracing import Traced
     >>> mean = Traced(columns=(Output(name="mean"),), lineage={"mean": frozenset({Origin("main", "posts", "score")})})

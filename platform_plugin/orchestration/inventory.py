@@ -19,7 +19,7 @@ from platform_plugin.views.record import read_records, result_fields
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.relations import Kind
     from platform_plugin.views.record import ViewRecord
 

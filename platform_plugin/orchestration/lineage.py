@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from platform_plugin.algebra.change import column_of, nodes
-from platform_plugin.algebra.plan import (
+from platform_plugin.algebra.plan.copies import column_of, nodes
+from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Column,
     Derived,
@@ -27,7 +27,7 @@ from platform_plugin.algebra.plan import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from platform_plugin.algebra.plan import Item, Query, Scalar, Source
+    from platform_plugin.algebra.plan.nodes import Item, Query, Scalar, Source
 
 
 class Origin(NamedTuple):
@@ -45,8 +45,8 @@ _Known = dict[Column, Origins]
 def trace_columns(query: Query) -> dict[str, Origins]:
     """The columns whose values go into each column of a result; what only decides which rows there are does not count.
 
-    >>> from platform_plugin.algebra.relations import Relation
-    >>> from platform_plugin.algebra.types import Field, Primitive
+    >>> from platform_plugin.algebra.plan.relations import Relation
+    >>> from platform_plugin.algebra.types.data_types import Field, Primitive
     >>> from platform_plugin.views.split import read_plan
     >>> fields = (Field(name="uid", type=Primitive("int32")), Field(name="score", type=Primitive("int32")))
     >>> posts = Relation(name=("main", "posts"), kind="stream", fields=fields)

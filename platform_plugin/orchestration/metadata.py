@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
 
-from platform_plugin.algebra.types import Field
+from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import UnknownObject
 from platform_plugin.lake.tables import Name
 from platform_plugin.language.render import type_text

@@ -18,7 +18,7 @@ from platform_plugin.orchestration.documentation import Documentation, read_docu
 from platform_plugin.queries.bind import lake_name
 
 if TYPE_CHECKING:
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.relations import Kind
     from platform_plugin.lake.tables import Name
     from platform_plugin.language.statements import Name as QualifiedName

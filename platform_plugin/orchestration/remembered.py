@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin import __version__
-from platform_plugin.algebra.plan import Output
+from platform_plugin.algebra.plan.nodes import Output
 from platform_plugin.language.datatypes import parse_type
 from platform_plugin.language.render import type_text
 from platform_plugin.orchestration.lineage import Origin, Origins
@@ -19,8 +19,8 @@ from platform_plugin.orchestration.tracing import Memory, Split, Traced
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from platform_plugin.algebra.relations import Relation
-    from platform_plugin.algebra.types import DataType
+    from platform_plugin.algebra.plan.relations import Relation
+    from platform_plugin.algebra.types.data_types import DataType
 
 
 class FileMemory(Memory):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from platform_plugin.algebra.plan import Output, outputs
-from platform_plugin.algebra.relations import Relation
-from platform_plugin.algebra.types import Field
+from platform_plugin.algebra.plan.nodes import Output, outputs
+from platform_plugin.algebra.plan.relations import Relation
+from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import PlatformError, RefusedView
 from platform_plugin.lake.tables import DEFAULT_SCHEMA
 from platform_plugin.language.statements import CreateHistory, CreateSample, CreateStream, CreateTable, CreateView
@@ -20,7 +20,7 @@ from platform_plugin.views.split import plan_split, read_plan
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from platform_plugin.algebra.plan import RelationKind
+    from platform_plugin.algebra.plan.nodes import RelationKind
     from platform_plugin.lake.tables import Name
     from platform_plugin.language.places import Span
     from platform_plugin.orchestration.inventory import Inventory, Stored

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.tables import Name, Snapshot
     from platform_plugin.orchestration.model import Model
     from platform_plugin.platform import Platform

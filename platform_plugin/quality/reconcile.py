@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from platform_plugin.algebra.plan import outputs
-from platform_plugin.algebra.render import render
+from platform_plugin.algebra.plan.nodes import outputs
+from platform_plugin.algebra.plan.render import render
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.history import read_history
 from platform_plugin.lake.tables import Name, View

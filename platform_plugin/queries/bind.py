@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.algebra.predicates import Predicate
+    from platform_plugin.algebra.plan.predicates import Predicate
     from platform_plugin.lake.scan import Scan
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.language.probing import Probing

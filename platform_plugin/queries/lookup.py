@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from platform_plugin.algebra.types import Decimal, Primitive
+from platform_plugin.algebra.types.data_types import Decimal, Primitive
 from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.read import read_rows
 from platform_plugin.lake.tables import Name, View
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.language.places import Span
     from platform_plugin.spark.workspace import Workspace

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.spark.workspace import Workspace

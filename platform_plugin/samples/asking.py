@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.types import arrow_schema
 from platform_plugin.language.approximate import STRATUM, UNIT

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.algebra.types import Decimal, Field, Primitive
+from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
 from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare, read_declaration
 from platform_plugin.lake.segments import RING_TABLES

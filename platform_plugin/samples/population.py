@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.scan import Scan
     from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.language.relations import Reference

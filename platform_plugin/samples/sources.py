@@ -18,7 +18,7 @@ from platform_plugin.samples.record import find_sample
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Name, Snapshot
     from platform_plugin.samples.definition import Definition

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from platform_plugin.algebra.grouping import has_aggregate
+from platform_plugin.algebra.build.grouping import has_aggregate
 from platform_plugin.errors import PlatformError, UnknownObject
 from platform_plugin.lake.tables import Name, Table
 from platform_plugin.lake.types import arrow_schema

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Table
     from platform_plugin.samples.definition import Definition, Key

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from platform_plugin.algebra.types import Decimal, Field, Primitive
+from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
 from platform_plugin.errors import InvalidValue, UnknownObject
 from platform_plugin.samples.keys import EVERY, keys_of_ids
 from platform_plugin.samples.ladders import row_keys
@@ -17,7 +17,7 @@ from platform_plugin.samples.ranks import exact_log2, inclusion, key_number, ran
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from platform_plugin.algebra.types import DataType
+    from platform_plugin.algebra.types.data_types import DataType
     from platform_plugin.samples.definition import Definition
 
     Integers = NDArray[np.int64]

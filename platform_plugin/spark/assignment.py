@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
-from platform_plugin.algebra.types import Field, List, Map, Primitive, Struct
+from platform_plugin.algebra.types.data_types import Field, List, Map, Primitive, Struct
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.assignment import DATE_FORM, LOCAL_FORM, LOCAL_TIMESTAMPS, MOMENT_FORM, TIME_FORM
 from platform_plugin.spark.schema import to_spark_type

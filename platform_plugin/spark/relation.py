@@ -22,8 +22,8 @@ from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 from pyspark.sql.connect.plan import SQL, SubqueryAlias
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from platform_plugin.algebra.blob_text import parse_blob
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.types.blob_text import parse_blob
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import StorageError, UnsupportedType
 from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID
 from platform_plugin.lake.inlined import read_inlined

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from pyspark.sql import types as t
 
-from platform_plugin.algebra.blob_text import parse_blob
-from platform_plugin.algebra.types import Decimal, Field, List, Map, Primitive, Struct
+from platform_plugin.algebra.types.blob_text import parse_blob
+from platform_plugin.algebra.types.data_types import Decimal, Field, List, Map, Primitive, Struct
 from platform_plugin.errors import UnsupportedType
 from platform_plugin.lake.defaults import is_generated, settled_default
 from platform_plugin.lake.types import MAPPINGS
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-from platform_plugin.algebra.types import DataType
+from platform_plugin.algebra.types.data_types import DataType
 
 _WORDS = {
     kind.simpleString().upper(): kind

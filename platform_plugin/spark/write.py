@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
-from platform_plugin.algebra.types import Primitive
+from platform_plugin.algebra.types.data_types import Primitive
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files import ROW_ID
 from platform_plugin.lake.identifiers import new_uuid
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.tables import Table

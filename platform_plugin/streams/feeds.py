@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from platform_plugin.algebra.types import List, Map, Struct
+from platform_plugin.algebra.types.data_types import List, Map, Struct
 from platform_plugin.errors import InvalidValue, PlatformError, UnsupportedType
 from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.schema_operations import CreateTable
@@ -19,7 +19,7 @@ from platform_plugin.language.places import Span, at
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.commit import Commit
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.relations import Declaration

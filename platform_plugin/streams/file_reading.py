@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.spark.schema import default_value_sql, to_spark_type
 from platform_plugin.streams.feeds import FilesFeed, in_lines
 from platform_plugin.streams.screening import (

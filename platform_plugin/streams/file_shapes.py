@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from platform_plugin.algebra.types import Field
+from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import InvalidValue, UnsupportedType
 from platform_plugin.lake.sources import EVERYWHERE, Sources
 from platform_plugin.lake.storage import explained
@@ -92,7 +92,7 @@ def read_columns(feed: FilesFeed, sources: Sources = EVERYWHERE) -> tuple[Field,
 def plan_csv_shape(header: Sequence[str], fields: Sequence[Field]) -> Shape | str:
     """The stream's columns in the order of a header, or what is wrong with it.
 
-    >>> from platform_plugin.algebra.types import Primitive
+    >>> from platform_plugin.algebra.types.data_types import Primitive
     >>> a, b = Field(name="a", type=Primitive("int32")), Field(name="b", type=Primitive("int32"))
     >>> [column.name for column in plan_csv_shape(["B", " a"], [a, b]).columns]
     ['b', 'a']

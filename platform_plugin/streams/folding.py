@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from platform_plugin.algebra.relations import Relation
+from platform_plugin.algebra.plan.relations import Relation
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.tokens import tokenize
 from platform_plugin.queries.bind import new_name

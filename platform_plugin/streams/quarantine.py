@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, UnknownObject
 from platform_plugin.lake.relations import Declaration, declare
 from platform_plugin.lake.tables import Name, Table

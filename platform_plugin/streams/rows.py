@@ -16,7 +16,7 @@ from platform_plugin.tables.rows import default_value
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.tables import Table
 
 _TAKEN = "an Arrow table or record batch, a pandas frame, or a list of dicts"

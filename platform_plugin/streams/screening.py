@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.spark.schema import to_spark_type
 from platform_plugin.spark.text_options import text_options
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from platform_plugin.algebra.types import quoted
+from platform_plugin.algebra.types.data_types import quoted
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.files import write_delete_file
 from platform_plugin.lake.read import read_positions

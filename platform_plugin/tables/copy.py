@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.language.statements import Copy
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.job import ProgressHandler

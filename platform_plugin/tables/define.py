@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, UnknownObject
 from platform_plugin.lake.relations import STATE, Declaration, declare, read_declaration
 from platform_plugin.lake.tables import Table, View

@@ -18,7 +18,7 @@ from platform_plugin.queries.arguments import Arguments, argument
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.language.places import Span
     from platform_plugin.language.values import Cell
 

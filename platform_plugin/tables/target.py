@@ -19,7 +19,7 @@ from platform_plugin.views.propagate import propagate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.relations import Declaration

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import nodes
 from platform_plugin.algebra.functions import VOLATILE
-from platform_plugin.algebra.plan import (
+from platform_plugin.algebra.plan.copies import nodes
+from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Derived,
     Distinct,
@@ -44,7 +44,7 @@ from platform_plugin.views.rewrites import (
 )
 
 if TYPE_CHECKING:
-    from platform_plugin.algebra.plan import Node, Place, Query, Scalar
+    from platform_plugin.algebra.plan.nodes import Node, Place, Query, Scalar
 
 RULES = {
     "R1": "a stream is grouped before anything that would have to keep its rows",

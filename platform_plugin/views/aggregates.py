@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from platform_plugin.algebra.functions import canonical
-from platform_plugin.algebra.infer import DOUBLE, LONG, STRING, sum_type
-from platform_plugin.algebra.names import output_name
-from platform_plugin.algebra.types import DataType, Decimal, Field, Primitive, Struct, list_of
+from platform_plugin.algebra.plan.names import output_name
+from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, Primitive, Struct, list_of
+from platform_plugin.algebra.types.infer import DOUBLE, LONG, STRING, sum_type
 from platform_plugin.views.aggregate_table import SPLIT
 from platform_plugin.views.calls import Call, cast, fn, make
 from platform_plugin.views.moments import MOMENTS, PAIRS, moment_answer, moment_merge, moment_parts, pair_merge, pair_parts

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from platform_plugin.algebra.types import widens
+from platform_plugin.algebra.types.data_types import widens
 from platform_plugin.views.packing import pack
 from platform_plugin.views.sharing import SET
 

@@ -13,7 +13,7 @@ from platform_plugin.views.arrow_values import NotLocal, evaluate, evaluate_node
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from platform_plugin.algebra.plan import Item
+    from platform_plugin.algebra.plan.nodes import Item
     from platform_plugin.views.arrow_values import Rows
 
 _GROUPED = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.bool_(), pa.date32())

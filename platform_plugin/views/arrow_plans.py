@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from platform_plugin.algebra.change import column_of
-from platform_plugin.algebra.plan import (
+from platform_plugin.algebra.plan.copies import column_of
+from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Column,
     Derived,
@@ -35,7 +35,7 @@ from platform_plugin.views.arrow_values import NotLocal, Rows, evaluate, evaluat
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from platform_plugin.algebra.plan import Item, Query, SortKey, Source
+    from platform_plugin.algebra.plan.nodes import Item, Query, SortKey, Source
 
 _JOINS = {"inner": "inner", "left": "left outer", "semi": "left semi", "anti": "left anti"}
 # The types of columns that are joined by, and what stands for NULL beside a column that says where it is.

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from platform_plugin.algebra.plan import Column
+from platform_plugin.algebra.plan.nodes import Column
 from platform_plugin.views.arrow_decimals import (
     CHECKED,
     alike_decimals,
@@ -31,7 +31,7 @@ from platform_plugin.views.arrow_functions import called, like, part_of_day
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from platform_plugin.algebra.plan import Scalar
+    from platform_plugin.algebra.plan.nodes import Scalar
 
 _WHOLE = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _COMPARED = (*_WHOLE, pa.float64(), pa.string(), pa.bool_(), pa.date32())

@@ -13,7 +13,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from platform_plugin.algebra.types import DataType, Decimal, Primitive
+from platform_plugin.algebra.types.data_types import DataType, Decimal, Primitive
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.bare_names import find_names
 from platform_plugin.language.datatypes import parse_type

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.algebra.change import aliases_in, canonical, columns_in, map_columns_below, map_inputs, map_scalars, ref
-from platform_plugin.algebra.infer import LONG
-from platform_plugin.algebra.names import unique
-from platform_plugin.algebra.plan import (
+from platform_plugin.algebra.plan.copies import aliases_in, canonical, columns_in, map_columns_below, map_inputs, map_scalars, ref
+from platform_plugin.algebra.plan.names import unique
+from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Column,
     Derived,
@@ -27,7 +26,8 @@ from platform_plugin.algebra.plan import (
     outputs,
     scans,
 )
-from platform_plugin.algebra.widening import common
+from platform_plugin.algebra.types.infer import LONG
+from platform_plugin.algebra.types.widening import common
 from platform_plugin.views.admission import loose
 from platform_plugin.views.calls import cast
 from platform_plugin.views.parts import ROW_ID, StaticPart
@@ -35,9 +35,9 @@ from platform_plugin.views.parts import ROW_ID, StaticPart
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from platform_plugin.algebra.names import Aliases
-    from platform_plugin.algebra.plan import Query, Source
-    from platform_plugin.algebra.types import DataType
+    from platform_plugin.algebra.plan.names import Aliases
+    from platform_plugin.algebra.plan.nodes import Query, Source
+    from platform_plugin.algebra.types.data_types import DataType
 
 
 def branch_out(node: Any, aliases: Aliases, clash: Callable[[SetOperation, str], Exception]) -> list[Any]:

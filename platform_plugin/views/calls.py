@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import map_nodes, nodes
-from platform_plugin.algebra.grouping import call_in
-from platform_plugin.algebra.names import output_name
+from platform_plugin.algebra.build.grouping import call_in
+from platform_plugin.algebra.plan.copies import map_nodes, nodes
+from platform_plugin.algebra.plan.names import output_name
 from platform_plugin.views.body import read_body
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.algebra.change import aliases_in, columns_in, map_columns, ref
-from platform_plugin.algebra.names import unique
-from platform_plugin.algebra.plan import Filter, Item, Scalar, columns
+from platform_plugin.algebra.plan.copies import aliases_in, columns_in, map_columns, ref
+from platform_plugin.algebra.plan.names import unique
+from platform_plugin.algebra.plan.nodes import Filter, Item, Scalar, columns
 from platform_plugin.views.lookups import conjuncts, filtered
 
 if TYPE_CHECKING:
-    from platform_plugin.algebra.plan import Aggregate
+    from platform_plugin.algebra.plan.nodes import Aggregate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import aliases_in, canonical, columns_in, map_columns, map_inputs, nodes, ref
-from platform_plugin.algebra.grouping import call_in
-from platform_plugin.algebra.infer import type_of
-from platform_plugin.algebra.names import Aliases, output_name, unique
-from platform_plugin.algebra.plan import (
+from platform_plugin.algebra.build.grouping import call_in
+from platform_plugin.algebra.plan.copies import aliases_in, canonical, columns_in, map_columns, map_inputs, nodes, ref
+from platform_plugin.algebra.plan.names import Aliases, output_name, unique
+from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Column,
     Derived,
@@ -28,7 +27,8 @@ from platform_plugin.algebra.plan import (
     columns,
     outputs,
 )
-from platform_plugin.algebra.render import render
+from platform_plugin.algebra.plan.render import render
+from platform_plugin.algebra.types.infer import type_of
 from platform_plugin.views.admission import check_below, is_volatile, loose, name_of, refuse_loose
 from platform_plugin.views.aggregates import split_call
 from platform_plugin.views.branches import Statics, add_row_id, branch_out
@@ -42,8 +42,8 @@ from platform_plugin.views.store import Store, join_answers
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from platform_plugin.algebra.plan import Place, Query, Source
-    from platform_plugin.algebra.types import DataType
+    from platform_plugin.algebra.plan.nodes import Place, Query, Source
+    from platform_plugin.algebra.types.data_types import DataType
     from platform_plugin.views.admission import Refuser
 
     Typer = Callable[[str], tuple[DataType, ...]]

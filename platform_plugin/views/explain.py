@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.tree import draw
+from platform_plugin.algebra.plan.tree import draw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from platform_plugin.algebra.plan import Output, Query
+    from platform_plugin.algebra.plan.nodes import Output, Query
     from platform_plugin.views.parts import SplitPlan
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from platform_plugin.algebra.change import columns_in
-from platform_plugin.algebra.plan import Filter, Item, Scalar
+from platform_plugin.algebra.plan.copies import columns_in
+from platform_plugin.algebra.plan.nodes import Filter, Item, Scalar
 from platform_plugin.views.arrow_plans import conjuncts, run_grouping
 from platform_plugin.views.arrow_values import NotLocal
 from platform_plugin.views.sharing import prepare

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.algebra.change import columns_in
+from platform_plugin.algebra.plan.copies import columns_in
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.tables import Name, View
 from platform_plugin.views.arrow_plans import run_plan

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import column_of, columns_in, is_plan, map_nodes, nodes
-from platform_plugin.algebra.plan import Column, Derived, Filter, Generate, Join, Project, Scalar, Scan, columns
+from platform_plugin.algebra.plan.copies import column_of, columns_in, is_plan, map_nodes, nodes
+from platform_plugin.algebra.plan.nodes import Column, Derived, Filter, Generate, Join, Project, Scalar, Scan, columns
 from platform_plugin.views.admission import loose
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from platform_plugin.algebra.plan import Query
+    from platform_plugin.algebra.plan.nodes import Query
 
 
 def conjuncts(value: Scalar) -> tuple[Scalar, ...]:

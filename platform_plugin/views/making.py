@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.algebra.types import Field
+from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import PlatformError, QueryFailed, RefusedView
 from platform_plugin.lake.dependents import Depart, Depend
 from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare

@@ -19,7 +19,7 @@ from platform_plugin.views.arrow_values import NotLocal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.scan import Scan
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import State

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.plan import Output, outputs, scans
-from platform_plugin.algebra.render import render
+from platform_plugin.algebra.plan.nodes import Output, outputs, scans
+from platform_plugin.algebra.plan.render import render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from platform_plugin.algebra.plan import Query
+    from platform_plugin.algebra.plan.nodes import Query
 
     Names = Mapping[str, str | tuple[str, ...]]
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
-    from platform_plugin.algebra.plan import Query
-    from platform_plugin.algebra.types import DataType
+    from platform_plugin.algebra.plan.nodes import Query
+    from platform_plugin.algebra.types.data_types import DataType
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.language.places import Span
     from platform_plugin.spark.workspace import Workspace

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.types import quoted
+from platform_plugin.algebra.types.data_types import quoted
 from platform_plugin.errors import PlatformError, QueryFailed
 from platform_plugin.views.read import run_part, static_frames
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from platform_plugin.algebra.types import Field
+from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.dependents import DEPENDENT
 from platform_plugin.lake.segments import CONSUMER

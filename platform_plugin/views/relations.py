@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from platform_plugin.algebra.change import columns_in
-from platform_plugin.algebra.plan import Scan, walk
-from platform_plugin.algebra.relations import Relation
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.plan.copies import columns_in
+from platform_plugin.algebra.plan.nodes import Scan, walk
+from platform_plugin.algebra.plan.relations import Relation
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, UnknownObject
 from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.dependents import Need
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
-    from platform_plugin.algebra.plan import Query, RelationKind
-    from platform_plugin.algebra.types import DataType
+    from platform_plugin.algebra.plan.nodes import Query, RelationKind
+    from platform_plugin.algebra.types.data_types import DataType
     from platform_plugin.lake.commit import Commit
     from platform_plugin.lake.tables import Snapshot
     from platform_plugin.language.places import Span

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import columns_in, is_plan, nodes
 from platform_plugin.algebra.functions import CLOCKS, DICE
-from platform_plugin.algebra.plan import Scan, scalars, scans
+from platform_plugin.algebra.plan.copies import columns_in, is_plan, nodes
+from platform_plugin.algebra.plan.nodes import Scan, scalars, scans
 
 if TYPE_CHECKING:
-    from platform_plugin.algebra.plan import Join, Node, Query, Scalar, SetOperation
+    from platform_plugin.algebra.plan.nodes import Join, Node, Query, Scalar, SetOperation
 
 COUNTED = "count for its rows: count(*) is coalesce(sum(n), 0), sum(x) is sum(x * n)"
 """How aggregates over groups are those over rows."""

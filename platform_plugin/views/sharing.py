@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import absorb, canonical, column_of, columns_in, map_columns, map_inputs, nodes, ref
-from platform_plugin.algebra.infer import LONG
-from platform_plugin.algebra.plan import Aggregate, Derived, Filter, Item, Output, Project, Scalar, Scan, scans
-from platform_plugin.algebra.render import render
+from platform_plugin.algebra.plan.copies import absorb, canonical, column_of, columns_in, map_columns, map_inputs, nodes, ref
+from platform_plugin.algebra.plan.nodes import Aggregate, Derived, Filter, Item, Output, Project, Scalar, Scan, scans
+from platform_plugin.algebra.plan.render import render
+from platform_plugin.algebra.types.infer import LONG
 from platform_plugin.views.calls import fn
 from platform_plugin.views.parts import ROW_ID, ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from platform_plugin.algebra.plan import Query
+    from platform_plugin.algebra.plan.nodes import Query
     from platform_plugin.views.parts import SplitPlan, State, StreamPart
 
 SET = "grouping_set"

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.infer import DOUBLE, INT, LONG, STRING
-from platform_plugin.algebra.types import DataType, Decimal, Primitive
-from platform_plugin.algebra.widening import decimal_of
+from platform_plugin.algebra.types.data_types import DataType, Decimal, Primitive
+from platform_plugin.algebra.types.infer import DOUBLE, INT, LONG, STRING
+from platform_plugin.algebra.types.widening import decimal_of
 from platform_plugin.views.calls import Call, cast, fn, make
 from platform_plugin.views.splitting import NoSplit, Part, Splitting, known_type, number_of, one_part
 

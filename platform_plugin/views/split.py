@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.build import build_plan
-from platform_plugin.algebra.change import nodes, ref
-from platform_plugin.algebra.plan import Derived, Item, Project, outputs, scans
+from platform_plugin.algebra.build.query import build_plan
+from platform_plugin.algebra.plan.copies import nodes, ref
+from platform_plugin.algebra.plan.nodes import Derived, Item, Project, outputs, scans
 from platform_plugin.errors import UnknownObject
 from platform_plugin.language.places import Span, at, did_you_mean, fault
 from platform_plugin.views.admission import CHANGING, Refuser
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from sqlglot import exp
 
-    from platform_plugin.algebra.plan import Query
-    from platform_plugin.algebra.relations import Relation
+    from platform_plugin.algebra.plan.nodes import Query
+    from platform_plugin.algebra.plan.relations import Relation
     from platform_plugin.views.cutting import Typer
     from platform_plugin.views.parts import SplitPlan
 
@@ -78,8 +78,8 @@ def plan_split(
     `relations` are known by the names that the query may use for them, in lower case. `names` are the view's own names for its columns.
     `typer` gives the column types of a SELECT, as Spark does; it is asked only where a type matters and can't be told from the text.
 
-    >>> from platform_plugin.algebra.relations import Relation
-    >>> from platform_plugin.algebra.types import Field, Primitive
+    >>> from platform_plugin.algebra.plan.relations import Relation
+    >>> from platform_plugin.algebra.types.data_types import Field, Primitive
     >>> fields = (Field(name="uid", type=Primitive("int32")), Field(name="score", type=Primitive("int32")))
     >>> posts = Relation(name=("main", "posts"), kind="stream", fields=fields)
     >>> plan = plan_split("SELECT uid, avg(score) AS score FROM posts GROUP BY uid", {"posts": posts})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.infer import LONG
+from platform_plugin.algebra.types.infer import LONG
 from platform_plugin.views.calls import fn
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from sqlglot import exp
 
-    from platform_plugin.algebra.types import DataType
+    from platform_plugin.algebra.types.data_types import DataType
     from platform_plugin.views.calls import Call
 
     Parts = Sequence[exp.Expr]

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import map_columns, map_nodes, nodes, ref
-from platform_plugin.algebra.infer import LONG
-from platform_plugin.algebra.names import unique
-from platform_plugin.algebra.plan import Aggregate, Derived, Generate, Item, Join, Output, Project, Scalar, Scan
+from platform_plugin.algebra.plan.copies import map_columns, map_nodes, nodes, ref
+from platform_plugin.algebra.plan.names import unique
+from platform_plugin.algebra.plan.nodes import Aggregate, Derived, Generate, Item, Join, Output, Project, Scalar, Scan
+from platform_plugin.algebra.types.infer import LONG
 from platform_plugin.views.calls import fn, make
 from platform_plugin.views.parts import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from platform_plugin.algebra.names import Aliases
-    from platform_plugin.algebra.plan import Query, Source
+    from platform_plugin.algebra.plan.names import Aliases
+    from platform_plugin.algebra.plan.nodes import Query, Source
     from platform_plugin.views.correlation import Apart
     from platform_plugin.views.parts import State
     from platform_plugin.views.splitting import ByValue, Splitting

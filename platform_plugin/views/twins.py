@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from platform_plugin.algebra.change import canonical
-from platform_plugin.algebra.render import render
+from platform_plugin.algebra.plan.copies import canonical
+from platform_plugin.algebra.plan.render import render
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.bulk import among
 from platform_plugin.lake.segments import CONSUMER
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from uuid import UUID
 
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.tables import Snapshot, Table, View
     from platform_plugin.lake.writer import Writer
     from platform_plugin.spark.workspace import Workspace

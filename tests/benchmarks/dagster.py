@@ -19,7 +19,7 @@ import dagster as dg
 import pyarrow as pa
 import sqlalchemy as sa
 
-from platform_plugin.algebra.types import Field
+from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare
 from platform_plugin.lake.segments import RING_TABLES, SEGMENT
 from platform_plugin.language.datatypes import parse_type

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import sqlalchemy as sa
 
-from platform_plugin.algebra.predicates import Comparison
+from platform_plugin.algebra.plan.predicates import Comparison
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.lake import Lake
 from tests.benchmarks.report import Report, seconds

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
+from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
 from platform_plugin.lake.deletes import write_deletes
 
 if TYPE_CHECKING:

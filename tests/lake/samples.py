@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from platform_plugin.algebra.types import DataType, Decimal, Primitive, list_of, map_of, struct_of
+from platform_plugin.algebra.types.data_types import DataType, Decimal, Primitive, list_of, map_of, struct_of
 
 NASTY = [
     "",

@@ -6,7 +6,7 @@ from itertools import combinations
 import pyarrow as pa
 import pytest
 
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, SnapshotExpired
 from tests.lake.agreement import append, assert_changes_agree, create, delete_positions, kept, rows_of
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
 from platform_plugin.lake.tables import Name
 from tests.lake.agreement import append, assert_agree, create, kept, quoted, rows_of

@@ -9,7 +9,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from platform_plugin.algebra.types import Decimal, Field, Primitive, Struct, list_of
+from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive, Struct, list_of
 from platform_plugin.errors import InvalidValue, UnsupportedType
 from platform_plugin.lake.defaults import constant
 from platform_plugin.lake.lake import Lake

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import SnapshotExpired
 from platform_plugin.lake import catalogue as c
 from tests.lake.agreement import append, assert_agree, create, delete_positions, kept, rows_of

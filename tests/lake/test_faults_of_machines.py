@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from platform_plugin.algebra.predicates import Comparison
+from platform_plugin.algebra.plan.predicates import Comparison
 from platform_plugin.errors import CatalogueError, InvalidValue, ObjectExists, PlatformError, StorageError
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake import commit as commits

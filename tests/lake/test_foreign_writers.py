@@ -7,7 +7,7 @@ from decimal import Decimal as Number
 import pyarrow as pa
 import pytest
 
-from platform_plugin.algebra.types import Decimal, Field, Primitive, list_of, map_of, struct_of
+from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive, list_of, map_of, struct_of
 from platform_plugin.lake.lake import Lake
 from tests.lake.agreement import append, assert_agree, assert_changes_agree, create, delete_positions, kept, ours, theirs
 

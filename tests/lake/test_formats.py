@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from platform_plugin.algebra.predicates import Comparison
+from platform_plugin.algebra.plan.predicates import Comparison
 from platform_plugin.errors import CatalogueError, InvalidValue
 from platform_plugin.lake.data_operations import DeleteInlinedRows
 from platform_plugin.lake.lake import Lake

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
-from platform_plugin.algebra.predicates import Comparison
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.plan.predicates import Comparison
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import SnapshotExpired, UnknownObject
 from platform_plugin.lake.lake import Lake
 from tests.independent_reader import ReaderError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from platform_plugin.algebra.types import Field, Primitive, struct_of
+from platform_plugin.algebra.types.data_types import Field, Primitive, struct_of
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake import catalogue as c
 from tests.lake.agreement import assert_agree, kept

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from platform_plugin.algebra.predicates import Comparison
+from platform_plugin.algebra.plan.predicates import Comparison
 from platform_plugin.errors import PathOutsideLake, PlatformError, StorageError
 from platform_plugin.lake.lake import Lake
 from platform_plugin.lake.storage import Storage

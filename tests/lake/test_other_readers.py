@@ -12,7 +12,7 @@ from importlib.util import find_spec
 import pyarrow as pa
 import pytest
 
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.lake.lake import Lake
 from platform_plugin.lake.location import Location
 from tests.lake.agreement import append, create, delete_positions, kept, plain, rows_of

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf
-from platform_plugin.algebra.types import Decimal, Field, Primitive
+from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf
+from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
 from platform_plugin.lake.files import with_partition
 from platform_plugin.lake.types import to_arrow
 from tests.lake.agreement import append, create, passes, plain, rows_of

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf
-from platform_plugin.algebra.types import Field, Primitive, list_of
+from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf
+from platform_plugin.algebra.types.data_types import Field, Primitive, list_of
 from platform_plugin.errors import InvalidValue, UnknownObject
 from tests.lake.agreement import append, create, delete_positions, rows_of
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from platform_plugin.algebra.types import Decimal, Field, List, Primitive, Struct, list_of, map_of, struct_of
+from platform_plugin.algebra.types.data_types import Decimal, Field, List, Primitive, Struct, list_of, map_of, struct_of
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
 from tests.lake.agreement import append, assert_agree, create, kept, rows_of
 

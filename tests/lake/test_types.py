@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from platform_plugin.algebra.types import Field, Primitive, list_of
+from platform_plugin.algebra.types.data_types import Field, Primitive, list_of
 from platform_plugin.errors import UnsupportedType
 from platform_plugin.lake.types import MAPPINGS, from_arrow, to_arrow, to_spark, to_sqlalchemy
 from tests.lake.agreement import append, rows_of

@@ -1,6 +1,6 @@
 import pytest
 
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidStatement
 from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements import (

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from platform_plugin.algebra.types import Decimal, Field, Primitive
+from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
 from platform_plugin.errors import InvalidStatement
 from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements import CreateHistory, CreateSample, CreateSchema, CreateStream, CreateTable, Name

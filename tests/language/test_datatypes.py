@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_plugin.algebra.types import Decimal, Field, Primitive, Struct, list_of, map_of
+from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive, Struct, list_of, map_of
 from platform_plugin.errors import InvalidStatement
 from platform_plugin.language.datatypes import PRIMITIVES, parse_type
 

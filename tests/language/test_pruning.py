@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from platform_plugin.algebra.predicates import Comparison, IsNotNull, IsNull, OneOf
+from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf
 from platform_plugin.language.query import analyse_query
 
 COLUMNS = ("k", "x", "y")

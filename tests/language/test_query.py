@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from platform_plugin.algebra.predicates import Comparison, IsNotNull, OneOf
+from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, OneOf
 from platform_plugin.errors import InvalidStatement
 from platform_plugin.language.places import Span
 from platform_plugin.language.query import analyse_expression, analyse_query

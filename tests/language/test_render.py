@@ -4,7 +4,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_plugin.algebra.types import Decimal, Field, Primitive, Struct, list_of, map_of
+from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive, Struct, list_of, map_of
 from platform_plugin.language.places import Span
 from platform_plugin.language.render import identifier, statement_text, string_text
 from platform_plugin.language.script import parse_statement

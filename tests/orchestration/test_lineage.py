@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from platform_plugin.algebra.relations import Relation
-from platform_plugin.algebra.types import Field
+from platform_plugin.algebra.plan.relations import Relation
+from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.language.datatypes import parse_type
 from platform_plugin.orchestration.lineage import trace_columns
 from platform_plugin.views.split import read_plan

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.streams.feeds import FilesFeed
 from platform_plugin.streams.file_listing import read_listing
 from platform_plugin.streams.file_reading import may_be_malformed

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from platform_plugin.algebra.types import Field, Primitive
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import StorageError
 from platform_plugin.platform import Platform
 from platform_plugin.streams.feeds import FilesFeed

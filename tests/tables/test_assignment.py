@@ -10,7 +10,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from platform_plugin.algebra.types import Field
+from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.files import fit
 from platform_plugin.lake.tables import Name, Table

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_plugin.algebra.types import Decimal as DecimalType
-from platform_plugin.algebra.types import Field, Primitive, list_of, map_of, struct_of
+from platform_plugin.algebra.types.data_types import Decimal as DecimalType
+from platform_plugin.algebra.types.data_types import Field, Primitive, list_of, map_of, struct_of
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.places import Span
 from platform_plugin.language.values import Parameter

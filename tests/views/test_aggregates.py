@@ -108,7 +108,7 @@ def test_sums_of_decimals_keep_their_type_at_every_merge() -> None:
 
 
 def test_the_type_of_an_argument_is_asked_for_only_where_it_matters() -> None:
-    from platform_plugin.algebra.types import Primitive
+    from platform_plugin.algebra.types.data_types import Primitive
     from platform_plugin.views.split import plan_split
     from tests.views.composed import RELATIONS
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from platform_plugin.algebra.plan import Column
+from platform_plugin.algebra.plan.nodes import Column
 from platform_plugin.views.arrow_decimals import doubles
 from platform_plugin.views.arrow_values import NotLocal, Rows, evaluate_node, spread
 from platform_plugin.views.body import read_body

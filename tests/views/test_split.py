@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from platform_plugin.algebra.plan import Join, walk
-from platform_plugin.algebra.relations import Relation
-from platform_plugin.algebra.types import Field
+from platform_plugin.algebra.plan.nodes import Join, walk
+from platform_plugin.algebra.plan.relations import Relation
+from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import InvalidStatement, RefusedView
 from platform_plugin.language.datatypes import parse_type
 from platform_plugin.language.places import Span

@@ -11,7 +11,7 @@ from tests.views.admitted import ADMITTED
 from tests.views.composed import COLUMNS, ROWS, split, whole, written, written_rows
 
 if TYPE_CHECKING:
-    from platform_plugin.algebra.plan import Output
+    from platform_plugin.algebra.plan.nodes import Output
     from platform_plugin.spark.session import Session
 
 EXPRESSIONS = (

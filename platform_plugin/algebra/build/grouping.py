@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import column_of, columns_in, is_plan, map_columns_below, nodes, ref
 from platform_plugin.algebra.functions import AGGREGATES, canonical
-from platform_plugin.algebra.names import unique
-from platform_plugin.algebra.plan import Column, Item, Scalar
+from platform_plugin.algebra.plan.copies import column_of, columns_in, is_plan, map_columns_below, nodes, ref
+from platform_plugin.algebra.plan.names import unique
+from platform_plugin.algebra.plan.nodes import Column, Item, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from platform_plugin.algebra.plan import Query
-    from platform_plugin.algebra.types import DataType
+    from platform_plugin.algebra.plan.nodes import Query
+    from platform_plugin.algebra.types.data_types import DataType
 
 MOST_SETS = 4096
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import ref
+from platform_plugin.algebra.build.grouping import Grouping, has_aggregate, has_window, read_sets
+from platform_plugin.algebra.build.scope import resolve_column
 from platform_plugin.algebra.functions import RANKINGS
-from platform_plugin.algebra.grouping import Grouping, has_aggregate, has_window, read_sets
-from platform_plugin.algebra.infer import type_of
-from platform_plugin.algebra.names import output_name, unique
-from platform_plugin.algebra.plan import (
+from platform_plugin.algebra.plan.copies import ref
+from platform_plugin.algebra.plan.names import output_name, unique
+from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Derived,
     Distinct,
@@ -26,15 +26,15 @@ from platform_plugin.algebra.plan import (
     columns,
     outputs,
 )
-from platform_plugin.algebra.scope import resolve_column
+from platform_plugin.algebra.types.infer import type_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from platform_plugin.algebra.build import Builder, Named
-    from platform_plugin.algebra.plan import Column, Query, Source
-    from platform_plugin.algebra.scope import Scope
-    from platform_plugin.algebra.types import DataType
+    from platform_plugin.algebra.build.query import Builder, Named
+    from platform_plugin.algebra.build.scope import Scope
+    from platform_plugin.algebra.plan.nodes import Column, Query, Source
+    from platform_plugin.algebra.types.data_types import DataType
 
 
 def sort_key(item: exp.Expr, name: str) -> SortKey:

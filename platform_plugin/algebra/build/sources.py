@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import ref
+from platform_plugin.algebra.build.scope import Scope, Visible
 from platform_plugin.algebra.functions import DICE, GENERATORS
-from platform_plugin.algebra.infer import type_of
-from platform_plugin.algebra.plan import (
+from platform_plugin.algebra.plan.copies import ref
+from platform_plugin.algebra.plan.nodes import (
     Column,
     Derived,
     Generate,
@@ -25,14 +25,14 @@ from platform_plugin.algebra.plan import (
     columns,
     outputs,
 )
-from platform_plugin.algebra.scope import Scope, Visible
-from platform_plugin.algebra.widening import common
+from platform_plugin.algebra.types.infer import type_of
+from platform_plugin.algebra.types.widening import common
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from platform_plugin.algebra.build import Builder, Fail, Named
-    from platform_plugin.algebra.plan import JoinKind, Query, Source
+    from platform_plugin.algebra.build.query import Builder, Fail, Named
+    from platform_plugin.algebra.plan.nodes import JoinKind, Query, Source
 
 _KINDS: dict[tuple[str, str], JoinKind] = {
     ("", ""): "inner",

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from platform_plugin.algebra.tree import draw
+from platform_plugin.algebra.plan.tree import draw
 from platform_plugin.views.split import read_plan
 from tests.views.composed import RELATIONS
 

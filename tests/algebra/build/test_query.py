@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from platform_plugin.algebra.change import canonical
-from platform_plugin.algebra.plan import (
+from platform_plugin.algebra.plan.copies import canonical
+from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Column,
     Distinct,
@@ -22,7 +22,7 @@ from platform_plugin.algebra.plan import (
     scans,
     walk,
 )
-from platform_plugin.algebra.render import render
+from platform_plugin.algebra.plan.render import render
 from platform_plugin.views.split import read_plan
 from tests.views.admitted import ADMITTED
 from tests.views.composed import RELATIONS

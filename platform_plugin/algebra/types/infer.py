@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import column_of
 from platform_plugin.algebra.functions import AGGREGATES, canonical
-from platform_plugin.algebra.plan import Scalar, outputs
-from platform_plugin.algebra.types import DataType, Decimal, List, Primitive, Struct, list_of
-from platform_plugin.algebra.widening import RANKS, WHOLE, adjusted, bounded, common, decimal_of, wider
+from platform_plugin.algebra.plan.copies import column_of
+from platform_plugin.algebra.plan.nodes import Scalar, outputs
+from platform_plugin.algebra.types.data_types import DataType, Decimal, List, Primitive, Struct, list_of
+from platform_plugin.algebra.types.widening import RANKS, WHOLE, adjusted, bounded, common, decimal_of, wider
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from platform_plugin.algebra.plan import Column
+    from platform_plugin.algebra.plan.nodes import Column
 
 BOOLEAN, INT, LONG, DOUBLE, STRING = (Primitive(name) for name in ("boolean", "int32", "int64", "float64", "varchar"))
 _TRUTHS = (exp.Predicate, exp.Not, exp.And, exp.Or, exp.Boolean, exp.Exists, exp.In, exp.Between, exp.Is, exp.RegexpLike)
@@ -42,7 +42,7 @@ _NAMED = {"int": INT, "bigint": LONG, "string": STRING, "date": Primitive("date"
 def type_of(value: Scalar, types: Mapping[Column, DataType | None]) -> DataType | None:
     """The type of an expression.
 
-    >>> from platform_plugin.algebra.plan import Column
+    >>> from platform_plugin.algebra.plan.nodes import Column
     >>> node = exp.Mul(this=exp.column("rate", "t"), expression=exp.column("rate", "t"))
     >>> str(type_of(Scalar(node), {Column("t", "rate"): Decimal(precision=9, scale=2)}))
     'DECIMAL(19,4)'

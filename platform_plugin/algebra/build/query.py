@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import absorb, nodes
+from platform_plugin.algebra.build.grouping import has_aggregate, has_window
+from platform_plugin.algebra.build.scope import Scope, resolve_column
+from platform_plugin.algebra.build.select import Select, sort_key
+from platform_plugin.algebra.build.sources import build_from
 from platform_plugin.algebra.functions import UNIT_FIRST, UNITS, VOLATILE
-from platform_plugin.algebra.grouping import has_aggregate, has_window
-from platform_plugin.algebra.names import Aliases
-from platform_plugin.algebra.plan import (
+from platform_plugin.algebra.plan.copies import absorb, nodes
+from platform_plugin.algebra.plan.names import Aliases
+from platform_plugin.algebra.plan.nodes import (
     Filter,
     Limit,
     Scalar,
@@ -19,15 +22,12 @@ from platform_plugin.algebra.plan import (
     Sort,
     outputs,
 )
-from platform_plugin.algebra.scope import Scope, resolve_column
-from platform_plugin.algebra.select import Select, sort_key
-from platform_plugin.algebra.sources import build_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from platform_plugin.algebra.plan import Query, SetKind
-    from platform_plugin.algebra.relations import Relation
+    from platform_plugin.algebra.plan.nodes import Query, SetKind
+    from platform_plugin.algebra.plan.relations import Relation
 
     Fail = Callable[[exp.Expr | None, str, str | None], Exception]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from platform_plugin.algebra.types import DataType, Decimal, Primitive
+from platform_plugin.algebra.types.data_types import DataType, Decimal, Primitive
 
 DIGITS = 38
 RANKS = ("int8", "int16", "int32", "int64", "float32", "float64")

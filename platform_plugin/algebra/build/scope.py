@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import ref
 from platform_plugin.algebra.functions import VOLATILE
-from platform_plugin.algebra.plan import Column, Scalar
+from platform_plugin.algebra.plan.copies import ref
+from platform_plugin.algebra.plan.nodes import Column, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from platform_plugin.algebra.types import DataType
+    from platform_plugin.algebra.types.data_types import DataType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from platform_plugin.algebra.widening import common
+from platform_plugin.algebra.types.widening import common
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sqlglot import exp
 
-    from platform_plugin.algebra.types import DataType
+    from platform_plugin.algebra.types.data_types import DataType
 
 Place = tuple[int, int]
 """Where something stands in the text that a plan was read from: its first character, and the one after its last."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from platform_plugin.algebra.plan import RelationKind
-    from platform_plugin.algebra.types import Field
+    from platform_plugin.algebra.plan.nodes import RelationKind
+    from platform_plugin.algebra.types.data_types import Field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

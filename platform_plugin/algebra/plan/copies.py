@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan import (
+from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Column,
     Derived,
@@ -193,7 +193,7 @@ def columns_in(node: Node | Scalar) -> set[Column]:
 
 
 def _own_columns(node: Node) -> set[Column]:
-    from platform_plugin.algebra.plan import scalars
+    from platform_plugin.algebra.plan.nodes import scalars
 
     return {column for value in scalars(node) for inner in nodes(value.node) if (column := column_of(inner)) is not None}
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import is_plan, map_nodes
-from platform_plugin.algebra.plan import (
+from platform_plugin.algebra.plan.copies import is_plan, map_nodes
+from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Derived,
     Distinct,
@@ -33,7 +33,7 @@ from platform_plugin.errors import InvalidStatement
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from platform_plugin.algebra.plan import JoinKind, Query, Source
+    from platform_plugin.algebra.plan.nodes import JoinKind, Query, Source
 
     Naming = Callable[[tuple[str, ...]], tuple[str, ...]]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.change import is_plan, map_nodes
-from platform_plugin.algebra.plan import (
+from platform_plugin.algebra.plan.copies import is_plan, map_nodes
+from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Derived,
     Distinct,
@@ -25,19 +25,19 @@ from platform_plugin.algebra.plan import (
     inputs,
     subqueries,
 )
-from platform_plugin.algebra.render import sql_of
+from platform_plugin.algebra.plan.render import sql_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from platform_plugin.algebra.plan import Item, Node, Scalar
+    from platform_plugin.algebra.plan.nodes import Item, Node, Scalar
 
 
 def draw(node: Node) -> str:
     """The operators of a plan, each below what it feeds.
 
-    >>> from platform_plugin.algebra.change import ref
-    >>> from platform_plugin.algebra.plan import Item, Output, Project, Scan
+    >>> from platform_plugin.algebra.plan.copies import ref
+    >>> from platform_plugin.algebra.plan.nodes import Item, Output, Project, Scan
     >>> scan = Scan(relation=("main", "posts"), kind="stream", alias="posts", fields=(Output(name="uid"),))
     >>> print(draw(Project(source=scan, items=(Item(value=ref("posts", "uid"), name="uid"),))))
     project uid

@@ -1,0 +1,1 @@
+"""Building: sqlglot's tree of a Spark query becomes a plan."""
