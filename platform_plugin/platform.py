@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from platform_plugin.errors import InvalidValue, PlatformError, ServerLost
 from platform_plugin.lake.lake import Lake
-from platform_plugin.language import statements as s
-from platform_plugin.language.places import at
-from platform_plugin.language.script import parse_script
+from platform_plugin.language.statements import statements as s
+from platform_plugin.language.text.places import at
+from platform_plugin.language.text.script import parse_script
 from platform_plugin.queries.arguments import Arguments, plan_arguments
 from platform_plugin.spark.workspace import Workspace
 
@@ -125,7 +125,7 @@ class Platform:
         timeout: timedelta | None = None,
     ) -> Result:
         """Answer a query from a sample, each number with its bounds: as SELECT … WITH SAMPLE (error = …, confidence = …) does."""
-        from platform_plugin.language.approximate import check_bounds
+        from platform_plugin.language.query.approximate import check_bounds
 
         check_bounds(error, confidence)
         return self.execute(

@@ -256,8 +256,8 @@ def run_check(given: argparse.Namespace) -> int:
 def written_name(text: str) -> Name:
     """A relation's name as SQL writes it: `users`, `raw.users`, or with back-ticks."""
     from platform_plugin.lake.tables import Name
-    from platform_plugin.language.cursor import Cursor
-    from platform_plugin.language.tokens import tokenize
+    from platform_plugin.language.text.cursor import Cursor
+    from platform_plugin.language.text.tokens import tokenize
 
     tokens = tokenize(text)
     cursor = Cursor(tokens, 0, len(tokens), "table")

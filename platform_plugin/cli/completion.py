@@ -9,7 +9,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.relations import named_tables
-from platform_plugin.language.words import AFTER_RELATION, BEFORE_OPERAND, RESERVED
+from platform_plugin.language.text.words import AFTER_RELATION, BEFORE_OPERAND, RESERVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -19,7 +19,7 @@ from platform_plugin.cli.failure import tell
 from platform_plugin.cli.progress import ProgressLine
 from platform_plugin.cli.query import run_script
 from platform_plugin.errors import PlatformError
-from platform_plugin.language.tokens import tokenize
+from platform_plugin.language.text.tokens import tokenize
 from platform_plugin.platform import Platform
 from platform_plugin.redaction import redacted
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.language.script import parse_script
-from platform_plugin.language.statements import Insert
-from platform_plugin.language.values import Literal, Parameter
+from platform_plugin.language.statements.statements import Insert
+from platform_plugin.language.text.script import parse_script
+from platform_plugin.language.text.values import Literal, Parameter
 from platform_plugin.queries.arguments import plan_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from platform_plugin.language.values import Cell
+    from platform_plugin.language.text.values import Cell
 
 
 def plan_batch(sql: str, sets: Sequence[Mapping[str, Any] | Sequence[Any]]) -> Insert | None:

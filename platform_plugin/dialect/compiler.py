@@ -9,7 +9,7 @@ from sqlalchemy import exc
 from sqlalchemy.sql import sqltypes
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from platform_plugin.language.words import RESERVED
+from platform_plugin.language.text.words import RESERVED
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _ESCAPED = "x_"

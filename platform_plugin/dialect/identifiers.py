@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.sql.compiler import IdentifierPreparer
 
-from platform_plugin.language.words import RESERVED
+from platform_plugin.language.text.words import RESERVED
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Dialect

@@ -18,8 +18,8 @@ from platform_plugin.errors import UnknownObject, UnsupportedType
 from platform_plugin.lake.relations import Declaration, named_tables, read_declaration, read_declarations
 from platform_plugin.lake.tables import Name, Table, View
 from platform_plugin.lake.types import to_sqlalchemy
-from platform_plugin.language.datatypes import parse_type
-from platform_plugin.language.render import column_text, duration_text, identifier, type_text
+from platform_plugin.language.statements.render import column_text, duration_text, identifier, type_text
+from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.streams.declaration import read_limits
 
 if TYPE_CHECKING:

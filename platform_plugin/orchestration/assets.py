@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.language.statements import CreateSample, CreateStream, CreateView
+from platform_plugin.language.statements.statements import CreateSample, CreateStream, CreateView
 from platform_plugin.orchestration.checks import Checked, build_checks
 from platform_plugin.orchestration.ingesting import POOL as INGESTION_POOL
 from platform_plugin.orchestration.jobs import Target

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.tables import Name
-from platform_plugin.language.render import identifier, type_text
-from platform_plugin.language.statements import CreateStream, CreateView
+from platform_plugin.language.statements.render import identifier, type_text
+from platform_plugin.language.statements.statements import CreateStream, CreateView
 from platform_plugin.orchestration.failure import error_metadata
 from platform_plugin.orchestration.inventory import read_lake
 from platform_plugin.orchestration.model import Model

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake import defaults
-from platform_plugin.language.options import STREAM
-from platform_plugin.language.render import type_text
-from platform_plugin.language.statements import CreateHistory, CreateSample, CreateStream, CreateTable
+from platform_plugin.language.statements.options import STREAM
+from platform_plugin.language.statements.render import type_text
+from platform_plugin.language.statements.statements import CreateHistory, CreateSample, CreateStream, CreateTable
 from platform_plugin.orchestration.model import normalised
 from platform_plugin.queries.bind import lake_name
 from platform_plugin.samples.definition import parse_window
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.language.statements import Statement
+    from platform_plugin.language.statements.statements import Statement
 
 
 def plan_differences(declared: Statement, stored: Statement) -> Iterator[str]:

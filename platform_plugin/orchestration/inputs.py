@@ -11,7 +11,7 @@ from pydantic import PrivateAttr
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.tables import Name
-from platform_plugin.language.render import identifier
+from platform_plugin.language.statements.render import identifier
 from platform_plugin.orchestration.failure import told_as_failure
 from platform_plugin.orchestration.resource import PlatformResource
 from platform_plugin.orchestration.translator import Translator

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError, UnknownObject
-from platform_plugin.language.places import Span, at, did_you_mean, fault
-from platform_plugin.language.query import analyse_query
-from platform_plugin.language.script import parse_statement
-from platform_plugin.language.statements import CreateHistory, CreateSample, CreateStream, CreateTable, CreateView
-from platform_plugin.language.tokens import WORD, tokenize
-from platform_plugin.language.words import RESERVED
+from platform_plugin.language.query.query import analyse_query
+from platform_plugin.language.statements.statements import CreateHistory, CreateSample, CreateStream, CreateTable, CreateView
+from platform_plugin.language.text.places import Span, at, did_you_mean, fault
+from platform_plugin.language.text.script import parse_statement
+from platform_plugin.language.text.tokens import WORD, tokenize
+from platform_plugin.language.text.words import RESERVED
 from platform_plugin.orchestration.documentation import Documentation, read_documentation, read_suite
 from platform_plugin.queries.bind import lake_name
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.relations import Kind
     from platform_plugin.lake.tables import Name
-    from platform_plugin.language.statements import Name as QualifiedName
+    from platform_plugin.language.statements.statements import Name as QualifiedName
     from platform_plugin.quality.suite import Suite
 
 _KINDS: dict[type, Kind] = {

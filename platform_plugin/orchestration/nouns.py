@@ -10,7 +10,7 @@ import dagster as dg
 from pydantic import Field
 
 from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError
-from platform_plugin.language.render import identifier
+from platform_plugin.language.statements.render import identifier
 from platform_plugin.orchestration.assets import build_assets
 from platform_plugin.orchestration.documentation import Check, Documentation, read_suite
 from platform_plugin.orchestration.inventory import Inventory, read_inventory

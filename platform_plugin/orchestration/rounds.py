@@ -12,7 +12,7 @@ import dagster as dg
 from pydantic import Field
 
 from platform_plugin.errors import UnknownObject
-from platform_plugin.language.places import did_you_mean
+from platform_plugin.language.text.places import did_you_mean
 from platform_plugin.orchestration.batching import report_materializations
 from platform_plugin.orchestration.checks import Checked, evaluate
 from platform_plugin.orchestration.failure import all_as_failure, error_metadata, note_failed, told_as_failure

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import InvalidValue, UnknownObject
-from platform_plugin.language.places import did_you_mean
+from platform_plugin.language.text.places import did_you_mean
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from platform_plugin.algebra.plan.render import render
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.history import read_history
 from platform_plugin.lake.tables import Name, View
-from platform_plugin.language.render import identifier, type_text
+from platform_plugin.language.statements.render import identifier, type_text
 from platform_plugin.queries.bind import new_name, read_named
 from platform_plugin.views.plans import plan_view, read_whole
 from platform_plugin.views.ranges import oldest_row_id, read_covered, rows_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_args
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.language.places import did_you_mean
+from platform_plugin.language.text.places import did_you_mean
 
 Severity = Literal["critical", "warning", "info"]
 Rows = Literal["full", "changes", "sample"]

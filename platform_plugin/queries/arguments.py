@@ -9,8 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from platform_plugin.errors import InvalidValue, UnknownObject, WrongArguments
-from platform_plugin.language.places import at
-from platform_plugin.language.values import Literal, Parameter
+from platform_plugin.language.text.places import at
+from platform_plugin.language.text.values import Literal, Parameter
 
 Arguments = Mapping[str, Any] | tuple[Any, ...]
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.relations import read_streams
 from platform_plugin.lake.tables import Name, Table, View
-from platform_plugin.language.blocks import Input
-from platform_plugin.language.places import Place, Span, at
-from platform_plugin.language.probing import plan_probing
-from platform_plugin.language.query import analyse_expression, analyse_query
+from platform_plugin.language.query.blocks import Input
+from platform_plugin.language.query.probing import plan_probing
+from platform_plugin.language.query.query import analyse_expression, analyse_query
+from platform_plugin.language.text.places import Place, Span, at
 from platform_plugin.queries.arguments import argument, check_arguments, used_arguments, value_of
 from platform_plugin.queries.size import SMALL_BYTES, SMALL_ROWS, is_plain
 from platform_plugin.queries.staleness import read_duration
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.plan.predicates import Predicate
     from platform_plugin.lake.scan import Scan
     from platform_plugin.lake.tables import Snapshot
-    from platform_plugin.language.probing import Probing
-    from platform_plugin.language.query import Query
-    from platform_plugin.language.relations import Reference
-    from platform_plugin.language.rendering import Rendered
-    from platform_plugin.language.statements import Name as WrittenName
-    from platform_plugin.language.values import Parameter
+    from platform_plugin.language.query.probing import Probing
+    from platform_plugin.language.query.query import Query
+    from platform_plugin.language.query.references import Reference
+    from platform_plugin.language.query.rendering import Rendered
+    from platform_plugin.language.statements.statements import Name as WrittenName
+    from platform_plugin.language.text.values import Parameter
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.samples.record import Sample
     from platform_plugin.spark.workspace import Workspace

@@ -17,7 +17,7 @@ from platform_plugin.algebra.types.data_types import Decimal, Primitive
 from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.read import read_rows
 from platform_plugin.lake.tables import Name, View
-from platform_plugin.language.lookup import Condition, Given, Lookup, plan_lookup
+from platform_plugin.language.query.lookup import Condition, Given, Lookup, plan_lookup
 from platform_plugin.queries.result import Result
 from platform_plugin.queries.staleness import read_duration
 from platform_plugin.samples.read import is_drawn_here, read_sample
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.tables import Snapshot, Table
-    from platform_plugin.language.places import Span
+    from platform_plugin.language.text.places import Span
     from platform_plugin.spark.workspace import Workspace
 
 # A scan of more is Spark's: it reads with all cores.

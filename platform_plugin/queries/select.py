@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 import pyarrow as pa
 
 from platform_plugin.errors import CatalogueReadOnly, PlatformError, QueryFailed
-from platform_plugin.language.approximate import wants_sample
-from platform_plugin.language.places import did_you_mean
+from platform_plugin.language.query.approximate import wants_sample
+from platform_plugin.language.text.places import did_you_mean
 from platform_plugin.queries.bind import bind_query
 from platform_plugin.queries.lookup import answer_lookup
 from platform_plugin.queries.result import Result
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 
     from platform_plugin.lake.tables import Snapshot, Table
-    from platform_plugin.language.places import Place, Span
-    from platform_plugin.language.statements import Explain, Select
+    from platform_plugin.language.statements.statements import Explain, Select
+    from platform_plugin.language.text.places import Place, Span
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace

@@ -14,9 +14,9 @@ from platform_plugin.errors import InvalidValue
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.relations import STATE, Declaration, read_declarations
 from platform_plugin.lake.tables import Table, View
-from platform_plugin.language import statements as s
-from platform_plugin.language.places import at
-from platform_plugin.language.render import feed_text, identifier, name_text, statement_text, type_text
+from platform_plugin.language.statements import statements as s
+from platform_plugin.language.statements.render import feed_text, identifier, name_text, statement_text, type_text
+from platform_plugin.language.text.places import at
 from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
 from platform_plugin.queries.result import Result
 from platform_plugin.samples.definition import Definition

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_plugin.language.bare_names import find_names
-from platform_plugin.language.tokens import NUMBER, QUOTED, WORD, tokenize
+from platform_plugin.language.text.bare_names import find_names
+from platform_plugin.language.text.tokens import NUMBER, QUOTED, WORD, tokenize
 
 if TYPE_CHECKING:
-    from platform_plugin.language.places import Span
-    from platform_plugin.language.tokens import Tokens
+    from platform_plugin.language.text.places import Span
+    from platform_plugin.language.text.tokens import Tokens
 
 SMALL_ROWS = 10_000
 SMALL_BYTES = 1024 * 1024
@@ -36,7 +36,7 @@ _PLAIN = frozenset(
 def split_limit(query: Span) -> tuple[Span, int | None]:
     """A query without the LIMIT that it ends with, and that number; with none where the order of rows decides what it leaves.
 
-    >>> from platform_plugin.language.places import Span
+    >>> from platform_plugin.language.text.places import Span
     >>> query = "SELECT a FROM t LIMIT 10"
     >>> body, limit = split_limit(Span(query, 0, len(query)))
     >>> body.text, limit
@@ -55,7 +55,7 @@ def split_limit(query: Span) -> tuple[Span, int | None]:
 def is_plain(query: Span) -> bool:
     """Whether a query gives no more than a few times what it reads.
 
-    >>> from platform_plugin.language.places import Span
+    >>> from platform_plugin.language.text.places import Span
     >>> [is_plain(Span(query, 0, len(query))) for query in ("SELECT max(a) FROM t WHERE b IN (1, 2)", "SELECT repeat(a, 999) FROM t")]
     [True, False]
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from platform_plugin.language.approximate import STRATUM, UNIT
+from platform_plugin.language.query.approximate import STRATUM, UNIT
 from platform_plugin.samples.blocks import BlockDesign, block_quantile, block_ratio, block_total
 from platform_plugin.samples.estimators import Bounded, Design, quantile, ratio, total
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from platform_plugin.language.approximate import Approximation, Measure
+    from platform_plugin.language.query.approximate import Approximation, Measure
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files import PAGE_ROWS
-from platform_plugin.language.approximate import plan_approximation
-from platform_plugin.language.places import Span, at
-from platform_plugin.language.query import analyse_query
+from platform_plugin.language.query.approximate import plan_approximation
+from platform_plugin.language.query.query import analyse_query
+from platform_plugin.language.text.places import Span, at
 from platform_plugin.queries.arguments import check_arguments
 from platform_plugin.queries.result import Result
 from platform_plugin.samples.answer import Answer, estimate
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from platform_plugin.lake.tables import Snapshot
-    from platform_plugin.language.approximate import Approximation
+    from platform_plugin.language.query.approximate import Approximation
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.samples.population import Drawn, Source
     from platform_plugin.spark.job import ProgressHandler

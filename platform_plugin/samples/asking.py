@@ -15,8 +15,8 @@ from sqlglot import exp
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.types import arrow_schema
-from platform_plugin.language.approximate import STRATUM, UNIT
-from platform_plugin.language.places import Span
+from platform_plugin.language.query.approximate import STRATUM, UNIT
+from platform_plugin.language.text.places import Span
 from platform_plugin.queries.arguments import used_arguments
 from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
 from platform_plugin.samples.population import read_drawn
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.lake.tables import Snapshot
-    from platform_plugin.language.query import Query
-    from platform_plugin.language.relations import Reference
+    from platform_plugin.language.query.query import Query
+    from platform_plugin.language.query.references import Reference
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.samples.population import Drawn
     from platform_plugin.spark.job import ProgressHandler

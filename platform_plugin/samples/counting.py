@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from platform_plugin.language.query import analyse_expression
-from platform_plugin.language.render import identifier
-from platform_plugin.language.statements import Name as WrittenName
+from platform_plugin.language.query.query import analyse_expression
+from platform_plugin.language.statements.render import identifier
+from platform_plugin.language.statements.statements import Name as WrittenName
 from platform_plugin.queries.bind import new_name
 from platform_plugin.samples.keys import EVERY, spark_key
 from platform_plugin.samples.lowest import Held, bound_of

@@ -12,8 +12,8 @@ from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
 from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare, read_declaration
 from platform_plugin.lake.segments import RING_TABLES
 from platform_plugin.lake.tables import Table, View
-from platform_plugin.language.places import at, did_you_mean
-from platform_plugin.language.render import type_text
+from platform_plugin.language.statements.render import type_text
+from platform_plugin.language.text.places import at, did_you_mean
 from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
 from platform_plugin.samples.definition import LARGEST, Definition, parse_window
 from platform_plugin.samples.merged import plan_merged
@@ -26,7 +26,7 @@ from platform_plugin.views.record import read_records, result_fields
 
 if TYPE_CHECKING:
     from platform_plugin.lake.tables import Snapshot
-    from platform_plugin.language import statements as s
+    from platform_plugin.language.statements import statements as s
     from platform_plugin.queries.result import Result
     from platform_plugin.samples.definition import Source
     from platform_plugin.spark.workspace import Workspace
@@ -143,9 +143,9 @@ def _check_strata(statement: s.CreateSample, fields: tuple[Field, ...]) -> None:
 
 
 def _check_condition(work: Workspace, statement: s.CreateSample, relation: Table | View, snapshot: Snapshot) -> None:
-    from platform_plugin.language.query import analyse_expression
-    from platform_plugin.language.render import identifier
-    from platform_plugin.language.tokens import tokenize
+    from platform_plugin.language.query.query import analyse_expression
+    from platform_plugin.language.statements.render import identifier
+    from platform_plugin.language.text.tokens import tokenize
     from platform_plugin.queries.select import placed
     from platform_plugin.spark.relation import query_relations
 

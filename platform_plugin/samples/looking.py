@@ -16,7 +16,7 @@ from platform_plugin.lake.evolution import adapt
 from platform_plugin.lake.files import ROW_ID
 from platform_plugin.lake.read import column_at, read_raw
 from platform_plugin.lake.scan import InlinedTable
-from platform_plugin.language.render import identifier
+from platform_plugin.language.statements.render import identifier
 from platform_plugin.samples.keys import EVERY, keys_of_ids
 from platform_plugin.samples.lowest import Held, bound_of
 from platform_plugin.samples.strata import group, keys_of

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit import Commit
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.tables import Name, Snapshot
-    from platform_plugin.language import statements as s
+    from platform_plugin.language.statements import statements as s
     from platform_plugin.queries.result import Result
     from platform_plugin.samples.growing import Behind, Grown
     from platform_plugin.samples.record import Sample

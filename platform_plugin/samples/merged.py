@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.language.render import type_text
+from platform_plugin.language.statements.render import type_text
 from platform_plugin.samples.definition import Definition
 from platform_plugin.samples.growing import Grown
 from platform_plugin.samples.merge import draw_picks

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.scan import Scan
     from platform_plugin.lake.tables import Snapshot, Table
-    from platform_plugin.language.relations import Reference
+    from platform_plugin.language.query.references import Reference
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.samples.blocks import BlockDesign
     from platform_plugin.samples.growing import Grown

@@ -11,8 +11,8 @@ from platform_plugin.errors import UnknownObject
 from platform_plugin.lake.files import fit
 from platform_plugin.lake.tables import Table, View, read_tables
 from platform_plugin.lake.types import arrow_schema
-from platform_plugin.language import statements as s
-from platform_plugin.language.places import Span
+from platform_plugin.language.statements import statements as s
+from platform_plugin.language.text.places import Span
 from platform_plugin.samples.record import find_sample
 
 if TYPE_CHECKING:

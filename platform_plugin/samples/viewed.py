@@ -18,7 +18,7 @@ from platform_plugin.algebra.build.grouping import has_aggregate
 from platform_plugin.errors import PlatformError, UnknownObject
 from platform_plugin.lake.tables import Name, Table
 from platform_plugin.lake.types import arrow_schema
-from platform_plugin.language.render import identifier
+from platform_plugin.language.statements.render import identifier
 from platform_plugin.queries.bind import new_name, read_named
 from platform_plugin.samples.growing import Grown
 from platform_plugin.samples.keys import EVERY, sample_seed, spark_key

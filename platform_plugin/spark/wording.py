@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from platform_plugin.language.places import did_you_mean
+from platform_plugin.language.text.places import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.lake.scan import Scan
-from platform_plugin.language.blocks import Input
-from platform_plugin.language.probing import plan_probing
+from platform_plugin.language.query.blocks import Input
+from platform_plugin.language.query.probing import plan_probing
 from platform_plugin.queries.arguments import used_arguments
 from platform_plugin.queries.select import placed
 from platform_plugin.streams.arrivals import ARRIVED_AT, ROW_ID, read_with_arrivals
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.lake.tables import Snapshot, Table
-    from platform_plugin.language.probing import Probing
-    from platform_plugin.language.query import Query
-    from platform_plugin.language.relations import Reference
-    from platform_plugin.language.rendering import Rendered
+    from platform_plugin.language.query.probing import Probing
+    from platform_plugin.language.query.query import Query
+    from platform_plugin.language.query.references import Reference
+    from platform_plugin.language.query.rendering import Rendered
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace

@@ -12,9 +12,9 @@ from platform_plugin.errors import InvalidValue, PlatformError, UnsupportedType
 from platform_plugin.lake.identifiers import new_uuid
 from platform_plugin.lake.schema_operations import CreateTable
 from platform_plugin.lake.sources import absolute_place
-from platform_plugin.language import statements as s
-from platform_plugin.language.options import FEEDS, STREAM
-from platform_plugin.language.places import Span, at
+from platform_plugin.language.statements import statements as s
+from platform_plugin.language.statements.options import FEEDS, STREAM
+from platform_plugin.language.text.places import Span, at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from platform_plugin.algebra.plan.relations import Relation
 from platform_plugin.errors import PlatformError
-from platform_plugin.language.tokens import tokenize
+from platform_plugin.language.text.tokens import tokenize
 from platform_plugin.queries.bind import new_name
 from platform_plugin.views.parts import ROW_ID
 from platform_plugin.views.split import plan_split
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.language.relations import Reference
+    from platform_plugin.language.query.references import Reference
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.streams.collecting import Inputs
     from platform_plugin.streams.follow import Arrived

@@ -11,7 +11,7 @@ from platform_plugin.lake.relations import RELATION, Declaration, declare, read_
 from platform_plugin.lake.schema_operations import CreateTable
 from platform_plugin.lake.segments import RING_TABLES
 from platform_plugin.lake.tables import Table
-from platform_plugin.language import statements as s
+from platform_plugin.language.statements import statements as s
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.tables.target import find_target, outcome
 

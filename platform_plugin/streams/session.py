@@ -15,7 +15,7 @@ from platform_plugin.errors import InvalidValue, QueryInterrupted
 from platform_plugin.lake.leases import SESSION
 from platform_plugin.lake.relations import read_streams
 from platform_plugin.lake.tables import Table
-from platform_plugin.language.query import analyse_query
+from platform_plugin.language.query.query import analyse_query
 from platform_plugin.queries.arguments import check_arguments
 from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_beside_sessions
 from platform_plugin.queries.result import Result
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.leases import Lease
     from platform_plugin.lake.tables import Snapshot
-    from platform_plugin.language.places import Span
-    from platform_plugin.language.query import Query
-    from platform_plugin.language.relations import Reference
+    from platform_plugin.language.query.query import Query
+    from platform_plugin.language.query.references import Reference
+    from platform_plugin.language.text.places import Span
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace

@@ -14,7 +14,7 @@ from platform_plugin.algebra.types.data_types import quoted
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.files import write_delete_file
 from platform_plugin.lake.read import read_positions
-from platform_plugin.language.places import at
+from platform_plugin.language.text.places import at
 from platform_plugin.queries.bind import bind_rows, new_name, pointing_at
 from platform_plugin.queries.select import placed
 from platform_plugin.tables.target import find_changeable, named_fields, outcome, refuse_partitioned
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files import DataFile, DeleteFile
     from platform_plugin.lake.scan import FileScan, Scan
     from platform_plugin.lake.tables import Snapshot
-    from platform_plugin.language.places import Span
-    from platform_plugin.language.statements import Assignment, Delete, Update
+    from platform_plugin.language.statements.statements import Assignment, Delete, Update
+    from platform_plugin.language.text.places import Span
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.job import ProgressHandler

@@ -11,7 +11,7 @@ from pyspark.sql.connect import functions as f
 
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, StorageError
 from platform_plugin.lake.sources import absolute_place
-from platform_plugin.language.values import Parameter
+from platform_plugin.language.text.values import Parameter
 from platform_plugin.queries.arguments import Arguments, argument
 from platform_plugin.queries.bind import pointing_at
 from platform_plugin.spark.schema import to_spark_type
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.language.statements import Copy
+    from platform_plugin.language.statements.statements import Copy
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace

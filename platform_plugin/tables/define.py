@@ -9,9 +9,9 @@ from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, UnknownObject
 from platform_plugin.lake.relations import STATE, Declaration, declare, read_declaration
 from platform_plugin.lake.tables import Table, View
-from platform_plugin.language import statements as s
-from platform_plugin.language.options import STREAM
-from platform_plugin.language.places import at
+from platform_plugin.language.statements import statements as s
+from platform_plugin.language.statements.options import STREAM
+from platform_plugin.language.text.places import at
 from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
 from platform_plugin.queries.select import placed
 from platform_plugin.samples.record import Leave, find_sample

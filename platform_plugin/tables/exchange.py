@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from platform_plugin.language.render import identifier
-from platform_plugin.language.script import parse_statement
+from platform_plugin.language.statements.render import identifier
+from platform_plugin.language.text.script import parse_statement
 from platform_plugin.queries.bind import bind_query
 from platform_plugin.queries.select import placed
 from platform_plugin.tables.change import commit_deletes, discarding, find_rows, write_deletes
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from platform_plugin.lake.tables import Name
-    from platform_plugin.language.statements import Delete
+    from platform_plugin.language.statements.statements import Delete
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files import fit
-from platform_plugin.language.places import at
+from platform_plugin.language.text.places import at
 from platform_plugin.queries.bind import bind_query, pointing_at
 from platform_plugin.queries.select import placed
 from platform_plugin.tables.rows import literal_rows
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from platform_plugin.lake.tables import Table
-    from platform_plugin.language.statements import Insert
+    from platform_plugin.language.statements.statements import Insert
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.job import ProgressHandler

@@ -11,16 +11,16 @@ from platform_plugin.errors import PlatformError
 from platform_plugin.lake.assignment import arrow_array, assigned
 from platform_plugin.lake.defaults import default_column
 from platform_plugin.lake.types import arrow_field
-from platform_plugin.language.places import at
-from platform_plugin.language.values import Literal, Parameter
+from platform_plugin.language.text.places import at
+from platform_plugin.language.text.values import Literal, Parameter
 from platform_plugin.queries.arguments import Arguments, argument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.language.places import Span
-    from platform_plugin.language.values import Cell
+    from platform_plugin.language.text.places import Span
+    from platform_plugin.language.text.values import Cell
 
 
 def literal_rows(rows: Sequence[Sequence[Cell]], fields: Sequence[Field], arguments: Arguments, source: Span) -> pa.Table:

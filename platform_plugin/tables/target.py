@@ -9,7 +9,7 @@ import pyarrow as pa
 from platform_plugin.errors import InvalidValue, OutcomeUnknown, PlatformError, UnknownObject
 from platform_plugin.lake.dependents import find_protector, protected
 from platform_plugin.lake.relations import STATE, read_declaration
-from platform_plugin.language.places import did_you_mean
+from platform_plugin.language.text.places import did_you_mean
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.queries.result import Result
 from platform_plugin.samples.picking import plan_picks
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.relations import Declaration
     from platform_plugin.lake.tables import Name as LakeName
     from platform_plugin.lake.tables import Snapshot, Table, View
-    from platform_plugin.language.statements import Name
+    from platform_plugin.language.statements.statements import Name
     from platform_plugin.spark.metrics import JobMetrics
     from platform_plugin.spark.workspace import Workspace
 

@@ -30,7 +30,7 @@ from platform_plugin.algebra.plan.nodes import (
     walk,
 )
 from platform_plugin.errors import RefusedView
-from platform_plugin.language.places import Span, at
+from platform_plugin.language.text.places import Span, at
 from platform_plugin.views.rewrites import (
     NOT_ROWS,
     ask_above,

@@ -15,12 +15,12 @@ from sqlglot.errors import SqlglotError
 
 from platform_plugin.algebra.types.data_types import DataType, Decimal, Primitive
 from platform_plugin.errors import PlatformError
-from platform_plugin.language.bare_names import find_names
-from platform_plugin.language.datatypes import parse_type
-from platform_plugin.language.places import Span, fault
-from platform_plugin.language.query import analyse_query
-from platform_plugin.language.tokens import BINARY, DOUBLE, NUMBER, QUOTED, SIGN, STRING, WORD, Tokens, closing, tokenize
-from platform_plugin.language.values import number_value
+from platform_plugin.language.query.query import analyse_query
+from platform_plugin.language.text.bare_names import find_names
+from platform_plugin.language.text.datatypes import parse_type
+from platform_plugin.language.text.places import Span, fault
+from platform_plugin.language.text.tokens import BINARY, DOUBLE, NUMBER, QUOTED, SIGN, STRING, WORD, Tokens, closing, tokenize
+from platform_plugin.language.text.values import number_value
 from platform_plugin.views.admission import Refuser
 
 _OURS = re.compile(r"__([fqwlt])(\d+)__")

@@ -12,7 +12,7 @@ from platform_plugin.errors import CommitConflict, InvalidValue, ObjectExists, P
 from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.segments import CONSUMER
 from platform_plugin.lake.tables import Table
-from platform_plugin.language.places import at
+from platform_plugin.language.text.places import at
 from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
 from platform_plugin.queries.result import Result
 from platform_plugin.queries.select import placed
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from platform_plugin.lake.tables import Name, Snapshot, View
-    from platform_plugin.language import statements as s
+    from platform_plugin.language.statements import statements as s
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.relations import Meaning

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.files import DataFile
     from platform_plugin.lake.tables import Snapshot, Table
-    from platform_plugin.language import statements as s
+    from platform_plugin.language.statements import statements as s
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace

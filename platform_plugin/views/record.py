@@ -12,8 +12,8 @@ from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.lake import catalogue as c
 from platform_plugin.lake.dependents import DEPENDENT
 from platform_plugin.lake.segments import CONSUMER
-from platform_plugin.language.datatypes import parse_type
-from platform_plugin.language.render import type_text
+from platform_plugin.language.statements.render import type_text
+from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.views.progress import PROGRESS, forget_unneeded
 
 if TYPE_CHECKING:

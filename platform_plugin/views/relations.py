@@ -17,9 +17,9 @@ from platform_plugin.lake.data_operations import has_table
 from platform_plugin.lake.dependents import Need
 from platform_plugin.lake.relations import read_declarations
 from platform_plugin.lake.tables import Name, Table, View
-from platform_plugin.language.datatypes import parse_type
-from platform_plugin.language.query import analyse_query
-from platform_plugin.language.render import type_text
+from platform_plugin.language.query.query import analyse_query
+from platform_plugin.language.statements.render import type_text
+from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.views.record import MEANING, read_records, result_fields
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import DataType
     from platform_plugin.lake.commit import Commit
     from platform_plugin.lake.tables import Snapshot
-    from platform_plugin.language.places import Span
+    from platform_plugin.language.text.places import Span
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
 

@@ -26,7 +26,7 @@ from platform_plugin.algebra.build.query import build_plan
 from platform_plugin.algebra.plan.copies import nodes, ref
 from platform_plugin.algebra.plan.nodes import Derived, Item, Project, outputs, scans
 from platform_plugin.errors import UnknownObject
-from platform_plugin.language.places import Span, at, did_you_mean, fault
+from platform_plugin.language.text.places import Span, at, did_you_mean, fault
 from platform_plugin.views.admission import CHANGING, Refuser
 from platform_plugin.views.body import read_body
 from platform_plugin.views.cutting import cut

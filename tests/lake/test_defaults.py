@@ -13,7 +13,7 @@ from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive, 
 from platform_plugin.errors import InvalidValue, UnsupportedType
 from platform_plugin.lake.defaults import constant
 from platform_plugin.lake.lake import Lake
-from platform_plugin.language.datatypes import parse_type
+from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.platform import Platform
 from tests.lake.agreement import append, assert_agree, rows_of
 

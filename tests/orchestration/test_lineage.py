@@ -6,7 +6,7 @@ import pytest
 
 from platform_plugin.algebra.plan.relations import Relation
 from platform_plugin.algebra.types.data_types import Field
-from platform_plugin.language.datatypes import parse_type
+from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.orchestration.lineage import trace_columns
 from platform_plugin.views.split import read_plan
 

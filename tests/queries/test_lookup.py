@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.language.lookup import plan_lookup
+from platform_plugin.language.query.lookup import plan_lookup
 from platform_plugin.platform import Platform
 from platform_plugin.queries import lookup
 

@@ -1,6 +1,6 @@
 import pytest
 
-from platform_plugin.language.places import Span
+from platform_plugin.language.text.places import Span
 from platform_plugin.queries.size import is_plain, split_limit
 
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError
-from platform_plugin.language.approximate import plan_approximation, wants_sample
-from platform_plugin.language.places import Span
+from platform_plugin.language.query.approximate import plan_approximation, wants_sample
+from platform_plugin.language.text.places import Span
 from platform_plugin.platform import Platform
 from platform_plugin.samples.answer import estimate
 from platform_plugin.samples.estimators import Design

@@ -10,7 +10,7 @@ import pytest
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue
-from platform_plugin.language.places import Span
+from platform_plugin.language.text.places import Span
 from platform_plugin.samples import approximate
 from platform_plugin.samples.population import PILOT, Source
 

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from platform_plugin.errors import QueryFailed
-from platform_plugin.language.query import analyse_query
+from platform_plugin.language.query.query import analyse_query
 from platform_plugin.spark.settings import PARSER_FLAGS, ServerSettings, plan_java_options, plan_options
 from tests.spark.functions import FUNCTIONS
 

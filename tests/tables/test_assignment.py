@@ -14,9 +14,9 @@ from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.files import fit
 from platform_plugin.lake.tables import Name, Table
-from platform_plugin.language.datatypes import parse_type
-from platform_plugin.language.places import Span
-from platform_plugin.language.values import Parameter
+from platform_plugin.language.text.datatypes import parse_type
+from platform_plugin.language.text.places import Span
+from platform_plugin.language.text.values import Parameter
 from platform_plugin.platform import Platform
 from platform_plugin.streams.rows import shaped_rows
 from platform_plugin.tables.rows import literal_rows

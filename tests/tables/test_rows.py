@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from platform_plugin.algebra.types.data_types import Decimal as DecimalType
 from platform_plugin.algebra.types.data_types import Field, Primitive, list_of, map_of, struct_of
 from platform_plugin.errors import PlatformError
-from platform_plugin.language.places import Span
-from platform_plugin.language.values import Parameter
+from platform_plugin.language.text.places import Span
+from platform_plugin.language.text.values import Parameter
 from platform_plugin.tables.rows import literal_rows
 
 NOWHERE = Span(source="?", start=0, end=1)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.plan.relations import Relation
 from platform_plugin.algebra.types.data_types import Field
-from platform_plugin.language.datatypes import parse_type
+from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.views.split import plan_split
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from platform_plugin.algebra.plan.nodes import Join, walk
 from platform_plugin.algebra.plan.relations import Relation
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import InvalidStatement, RefusedView
-from platform_plugin.language.datatypes import parse_type
-from platform_plugin.language.places import Span
+from platform_plugin.language.text.datatypes import parse_type
+from platform_plugin.language.text.places import Span
 from platform_plugin.views.explain import explain_split
 from platform_plugin.views.split import plan_split
 from tests.views.composed import RELATIONS, relation, split

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from platform_plugin.language.datatypes import parse_type
+from platform_plugin.language.text.datatypes import parse_type
 from tests.views.admitted import ADMITTED
 from tests.views.composed import COLUMNS, ROWS, split, whole, written, written_rows
 

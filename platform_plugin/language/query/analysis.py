@@ -1,0 +1,306 @@
+"""The analysis of a query's tokens: its references, what each needs, and the edits that point them elsewhere."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from platform_plugin.algebra.types.data_types import quoted
+from platform_plugin.language.query.needs import Mentions, find_mentions, needed, preserved, single
+from platform_plugin.language.query.pruning import Constants, read_predicates
+from platform_plugin.language.query.references import Reference, TimeTravel
+from platform_plugin.language.query.refusals import (
+    refuse_file,
+    refuse_root,
+    refuse_strings,
+    refuse_table_function,
+    refuse_tokens,
+    source_words,
+)
+from platform_plugin.language.query.rendering import Edit
+from platform_plugin.language.query.scopes import Node, Scope, find_scope
+from platform_plugin.language.statements.statements import Name
+from platform_plugin.language.text.masking import Masked, mask
+from platform_plugin.language.text.places import fault
+from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD, closing
+from platform_plugin.language.text.tree import parse_tree
+
+if TYPE_CHECKING:
+    from platform_plugin.algebra.plan.predicates import Predicate
+    from platform_plugin.language.text.tokens import Tokens
+    from platform_plugin.language.text.values import Parameter
+
+
+# The name of an expression's own relation in the masked text, where every quoted name of the user's is a letter and a number.
+_TARGET = "target!"
+
+
+def analyse(
+    tokens: Tokens, parameters: dict[int, Parameter], target: tuple[Name, str | None] | None = None
+) -> tuple[tuple[Reference, ...], tuple[Edit, ...]]:
+    """The references in the order of their places, and all edits; for an expression its own relation comes first, as -1."""
+    refuse_tokens(tokens)
+    refuse_strings(tokens)
+    around = ("", "") if target is None else (f"SELECT 1 FROM `{_TARGET}` WHERE (", ")")
+    masked = mask(tokens, parameters, *around)
+    tree = parse_tree(tokens, masked)
+    if not isinstance(tree, (exp.Query, exp.Values)):
+        raise refuse_root(tree.key, tokens.span(0, len(tokens)))
+    return _Analysis(tokens, parameters, masked, tree, target).run()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sources:
+    """What is known of one SELECT's sources: their visible names, which may be filtered early, and what is mentioned."""
+
+    names: Counter[str]
+    preserved: set[int]
+    mentions: Mentions
+
+
+class _Analysis:
+    def __init__(
+        self, tokens: Tokens, parameters: dict[int, Parameter], masked: Masked, tree: Node, target: tuple[Name, str | None] | None
+    ) -> None:
+        self.tokens = tokens
+        self.target = target
+        self.masked = masked
+        self.constants = Constants(tokens, parameters, masked)
+        self.scope: Scope = find_scope(tree, self.text_of)
+        self.sources: dict[int, _Sources] = {}
+        self.edits: list[Edit] = []
+        self.claimed: set[int] = set()
+
+    def text_of(self, identifier: Node) -> str:
+        """The name behind an identifier of the masked tree."""
+        name = str(identifier.this)
+        if name == _TARGET and self.target is not None:
+            return self.target[1] or self.target[0].relation
+        found = re.fullmatch(r"[qw](\d+)", name) if identifier.args.get("quoted") else None
+        return name if found is None else self._name(int(found[1]))
+
+    def _name(self, index: int) -> str:
+        text = self.tokens.text(index)
+        return text[1:-1].replace("``", "`") if self.tokens.kind(index) == QUOTED else text
+
+    def token_of(self, identifier: Node) -> int | None:
+        """The token that an identifier stands for."""
+        start = identifier.meta.get("start")
+        return None if start is None else self.masked.origins.get(start)
+
+    def run(self) -> tuple[tuple[Reference, ...], tuple[Edit, ...]]:
+        own = [(table, select) for table, select in self.scope.relations if table.name == _TARGET]
+        self.scope.relations = [pair for pair in self.scope.relations if pair[0].name != _TARGET]
+        targets = tuple(self._target(table, select) for table, select in own)
+        tables = sorted(((self._first(table), table, select) for table, select in self.scope.relations), key=lambda item: item[0])
+        known = {first for first, _, _ in tables} | {self._first(table) for table in self.scope.mentions}
+        references = tuple(self._reference(index, *item) for index, item in enumerate(tables))
+        self._check_sources(known)
+        self._check_travels()
+        self._check_functions()
+        self._check_twins([(reference, select) for reference, (_, _, select) in zip(references, tables, strict=True)])
+        self._shorten_qualifiers((*targets, *references))
+        return (*targets, *references), tuple(self.edits)
+
+    def _target(self, table: exp.Table, select: exp.Select | None) -> Reference:
+        name, alias = self.target or (Name(parts=(_TARGET,)), None)
+        columns, predicates = self._needs(table, select, alias or name.relation, None if alias else name.schema)
+        return Reference(index=-1, name=name, alias=alias, columns=columns, predicates=predicates, span=name.span)
+
+    def _first(self, table: exp.Table) -> int:
+        index = self.token_of(table.parts[0])
+        if index is None:
+            raise fault(self.tokens.span(0, len(self.tokens)), f"can't tell where {table.name[:40]} stands in the query")
+        return index
+
+    def _reference(self, index: int, first: int, table: exp.Table, select: exp.Select | None) -> Reference:
+        tokens = self.tokens
+        after = first + 1
+        while tokens.upper(after) == "." and tokens.kind(after + 1) in (WORD, QUOTED):
+            after += 2
+        span = tokens.span(first, after)
+        if (after - first + 1) // 2 > 2:
+            raise fault(span, f"a name of {(after - first + 1) // 2} parts", expected="relation or schema.relation")
+        if tokens.upper(after) == "(" and first not in self.masked.streams:
+            refuse_table_function(span.text, span)
+        name = Name(parts=tuple(self._name(part) for part in range(first, after, 2)), span=span)
+        refuse_file(name)
+        begin, after = self.masked.streams.get(first, (first, after))
+        travel, after = self._travel_at(after)
+        alias = self._alias(table)
+        if alias is not None:
+            travel = self._travel_after_alias(index, table, travel)
+        visible = alias or name.relation
+        self._edit_name(index, first, begin, after, None if alias is not None else name.relation)
+        columns, predicates = self._needs(table, select, visible, None if alias else name.schema)
+        session = self.masked.sessions.get(first)
+        return Reference(
+            index=index, name=name, alias=alias, travel=travel, session=session, columns=columns, predicates=predicates, span=span
+        )
+
+    def _alias(self, table: exp.Table) -> str | None:
+        alias = table.args.get("alias")
+        return None if alias is None or alias.this is None else self.text_of(alias.this)
+
+    def _travel_at(self, index: int) -> tuple[TimeTravel | None, int]:
+        found = self.masked.travels.get(index)
+        if found is None:
+            return None, index
+        self.claimed.add(index)
+        return found[1], found[0]
+
+    def _travel_after_alias(self, index: int, table: exp.Table, travel: TimeTravel | None) -> TimeTravel | None:
+        place = self.token_of(table.args["alias"].this)
+        if place is None:
+            return travel
+        late, end = self._travel_at(place + 1)
+        if late is None:
+            return travel
+        if travel is not None:
+            raise fault(late.span, "two snapshots for one relation")
+        self.edits.append(Edit(start=self.tokens.ends[place], end=self.tokens.ends[end - 1], index=index))
+        return late
+
+    def _edit_name(self, index: int, first: int, begin: int, after: int, keep: str | None) -> None:
+        """The name gives way to the view's; an unaliased relation keeps its own name as alias, after any TABLESAMPLE."""
+        tokens = self.tokens
+        place = after
+        while True:
+            if tokens.upper(place) == "TABLESAMPLE" and tokens.upper(place + 1) == "(":
+                place = closing(tokens, place + 1) + 1
+                if tokens.upper(place) == "REPEATABLE" and tokens.upper(place + 1) == "(":
+                    place = closing(tokens, place + 1) + 1
+            elif tokens.upper(place) == "WITH" and tokens.upper(place + 1) == "(":
+                place = closing(tokens, place + 1) + 1
+            else:
+                break
+        alias = f" AS {quoted(keep)}" if keep is not None and first not in self.masked.tables else ""
+        inline = place == after
+        self.edits.append(
+            Edit(start=tokens.starts[begin], end=tokens.ends[after - 1], index=index, view=True, text=alias if inline else "")
+        )
+        if alias and not inline:
+            self.edits.append(Edit(start=tokens.ends[place - 1], end=tokens.ends[place - 1], index=index, text=alias))
+
+    def _needs(
+        self, table: exp.Table, select: exp.Select | None, visible: str, schema: str | None
+    ) -> tuple[frozenset[str] | None, tuple[Predicate, ...]]:
+        alias = table.args.get("alias")
+        if select is None or (alias is not None and alias.args.get("columns")) or table.args.get("pivots"):
+            return None, ()
+        sources = self._sources_of(select)
+        columns = needed(sources.mentions, visible.lower(), schema and schema.lower(), sources.names)
+        where = select.args.get("where")
+        if where is None or id(table) not in sources.preserved or sources.names[visible.lower()] != 1:
+            return columns, ()
+        own = {(visible.lower(),)} | ({(schema.lower(), visible.lower())} if schema else set())
+        bare = single(select)
+
+        def column_of(node: Node) -> str | None:
+            while isinstance(node, exp.Paren):
+                node = node.this
+            if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
+                return None
+            qualifier = tuple(self.text_of(part).lower() for part in node.parts[:-1])
+            return self.text_of(node.this) if qualifier in own or (bare and not qualifier) else None
+
+        return columns, tuple(read_predicates(where.this, column_of, self.constants))
+
+    def _sources_of(self, select: exp.Select) -> _Sources:
+        if id(select) not in self.sources:
+            names = Counter(name.lower() for name in self._source_names(select))
+            self.sources[id(select)] = _Sources(names=names, preserved=preserved(select), mentions=find_mentions(select, self.text_of))
+        return self.sources[id(select)]
+
+    def _source_names(self, select: exp.Select) -> list[str]:
+        first = select.args.get("from_")
+        joins = select.args.get("joins") or []
+        nodes = [*([first.this] if first is not None else []), *(join.this for join in joins), *(select.args.get("laterals") or [])]
+        names = []
+        for node in nodes:
+            alias = node.args.get("alias")
+            if alias is not None and alias.this is not None:
+                names.append(self.text_of(alias.this))
+            elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+                names.append(self.text_of(node.this))
+        return names
+
+    def _check_sources(self, known: set[int]) -> None:
+        """Every FROM and JOIN of the text must lead to a relation in the tree: what sqlglot misreads is refused."""
+        for index in source_words(self.tokens):
+            following = self.tokens.upper(index + 1)
+            kind = self.tokens.kind(index + 1)
+            if kind not in (WORD, QUOTED) or following in ("LATERAL", "VALUES", "TABLE") or self.tokens.upper(index + 2) == "(":
+                continue
+            if following == "STREAM" and any(stream == index + 1 for stream, _ in self.masked.streams.values()):
+                continue
+            if index + 1 not in known:
+                raise fault(
+                    self.tokens.span(index + 1, index + 2), "can't tell which relation is meant", expected="a relation or a subquery"
+                )
+        for table in (*self.scope.mentions, *(table for table, _ in self.scope.relations)):
+            self._check_stream_word(table)
+
+    def _check_stream_word(self, table: exp.Table) -> None:
+        index = self.token_of(table.parts[0])
+        alias = table.args.get("alias")
+        if index is not None and alias is not None and alias.this is not None and self.tokens.upper(index) == "STREAM":
+            following = self.token_of(alias.this)
+            if following == index + 1:
+                span = self.tokens.span(index, index + 2)
+                raise fault(span, "STREAM before a relation after a comma", hint=f"write STREAM({self.tokens.text(following)})")
+
+    def _check_travels(self) -> None:
+        for first, (_, travel) in self.masked.travels.items():
+            if first not in self.claimed:
+                raise fault(
+                    travel.span, "a snapshot is named where no relation of the lake stands", expected="it right after a relation's name"
+                )
+
+    def _check_functions(self) -> None:
+        for table in self.scope.functions:
+            function = table.this
+            name = _function_name(function)
+            start = function.meta.get("start") if function is not None else None
+            index = self.masked.origins.get(start, 0) if start is not None else 0
+            name = self._name(index) if index and self.tokens.kind(index) == QUOTED else name
+            refuse_table_function(name, self.tokens.span(index, index + 1))
+
+    def _check_twins(self, references: list[tuple[Reference, exp.Select | None]]) -> None:
+        """Two relations of one name from two schemas can't both keep that name as their qualifier."""
+        seen: dict[tuple[int, str], Reference] = {}
+        for reference, select in references:
+            if reference.alias is not None or select is None:
+                continue
+            key = (id(select), reference.name.relation.lower())
+            twin = seen.setdefault(key, reference)
+            if (twin.name.schema or "").lower() != (reference.name.schema or "").lower():
+                raise fault(reference.span, f'two relations are called "{reference.name.relation}"', hint="give them aliases with AS")
+
+    def _shorten_qualifiers(self, references: tuple[Reference, ...]) -> None:
+        """`schema.relation.column` loses its schema where the relation is replaced, since a view has none."""
+        whole = {
+            (reference.name.schema.lower(), reference.name.relation.lower()): reference.index
+            for reference in references
+            if reference.name.schema is not None and reference.alias is None
+        }
+        hidden = {reference.alias.lower() for reference in references if reference.alias} | {
+            self.text_of(alias).lower() for alias in self.scope.aliases
+        }
+        for column in self.scope.dotted if whole else ():
+            first = self.token_of(column.parts[0])
+            if first is None or self.tokens.kind(first) in (STRING, DOUBLE):
+                continue
+            key = (self._name(first).lower(), self._name(first + 2).lower() if first + 2 < len(self.tokens) else "")
+            if key in whole and key[0] not in hidden:
+                self.edits.append(Edit(start=self.tokens.starts[first], end=self.tokens.starts[first + 2], index=whole[key]))
+
+
+def _function_name(function: Node) -> str:
+    if isinstance(function, exp.Func) and not isinstance(function, exp.Anonymous):
+        return function.sql_name()
+    return function.name or function.key

@@ -1,0 +1,92 @@
+"""Queries: what a body touches, and how it is handed to Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from platform_plugin.language.query.rendering import Edit, Rendered, render_edits
+from platform_plugin.language.text.bare_names import find_names
+from platform_plugin.language.text.places import Span, fault
+from platform_plugin.language.text.tokens import check_brackets, tokenize
+from platform_plugin.language.text.values import Parameter, find_parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from platform_plugin.language.query.references import Reference
+    from platform_plugin.language.statements.statements import Name
+    from platform_plugin.language.text.tokens import Tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A body, the relations of the lake that it reads in the order of their places, and the parameters it waits for."""
+
+    span: Span
+    relations: tuple[Reference, ...]
+    parameters: tuple[Parameter, ...]
+    edits: tuple[Edit, ...] = field(repr=False)
+
+    def render(self, names: Mapping[Reference, str | tuple[str, ...]]) -> Rendered:
+        """The Spark SQL in which each of these references reads the temporary view of that name; others stay as written."""
+        return render_edits(self.span, self.edits, {reference.index: name for reference, name in names.items()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """A condition or a new value over the rows of one relation: `target` says what of them it needs, `relations` what else is read.
+
+    The predicates of `target` hold only where the expression is a condition.
+    """
+
+    span: Span
+    target: Reference
+    relations: tuple[Reference, ...]
+    edits: tuple[Edit, ...] = field(repr=False)
+
+    def render(self, names: Mapping[Reference, str | tuple[str, ...]]) -> Rendered:
+        """The expression for Spark, to be put between parentheses over rows that are called by the target's alias or relation."""
+        return render_edits(self.span, self.edits, {-1: ""} | {reference.index: name for reference, name in names.items()})
+
+
+def analyse_query(text: str | Span) -> Query:
+    """What a query reads, or an error where it can't be read or would go round the platform.
+
+    >>> query = analyse_query("SELECT uid FROM posts AT (VERSION => 3) WHERE score > 5")
+    >>> [(str(found.name), found.travel.version, sorted(found.columns)) for found in query.relations]
+    [('posts', 3, ['score', 'uid'])]
+    >>> query.render({query.relations[0]: "v1"}).text
+    'SELECT uid FROM `v1` AS `posts` WHERE score > 5'
+    """
+    # sqlglot is loaded with the first query, not with the package.
+    from platform_plugin.language.query.analysis import analyse
+
+    tokens, parameters = _read(text if isinstance(text, Span) else Span(text, 0, len(text)), "query")
+    relations, edits = analyse(tokens, parameters)
+    return Query(span=tokens.span(0, len(tokens)), relations=relations, parameters=tuple(parameters.values()), edits=edits)
+
+
+def analyse_expression(text: str | Span, name: Name, alias: str | None = None) -> Expression:
+    """What the WHERE or a SET expression of a DELETE or UPDATE reads, refused like a query where it would go round the platform.
+
+    >>> from platform_plugin.language.statements.statements import Name
+    >>> found = analyse_expression("shop.users.id = 1 AND rate > (SELECT max(rate) FROM old)", Name(parts=("shop", "users")))
+    >>> found.target.filter(), [str(reference.name) for reference in found.relations]
+    ((Comparison(column='id', op='=', value=1),), ['old'])
+    >>> found.render({found.relations[0]: "v1"}).text
+    'users.id = 1 AND rate > (SELECT max(rate) FROM `v1` AS `old`)'
+    """
+    from platform_plugin.language.query.analysis import analyse
+
+    tokens, parameters = _read(text if isinstance(text, Span) else Span(text, 0, len(text)), "expression")
+    (target, *relations), edits = analyse(tokens, parameters, (name, alias))
+    return Expression(span=tokens.span(0, len(tokens)), target=target, relations=tuple(relations), edits=edits)
+
+
+def _read(span: Span, what: str) -> tuple[Tokens, dict[int, Parameter]]:
+    tokens = find_names(tokenize(span.source, span.start, span.end))
+    if not len(tokens):
+        raise fault(span, f"an empty {what}", expected=f"a{'n' if what[0] in 'aeiou' else ''} {what}")
+    check_brackets(tokens, 0, len(tokens))
+    return tokens, find_parameters(tokens, 0, len(tokens))

@@ -1,0 +1,79 @@
+"""Rendering a query for Spark: names replaced, every other character kept, positions mapped back."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from platform_plugin.algebra.types.data_types import quoted
+from platform_plugin.language.text.places import Place, Span, at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """A stretch of the source that gives way when reference `index` is replaced: to the view's name, if `view`, and `text`."""
+
+    start: int
+    end: int
+    index: int
+    view: bool = False
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """A query's text as Spark sees it."""
+
+    text: str
+    span: Span = field(repr=False)
+    _rendered_at: tuple[int, ...] = field(repr=False)
+    _source_at: tuple[int, ...] = field(repr=False)
+    _moves: tuple[bool, ...] = field(repr=False)
+
+    def locate(self, position: int) -> int:
+        """The offset in the whole source that an offset in `text` comes from; anything inside a replaced name is its start."""
+        piece = max(0, bisect_right(self._rendered_at, position) - 1)
+        moved = position - self._rendered_at[piece] if self._moves[piece] else 0
+        return min(self._source_at[piece] + max(0, moved), self.span.end)
+
+    def locate_line(self, line: int, column: int) -> int:
+        """The same for a line from 1 and a column from 0, which is how Spark says where a parse failed."""
+        position = 0
+        for _ in range(line - 1):
+            position = self.text.find("\n", position) + 1
+        return self.locate(position + column)
+
+    def at(self, position: int) -> Place:
+        """The place in the source of an offset in `text`, to attach to an error of Spark's."""
+        return at(self.span.source, self.locate(position))
+
+
+def render_edits(span: Span, edits: Iterable[Edit], names: Mapping[int, str | tuple[str, ...]]) -> Rendered:
+    """The text of a span with the edits of the named references done."""
+    pieces: list[str] = []
+    rendered_at, source_at, moves = [0], [span.start], [True]
+    length, position = 0, span.start
+    for edit in sorted((edit for edit in edits if edit.index in names), key=lambda edit: (edit.start, edit.end)):
+        kept = span.source[position : edit.start]
+        name = names[edit.index]
+        parts = (name,) if isinstance(name, str) else name
+        written = (".".join(quoted(part) for part in parts) if edit.view else "") + edit.text
+        pieces += [kept, written]
+        length += len(kept)
+        rendered_at += [length, length + len(written)]
+        source_at += [edit.start, edit.end]
+        moves += [False, True]
+        length += len(written)
+        position = edit.end
+    pieces.append(span.source[position : span.end])
+    return Rendered(
+        text="".join(pieces),
+        span=span,
+        _rendered_at=tuple(rendered_at),
+        _source_at=tuple(source_at),
+        _moves=tuple(moves),
+    )

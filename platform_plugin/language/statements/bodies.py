@@ -1,0 +1,30 @@
+"""Query bodies in statements: where they begin, and what none of them may be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.language.text.tokens import WORD
+
+if TYPE_CHECKING:
+    from platform_plugin.language.text.cursor import Cursor
+    from platform_plugin.language.text.places import Span
+
+QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
+
+
+def at_query(cursor: Cursor) -> bool:
+    """Whether a query begins here, whatever brackets stand before it."""
+    ahead = 0
+    while cursor.upper(ahead) == "(":
+        ahead += 1
+    return cursor.upper(ahead) in QUERY_WORDS
+
+
+def read_query(cursor: Cursor) -> Span:
+    """All that is left of a statement, which must begin like a query."""
+    if not at_query(cursor):
+        word = cursor.tokens.text(cursor.index) if cursor.kind() == WORD else ""
+        raise cursor.fail("a query", hint=did_you_mean(word, QUERY_WORDS) if word else None)
+    return cursor.rest("a query")

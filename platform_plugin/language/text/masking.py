@@ -1,0 +1,253 @@
+"""Masking: a query as text in which sqlglot can't misread anything that Spark reads otherwise.
+
+Every string, number, quoted name and parameter becomes a placeholder that holds the index of its token, comments vanish,
+and what is ours or what sqlglot mis-parses (`AT (…)`, `VERSION AS OF`, `STREAM orders`, `TABLE orders`) is taken out and kept as marks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from platform_plugin.language.query.references import SessionWindow, TimeTravel
+from platform_plugin.language.query.sessions import find_sessions
+from platform_plugin.language.text.places import did_you_mean, fault
+from platform_plugin.language.text.tokens import BINARY, DOUBLE, NUMBER, QUOTED, SIGN, STRING, WORD, closing
+from platform_plugin.language.text.values import Literal, Parameter, read_cell
+from platform_plugin.language.text.words import AFTER_RELATION
+
+if TYPE_CHECKING:
+    from platform_plugin.language.text.tokens import Tokens
+
+_KEPT_ITEMS = 64
+_LITERAL_WORDS = frozenset(("NULL", "TRUE", "FALSE", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"))
+_SET_WORDS = frozenset(("UNION", "INTERSECT", "EXCEPT", "MINUS", "ALL", "DISTINCT", "AS"))
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """The masked text, where each of its tokens came from, and what was taken out."""
+
+    text: str
+    origins: dict[int, int]
+    """Offset in `text` -> index of the token that stands there."""
+    travels: dict[int, tuple[int, TimeTravel]]
+    """First token of a time travel clause -> the index after it, and what it asks for."""
+    streams: dict[int, tuple[int, int]]
+    """First token of a relation's name -> the STREAM word before it and the index after the whole."""
+    sessions: dict[int, SessionWindow]
+    """First token of a relation's name -> the session that its stream is read as."""
+    tables: frozenset[int]
+    """First tokens of relations that stand after TABLE, where no alias may follow."""
+    cut: frozenset[int] = field(default_factory=frozenset)
+    """First items of literal lists that were shortened, so that the tree does not hold them all."""
+
+
+def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", after: str = "") -> Masked:
+    """The masked text of a query's tokens, or of an expression's with what makes a query of it before and after."""
+    travels = _travels(tokens, parameters)
+    streams, dropped = _streams(tokens)
+    windows = find_sessions(tokens)
+    for first, (begin, end, name, _) in windows.items():
+        streams[first] = (begin, end)
+        dropped.update(index for index in range(begin, end) if index not in range(first, name))
+    tables = frozenset(index + 1 for index in range(len(tokens)) if _is_table_query(tokens, index))
+    cut = _shorten(tokens, dropped)
+    _drop_extractions(tokens, parameters, dropped)
+    for first, (end, _) in travels.items():
+        dropped.update(range(first, end))
+    pieces: list[str] = [before]
+    origins: dict[int, int] = {}
+    length, previous = len(before), 0
+    spaced = True
+    for index, kind in enumerate(tokens.kinds):
+        if index in dropped:
+            spaced = True
+            continue
+        if spaced or tokens.starts[index] != previous:
+            pieces.append(" ")
+            length += 1
+        previous, spaced = tokens.ends[index], False
+        if index in parameters:
+            piece = f":p{index}"
+            if parameters[index].name is not None:
+                dropped.add(index + 1)
+        elif index + 1 in tables:
+            piece = "SELECT * FROM"
+        elif kind == SIGN:
+            piece = tokens.source[tokens.starts[index] : tokens.ends[index]]
+        else:
+            piece = _placeholder(tokens, index, kind)
+        origins[length] = index
+        pieces.append(piece)
+        length += len(piece)
+    sessions = {first: window for first, (_, _, _, window) in windows.items()}
+    return Masked("".join(pieces) + after, origins, travels, streams, sessions, tables, cut)
+
+
+def _placeholder(tokens: Tokens, index: int, kind: str) -> str:
+    text = tokens.text(index)
+    if kind == WORD:
+        if tokens.upper(index) == "WINDOW" and tokens.upper(index + 1) == "(":
+            return "window_"  # sqlglot takes Spark's function for the clause of that name
+        return text if text.isascii() and not text[0].isdigit() and index not in tokens.names else f"`w{index}`"
+    if kind == QUOTED:
+        return f"`q{index}`"
+    if kind == NUMBER:
+        return str(index)
+    if kind == BINARY:
+        return "X'00'"
+    if tokens.upper(index - 1) == "INTERVAL" and any(character.isalpha() for character in text):
+        # sqlglot takes the unit from the string, or else from whatever word comes next.
+        return "'1 day'"
+    if tokens.kind(index - 1) in (STRING, DOUBLE):
+        return ""
+    return f"'s{index}'"
+
+
+def _travels(tokens: Tokens, parameters: dict[int, Parameter]) -> dict[int, tuple[int, TimeTravel]]:
+    found: dict[int, tuple[int, TimeTravel]] = {}
+    for index, kind in enumerate(tokens.kinds):
+        if kind != WORD:
+            continue
+        word = tokens.upper(index)
+        if word == "AT" and tokens.upper(index + 1) == "(" and tokens.kind(index + 2) == WORD and tokens.upper(index + 3) == "=>":
+            what = tokens.upper(index + 2)
+            if what not in ("VERSION", "TIMESTAMP", "STALENESS"):
+                span = tokens.span(index + 2, index + 3)
+                hint = did_you_mean(what, ("VERSION", "TIMESTAMP", "STALENESS"))
+                raise fault(
+                    span, f"AT has no {span.text[:40]}", expected="VERSION => n, TIMESTAMP => 't' or STALENESS => '5 seconds'", hint=hint
+                )
+            after = closing(tokens, index + 1)
+            found[index] = (after + 1, _travel(tokens, parameters, what, first=index, value=index + 4, after=after))
+        elif (
+            word in ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME")
+            and tokens.upper(index + 1) == "AS"
+            and tokens.upper(index + 2) == "OF"
+        ):
+            first = index - 1 if tokens.upper(index - 1) == "FOR" else index
+            what = "VERSION" if "VERSION" in word else "TIMESTAMP"
+            cell = read_cell(tokens, index + 3, parameters) if index + 3 < len(tokens) else None
+            after = cell[1] if cell else index + 4
+            found[first] = (after, _travel(tokens, parameters, what, first=first, value=index + 3, after=after))
+    return found
+
+
+def _travel(tokens: Tokens, parameters: dict[int, Parameter], what: str, *, first: int, value: int, after: int) -> TimeTravel:
+    cell = read_cell(tokens, value, parameters) if value < after else None
+    span = tokens.span(first, min(after + 1, len(tokens)) if tokens.upper(first) == "AT" else after)
+    item = cell[0] if cell and cell[1] == after else None
+    if isinstance(item, Parameter) and item.name is None:
+        raise fault(span, "a snapshot can't be given by ?", hint="use a named parameter")
+    if what == "VERSION" and (isinstance(item, Parameter) or (isinstance(item, Literal) and item.kind == "integer")):
+        version = item if isinstance(item, Parameter) else item.value
+        return TimeTravel(version=version, span=span)  # type: ignore[arg-type]
+    if what == "TIMESTAMP" and (
+        isinstance(item, Parameter) or (isinstance(item, Literal) and item.kind in ("string", "timestamp", "date"))
+    ):
+        return TimeTravel(timestamp=item, span=span)
+    if what == "STALENESS" and (isinstance(item, Parameter) or (isinstance(item, Literal) and item.kind == "string")):
+        return TimeTravel(staleness=item, span=span)
+    raise fault(span, "a snapshot is named by one value", expected=_EXPECTED[what])
+
+
+_EXPECTED = {"VERSION": "a whole number", "TIMESTAMP": "'a timestamp'", "STALENESS": "'a duration'"}
+
+
+def _is_name(tokens: Tokens, index: int) -> bool:
+    kind = tokens.kind(index)
+    return kind == QUOTED or (kind == WORD and tokens.upper(index) not in AFTER_RELATION)
+
+
+def _streams(tokens: Tokens) -> tuple[dict[int, tuple[int, int]], set[int]]:
+    """`FROM STREAM orders` and `FROM STREAM(orders)`: the relation orders, where sqlglot sees a relation STREAM."""
+    found: dict[int, tuple[int, int]] = {}
+    dropped: set[int] = set()
+    for index in range(1, len(tokens) - 1):
+        if tokens.upper(index) != "STREAM" or tokens.upper(index - 1) not in ("FROM", "JOIN", ","):
+            continue
+        if tokens.upper(index + 1) == "(" and _is_name(tokens, index + 2):
+            after = closing(tokens, index + 1)
+            found[index + 2] = (index, after + 1)
+            dropped.update((index, index + 1, after))
+        elif _is_name(tokens, index + 1) and tokens.upper(index - 1) != ",":
+            after = index + 2
+            while tokens.upper(after) == "." and tokens.kind(after + 1) in (WORD, QUOTED):
+                after += 2
+            found[index + 1] = (index, after)
+            dropped.add(index)
+    return found, dropped
+
+
+def _drop_extractions(tokens: Tokens, parameters: dict[int, Parameter], dropped: set[int]) -> None:
+    """`value:name.name[0]` takes a part out of a value; sqlglot reads only some of that, and none of it names a column."""
+    angles = 0
+    for index, kind in enumerate(tokens.kinds):
+        if kind != SIGN:
+            continue
+        sign = tokens.upper(index)
+        if sign == "<" and (angles or tokens.upper(index - 1) in ("STRUCT", "ARRAY", "MAP")):
+            angles += 1
+        elif sign == ">":
+            angles = max(0, angles - 1)
+        elif sign == ":" and not angles and index not in parameters and tokens.kind(index + 1) in (WORD, QUOTED):
+            after = index + 2
+            while True:
+                if tokens.upper(after) in (".", ":") and tokens.kind(after + 1) in (WORD, QUOTED):
+                    after += 2
+                elif tokens.upper(after) == "[" and tokens.kind(after + 1) in (NUMBER, STRING) and tokens.upper(after + 2) == "]":
+                    after += 3
+                else:
+                    break
+            dropped.update(range(index, after))
+
+
+def _is_table_query(tokens: Tokens, index: int) -> bool:
+    if tokens.upper(index) != "TABLE" or tokens.kind(index + 1) not in (WORD, QUOTED):
+        return False
+    return index == 0 or tokens.upper(index - 1) in ("(", ")") or tokens.upper(index - 1) in _SET_WORDS
+
+
+def _shorten(tokens: Tokens, dropped: set[int]) -> frozenset[int]:
+    """Long lists of literals, and all rows of literals but the first, are left out: they name no relation and no column."""
+    cut: set[int] = set()
+    source, starts, kinds = tokens.source, tokens.starts, tokens.kinds
+    index = 0
+    while index < len(kinds):
+        if kinds[index] != SIGN or source[starts[index]] != "(":
+            index += 1
+            continue
+        after = _literal_list(tokens, index)
+        if after is None:
+            index += 1
+            continue
+        if after - index > 2 * _KEPT_ITEMS:
+            cut.add(index + 1)
+            keep = index + 3 if tokens.upper(index + 1) in ("-", "+") or tokens.kind(index + 1) == WORD else index + 2
+            dropped.update(range(keep, after))
+        index = after + 1
+        # Further rows of the same kind.
+        while tokens.upper(index) == "," and tokens.upper(index + 1) == "(" and (end := _literal_list(tokens, index + 1)) is not None:
+            dropped.update(range(index, end + 1))
+            index = end + 1
+    return frozenset(cut)
+
+
+def _literal_list(tokens: Tokens, index: int) -> int | None:
+    """The closing bracket of a list of nothing but literals, or None."""
+    source, starts, kinds = tokens.source, tokens.starts, tokens.kinds
+    for inner in range(index + 1, len(kinds)):
+        kind = kinds[inner]
+        if kind == SIGN:
+            sign = source[starts[inner]]
+            if sign == ")":
+                return inner if inner > index + 1 else None
+            if sign not in ",-+":
+                return None
+        elif kind == WORD:
+            if tokens.upper(inner) not in _LITERAL_WORDS:
+                return None
+        elif kind == QUOTED:
+            return None
+    return None

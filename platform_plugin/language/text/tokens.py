@@ -1,0 +1,217 @@
+"""Tokens of Spark SQL text, by Spark's own lexical rules, with exact positions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from platform_plugin.language.text.places import Span, fault
+
+# Deeper brackets than this are refused, so that no parser behind us ever runs out of stack.
+DEEPEST = 250
+
+WORD, QUOTED, STRING, DOUBLE, BINARY, NUMBER, SIGN, END = "word", "quoted", "string", "double", "binary", "number", "sign", "end"
+
+# Spark's lexer: a doubled quote and a back-slash both escape inside strings; a line comment goes on after back-slash newline.
+_LEX = re.compile(
+    r"""
+    (?P<space>\s+)
+    |(?P<line>--(?:\\\n|[^\r\n])*)
+    |(?P<block>/\*(?!\+))
+    |(?P<hint>/\*\+)
+    |(?P<binary>[xX](?:'[^']*'|"[^"]*"))
+    |(?P<string>'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'|[rR]'[^']*')
+    |(?P<double>"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"|[rR]"[^"]*")
+    |(?P<quoted>`[^`]*(?:``[^`]*)*`)
+    |(?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?(?:BD|bd|[lLsSyYfFdD])?(?!\w))
+    |(?P<word>\w+)
+    |(?P<sign><=>|<>|!=|!<|!>|<=|>=|==|\|\||\|>|->|=>|::|\*/|[-+*/%~&|^=<>!()\[\].,;:?@])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
+_OPENERS = {"(": ")", "[": "]"}
+_PREFIXES = frozenset(("NOT", "-", "+", "~", "!"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tokens:
+    """The tokens of a text as parallel lists, comments and hints left out; `end` sits one past the last.
+
+    `names` are bare words that are names where they stand, whatever they mean elsewhere.
+    """
+
+    source: str
+    kinds: list[str]
+    starts: list[int]
+    ends: list[int]
+    names: frozenset[int] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def text(self, index: int) -> str:
+        """The token as it was written, empty past the end."""
+        return self.source[self.starts[index] : self.ends[index]] if index < len(self.kinds) else ""
+
+    def upper(self, index: int) -> str:
+        """The token in upper case if it is a bare word or a sign, else empty, so that quoted text is never a keyword."""
+        if not 0 <= index < len(self.kinds) or self.kinds[index] not in (WORD, SIGN) or index in self.names:
+            return ""
+        return self.text(index).upper()
+
+    def kind(self, index: int) -> str:
+        """The token's kind, END past the last."""
+        return self.kinds[index] if 0 <= index < len(self.kinds) else END
+
+    def span(self, first: int, last: int) -> Span:
+        """The text from token `first` to just before token `last`, without what surrounds it."""
+        if last <= first:
+            start = self.starts[first] if first < len(self) else len(self.source)
+            return Span(self.source, start, start)
+        return Span(self.source, self.starts[first], self.ends[last - 1])
+
+
+def tokenize(source: str, start: int = 0, end: int | None = None) -> Tokens:
+    """All tokens of a text or of a part of it, or an error at the first character that can't begin one.
+
+    >>> tokens = tokenize("SELECT 'a;b' -- done")
+    >>> [tokens.text(index) for index in range(len(tokens))]
+    ['SELECT', "'a;b'"]
+    """
+    kinds: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    match = _LEX.match
+    last = len(source) if end is None else end
+    position = 1 if start == 0 and source.startswith("\ufeff") else start
+    hint_at, brackets = -1, 0
+    while position < last:
+        found = match(source, position, last)
+        if found is None:
+            raise _lexical_fault(source, position)
+        kind, after = found.lastgroup or "", found.end()
+        if kind in ("space", "line"):
+            pass
+        elif kind == "block":
+            after = _comment_end(source, position, last)
+        elif kind == "hint":
+            if hint_at >= 0:
+                raise fault(source, "a hint inside a hint", position, end=after)
+            hint_at, brackets = position, 0
+        elif kind == SIGN and source[position:after] == "*/":
+            if hint_at < 0:
+                raise fault(source, "a comment ends that never began", position, end=after)
+            hint_at = -1
+        elif hint_at >= 0:
+            brackets = _hint_brackets(source, position, after, brackets)
+        else:
+            kinds.append(kind)
+            starts.append(position)
+            ends.append(after)
+        position = after
+    if hint_at >= 0:
+        raise fault(source, "a hint is never closed", hint_at, expected="*/")
+    tokens = Tokens(source, kinds, starts, ends)
+    _refuse_deep(tokens)
+    return tokens
+
+
+def _hint_brackets(source: str, position: int, after: int, depth: int) -> int:
+    """The depth behind a token of a hint: Spark looks up what calls and sub-queries there name, although no hint takes any."""
+    text = source[position:after]
+    if text in "([" and (depth or text == "["):
+        raise fault(
+            source, "an expression inside a hint", position, end=after, hint="hints take names and numbers: /*+ BROADCAST(posts) */"
+        )
+    return depth + 1 if text == "(" else depth - 1 if text == ")" else depth
+
+
+def _comment_end(source: str, start: int, last: int) -> int:
+    depth = 0
+    for edge in _COMMENT_EDGE.finditer(source, start, last):
+        depth += 1 if edge.group() == "/*" else -1
+        if depth == 0:
+            return edge.end()
+    raise fault(source, "a comment is never closed", start, end=start + 2, expected="*/ (comments nest)")
+
+
+def _lexical_fault(source: str, position: int) -> Exception:
+    character = source[position]
+    if character in "'\"`":
+        what = "quoted name" if character == "`" else "string"
+        return fault(
+            source, f"a {what} is never closed", position, expected=f"a closing {character}", hint=f"write {character} inside it twice"
+        )
+    if source.startswith("/*", position):
+        return fault(source, "a comment is never closed", position, expected="*/")
+    shown = character if character.isprintable() else f"U+{ord(character):04X}"
+    return fault(source, f"unexpected character {shown}", position, hint="put names with other characters between back-ticks")
+
+
+def _refuse_deep(tokens: Tokens) -> None:
+    """No brackets, CASEs, nested types or prefix operators deeper than DEEPEST."""
+    depth = run = cases = angles = 0
+    source, kinds, starts, ends = tokens.source, tokens.kinds, tokens.starts, tokens.ends
+    for index, kind in enumerate(kinds):
+        if kind not in (SIGN, WORD) or ends[index] - starts[index] > 4:
+            run = 0
+            continue
+        text = source[starts[index] : ends[index]].upper()
+        run = run + 1 if text in _PREFIXES else 0
+        if text in _OPENERS:
+            depth += 1
+        elif text in (")", "]"):
+            depth -= 1
+        elif text == "CASE":
+            cases += 1
+        elif text == "END":
+            cases = max(0, cases - 1)
+        elif text == "<" and tokens.upper(index - 1) in ("ARRAY", "MAP", "STRUCT", "LIST"):
+            angles += 1
+        elif text == ">":
+            angles = max(0, angles - 1)
+        elif text == ";":
+            depth = cases = angles = 0
+        if depth + cases + angles > DEEPEST or run > DEEPEST:
+            raise fault(
+                source,
+                f"a statement is nested more than {DEEPEST} levels deep",
+                starts[index],
+                hint="name inner parts with WITH … AS (…)",
+            )
+
+
+def check_brackets(tokens: Tokens, first: int, last: int) -> None:
+    """Every bracket between two tokens has its partner there."""
+    opened: list[int] = []
+    source, kinds, starts, ends = tokens.source, tokens.kinds, tokens.starts, tokens.ends
+    for index in range(first, last):
+        if kinds[index] != SIGN or ends[index] - starts[index] != 1:
+            continue
+        text = source[starts[index]]
+        if text in "([":
+            opened.append(index)
+        elif text in ")]":
+            if not opened:
+                raise fault(source, f"{text} has no partner", starts[index], end=ends[index])
+            partner = source[starts[opened.pop()]]
+            if _OPENERS[partner] != text:
+                raise fault(source, f"{partner} is closed by {text}", starts[index], end=ends[index], expected=_OPENERS[partner])
+    if opened:
+        text = source[starts[opened[-1]]]
+        raise fault(source, f"{text} is never closed", starts[opened[-1]], end=ends[opened[-1]], expected=_OPENERS[text])
+
+
+def closing(tokens: Tokens, index: int) -> int:
+    """The partner of the opening bracket at `index`, or the number of tokens when there is none."""
+    depth = 0
+    for inner in range(index, len(tokens)):
+        text = tokens.upper(inner)
+        if text in ("(", "["):
+            depth += 1
+        elif text in (")", "]"):
+            depth -= 1
+            if depth == 0:
+                return inner
+    return len(tokens)

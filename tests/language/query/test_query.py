@@ -1,0 +1,301 @@
+import time
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, OneOf
+from platform_plugin.errors import InvalidStatement
+from platform_plugin.language.query.query import analyse_expression, analyse_query
+from platform_plugin.language.statements.statements import Name
+from platform_plugin.language.text.places import Span
+from platform_plugin.language.text.script import parse_statement
+from tests.language.queries import QUERIES
+
+
+def names(text):
+    return [str(reference.name) for reference in analyse_query(text).relations]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT 1", []),
+        ("SELECT * FROM a, s.b JOIN `c d` USING (x)", ["a", "s.b", "c d"]),
+        ("WITH a AS (SELECT * FROM b), c AS (SELECT * FROM a JOIN d) SELECT * FROM c, a, e", ["b", "d", "e"]),
+        ("WITH a AS (SELECT * FROM a) SELECT * FROM A", ["a"]),
+        ("WITH RECURSIVE r AS (SELECT * FROM b UNION ALL SELECT * FROM r) SELECT * FROM r", ["b"]),
+        ("WITH a AS (SELECT 1) SELECT * FROM s.a", ["s.a"]),
+        ("SELECT * FROM (WITH x AS (SELECT * FROM a) SELECT * FROM x) JOIN x", ["a", "x"]),
+        ("SELECT (SELECT max(i) FROM b WHERE b.j = a.j) FROM a WHERE EXISTS (FROM c SELECT 1) AND k IN (TABLE d)", ["b", "a", "c", "d"]),
+        ("(SELECT * FROM a) UNION SELECT * FROM b INTERSECT (SELECT * FROM c) ORDER BY 1", ["a", "b", "c"]),
+        ("SELECT * FROM a, LATERAL (SELECT * FROM b) c LATERAL VIEW explode(xs) t AS x", ["a", "b"]),
+        ("SELECT * FROM range(10) r, explode(array(1)), VALUES (1) v", []),
+        ("TABLE s.a", ["s.a"]),
+        ("FROM a SELECT x", ["a"]),
+        ("SELECT EXTRACT(year FROM d), TRIM(BOTH 'x' FROM y) FROM a WHERE p IS DISTINCT FROM q", ["a"]),
+        ("SELECT 'FROM x', \"FROM y\" /* FROM z */ -- FROM w\n FROM a", ["a"]),
+        ("SELECT /*+ BROADCAST(b) */ * FROM a JOIN b", ["a", "b"]),
+        ("SELECT * FROM STREAM orders JOIN STREAM(s.users) u", ["orders", "s.users"]),
+        ("SELECT * FROM stream WHERE stream.x = 1", ["stream"]),
+        ("SELECT payload:a.b, m['k'] FROM a", ["a"]),
+    ],
+)
+def test_relations_are_those_of_the_lake(text, expected):
+    assert names(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "rendered"),
+    [
+        ("SELECT posts.uid FROM posts", "SELECT posts.uid FROM `v0` AS `posts`"),
+        ("SELECT p.uid FROM posts p", "SELECT p.uid FROM `v0` p"),
+        ("SELECT p.uid FROM posts AS p (uid)", "SELECT p.uid FROM `v0` AS p (uid)"),
+        ("SELECT s.posts.uid, s . posts.* FROM s.posts", "SELECT posts.uid, posts.* FROM `v0` AS `posts`"),
+        ("SELECT s.posts.uid FROM s.posts, t s", "SELECT s.posts.uid FROM `v0` AS `posts`, `v1` s"),
+        ("SELECT * FROM `we``ird` WHERE 'FROM x' = y", "SELECT * FROM `v0` AS `we``ird` WHERE 'FROM x' = y"),
+        ("SELECT * FROM a TABLESAMPLE (5 ROWS) WHERE x", "SELECT * FROM `v0` TABLESAMPLE (5 ROWS) AS `a` WHERE x"),
+        ("SELECT * FROM a TABLESAMPLE (5 ROWS) b", "SELECT * FROM `v0` TABLESAMPLE (5 ROWS) b"),
+        ("TABLE a", "TABLE `v0`"),
+        ("SELECT * FROM a AT (VERSION => 3) JOIN a", "SELECT * FROM `v0` AS `a` JOIN `v1` AS `a`"),
+        ("SELECT * FROM a x AT (TIMESTAMP => '2026-01-01')", "SELECT * FROM `v0` x"),
+        ("SELECT * FROM a FOR VERSION AS OF 3 AS x", "SELECT * FROM `v0` AS x"),
+        ("SELECT * FROM STREAM(a) JOIN STREAM b c", "SELECT * FROM `v0` AS `a` JOIN `v1` c"),
+        ("SELECT  'ü'\r\n FROM /* 🦆 */ a -- x\n", "SELECT  'ü'\r\n FROM /* 🦆 */ `v0` AS `a`"),
+        ("SELECT * FROM a PIVOT (sum(x) FOR y IN (1))", "SELECT * FROM `v0` AS `a` PIVOT (sum(x) FOR y IN (1))"),
+    ],
+)
+def test_rendering_replaces_names_and_keeps_the_rest(text, rendered):
+    query = analyse_query(text)
+    assert query.render({reference: f"v{reference.index}" for reference in query.relations}).text == rendered
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_rendering_without_names_changes_nothing(text):
+    query = analyse_query(text)
+    assert query.render({}).text == text.strip()
+    rendered = query.render({reference: f"v{reference.index}" for reference in query.relations})
+    again = analyse_query(rendered.text)
+    assert [str(reference.name) for reference in again.relations] == [f"v{index}" for index in range(len(query.relations))]
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_positions_come_back_to_the_source(text):
+    script = f"SHOW TABLES;\n{text}"
+    query = analyse_query(Span(script, 13, len(script)))
+    rendered = query.render(dict.fromkeys(query.relations, "a_rather_long_name"))
+    for position, character in enumerate(rendered.text):
+        origin = rendered.locate(position)
+        assert 13 <= origin <= len(script)
+        if script[origin : origin + 1] != character:
+            edit = next(edit for edit in query.edits if edit.start <= origin <= edit.end)
+            assert edit.view or edit.text
+
+
+def test_sparks_lines_come_back_to_the_source():
+    script = "CREATE VIEW v AS SELECT *\nFROM posts JOIN users ON oops"
+    query = analyse_query(Span(script, 17, len(script)))
+    rendered = query.render(dict.fromkeys(query.relations, "some_view"))
+    assert script[rendered.locate_line(2, rendered.text.split("\n")[1].index("oops")) :] == "oops"
+    place = rendered.at(rendered.text.index("oops"))
+    assert (place.line, place.column) == (2, 26)
+
+
+def test_time_travel():
+    first, second, third = analyse_query("SELECT * FROM a AT (VERSION => :v), b AT (TIMESTAMP => TIMESTAMP '2026-01-01'), c").relations
+    assert first.travel.version.name == "v"
+    assert second.travel.timestamp.kind == "timestamp"
+    assert third.travel is None
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("SELECT uid, sum(score) AS total FROM posts WHERE day > 3 ORDER BY total", {"uid", "score", "day", "total"}),
+        ("SELECT count(*) FROM posts", set()),
+        ("SELECT * FROM posts", None),
+        ("SELECT p.* FROM posts p", None),
+        ("SELECT u.*, p.x FROM posts p JOIN u", {"p", "x", "u"}),
+        ("SELECT struct(*) FROM posts", None),
+        ("SELECT x FROM posts NATURAL JOIN u", None),
+        ("SELECT x FROM posts JOIN u USING (k)", {"x", "k"}),
+        ("SELECT x FROM posts p JOIN u ON p.a = u.b", {"x", "a", "p", "u"}),
+        ("SELECT x FROM posts WHERE EXISTS (SELECT * FROM u WHERE u.b = posts.c)", {"x", "u", "b", "posts", "c"}),
+        ("SELECT x FROM posts AS p (x)", None),
+        ("SELECT X, `Y Z` FROM posts", {"x", "y z"}),
+        ("SELECT a.b.c FROM posts", {"a", "b", "c"}),
+        ("SELECT transform(xs, e -> e + y) FROM posts", {"xs", "e", "y"}),
+        ("TABLE posts", None),
+        ("SELECT 1 FROM posts PIVOT (sum(x) FOR y IN (1))", None),
+    ],
+)
+def test_needed_columns(text, columns):
+    found = next(reference for reference in analyse_query(text).relations if reference.name.relation == "posts")
+    assert found.columns == (None if columns is None else frozenset(columns))
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("x = 1 AND 2 < y", (Comparison("x", "=", 1), Comparison("y", ">", 2))),
+        ("(x BETWEEN 1 AND :hi) AND z IN (1, NULL, 'a')", (Comparison("x", ">=", 1), Comparison("x", "<=", 9), OneOf("z", (1, "a")))),
+        ("posts.x IS NOT NULL AND x <=> 3", (IsNotNull("x"), Comparison("x", "=", 3))),
+        ("x = 1 OR y = 2", ()),
+        ("NOT x = 1", ()),
+        ("x = NULL AND x = :none", ()),
+        ("x + 1 = 2 AND f(x) = 1 AND x = y AND x.y = 1", ()),
+        ("x = 'it''s' 'b'", (Comparison("x", "=", "it'sb"),)),
+        ("x <> -1.5", (Comparison("x", "!=", Decimal("-1.5")),)),
+        ("x IN (" + ", ".join(["1"] * 500) + ")", ()),
+        ("x = double('nan')", ()),
+    ],
+)
+def test_pruning_predicates(condition, expected):
+    reference = analyse_query(f"SELECT 1 FROM posts WHERE {condition}").relations[0]
+    assert reference.filter({"hi": 9}) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "kept"),
+    [
+        ("posts p JOIN u", True),
+        ("posts p LEFT JOIN u", True),
+        ("u LEFT JOIN posts p", False),
+        ("u RIGHT JOIN posts p", True),
+        ("posts p RIGHT JOIN u", False),
+        ("posts p FULL JOIN u", False),
+        ("posts p, u", True),
+        ("posts p SEMI JOIN u", True),
+        ("posts TABLESAMPLE (5 ROWS) p", False),
+        ("(posts p JOIN u)", False),
+    ],
+)
+def test_only_preserved_sides_are_pruned(source, kept):
+    query = analyse_query(f"SELECT 1 FROM {source} WHERE p.x = 1")
+    found = next(reference for reference in query.relations if reference.name.relation == "posts")
+    assert found.filter() == ((Comparison("x", "=", 1),) if kept else ())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT * FROM parquet.`/etc/passwd`", "files enter through COPY"),
+        ("SELECT * FROM `CSV`.`s3://x/*.csv`", "files enter through COPY"),
+        ("SELECT * FROM read_files('/etc')", "files enter through COPY"),
+        ("SELECT * FROM a, some_udtf(1)", "table functions are those of Spark"),
+        ("SELECT * FROM rnge(10)", "did you mean range?"),
+        ("SELECT reflect('java.lang.System', 'getenv', 'HOME')", "runs no code"),
+        ("SELECT `Java_Method`('a', 'b')", "runs no code"),
+        ("SELECT builtin.try_reflect ('a', 'b')", "runs no code"),
+        ("SELECT TRANSFORM (a) USING 'rm -rf /' FROM t", "runs no code"),
+        ('FROM t MAP a USING "cat"', "runs no code"),
+        ("SELECT * FROM IDENTIFIER('par' || 'quet.`/x`')", "names are written out"),
+        ("INSERT INTO t SELECT 1", "a query only reads"),
+        ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", "a query only reads"),
+        ("FROM a INSERT OVERWRITE b SELECT *", "a query only reads"),
+        ("DROP TABLE t", "a query only reads"),
+        ("SELECT 1; DROP TABLE t", "more than one statement"),
+        ("SELECT * FROM a |> WHERE x", "pipes are not supported"),
+        ("SELECT * FROM posts@v1", "AT (VERSION => n)"),
+        ('SELECT * FROM "posts"', "between back-ticks: `posts`"),
+        ("SELECT * FROM a.b.c", "a name of 3 parts"),
+        ("SELECT * FROM s.posts, t.posts", "give them aliases"),
+        ("SELECT * FROM a, STREAM b", "write STREAM(b)"),
+        ("SELECT * FROM a AT (VERSON => 3)", "did you mean VERSION?"),
+        ("SELECT * FROM a AT (VERSION => 'x')", "expected a whole number"),
+        ("SELECT * FROM a AT (VERSION => 1) x AT (VERSION => 2)", "two snapshots"),
+        ("WITH a AS (SELECT 1) SELECT * FROM a AT (VERSION => 1)", "no relation of the lake"),
+        ("SELECT * FROM a AT (VERSION => ?)", "use a named parameter"),
+        ("SELECT uid FORM posts", "did you mean FROM?"),
+        ("SELECT * FROM posts WERE x = 1", "did you mean WHERE?"),
+        ("SELECT (1", "( is never closed"),
+        ("", "an empty query"),
+    ],
+)
+def test_refusals_and_faults_say_why(text, said):
+    with pytest.raises(InvalidStatement) as caught:
+        analyse_query(text)
+    assert said in str(caught.value)
+    assert caught.value.line == 1
+
+
+def test_expressions_of_a_statement_are_read_in_their_place():
+    delete = parse_statement("DELETE FROM users u\nWHERE u.id > 3 AND region IN (SELECT region FROM users AT (VERSION => 2)) -- all")
+    found = analyse_expression(delete.where, delete.name, delete.alias)
+    assert found.target.filter() == (Comparison("id", ">", 3),)
+    assert found.target.columns == {"u", "id", "region"}
+    assert [str(reference.name) for reference in found.relations] == ["users"]
+    rendered = found.render({found.relations[0]: "v"})
+    assert rendered.text == "u.id > 3 AND region IN (SELECT region FROM `v` AS `users`)"
+    assert delete.where.source[rendered.locate(rendered.text.index("region")) :].startswith("region IN")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a = 1 UNION SELECT * FROM u", "unexpected"),
+        ("a = 1 ORDER BY a", "unexpected"),
+        ("a = 1) OR (b = 2", "has no partner"),
+        ("reflect('x') = 1", "runs no code"),
+        ("a = 1; DROP TABLE t", "more than one statement"),
+        ("a IN (SELECT 1 FROM csv.`/x`)", "files enter through COPY"),
+        ("", "an empty expression"),
+    ],
+)
+def test_expressions_are_nothing_else(text, said):
+    with pytest.raises(InvalidStatement) as caught:
+        analyse_expression(text, Name(parts=("t",)))
+    assert said in str(caught.value)
+
+
+def test_faults_in_bodies_are_placed_in_the_script():
+    script = "SHOW TABLES;\nSELECT reflect('x')"
+    with pytest.raises(InvalidStatement) as caught:
+        analyse_query(Span(script, 13, len(script)))
+    assert (caught.value.line, caught.value.column, caught.value.rule) == (2, 8, "a query runs no code but Spark's own functions")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT " + "(" * 200 + "1" + ")" * 200,
+        "SELECT * FROM (" * 200 + "SELECT 1" + ")" * 200,
+        "SELECT " + "CASE WHEN a THEN " * 200 + "1" + " END" * 200,
+    ],
+)
+def test_two_hundred_levels(text):
+    assert analyse_query(text).relations == ()
+
+
+@pytest.mark.parametrize("text", ["SELECT " + "(" * 100_000, "SELECT " + "NOT " * 100_000 + "1", "SELECT " + "CASE WHEN a THEN " * 100_000])
+def test_beyond_the_limit_is_an_error(text):
+    with pytest.raises(InvalidStatement):
+        analyse_query(text)
+
+
+def test_a_megabyte_of_literals_takes_less_than_two_seconds():
+    for text in ("SELECT a FROM t WHERE a IN (" + "12345, " * 145_000 + "1)", "SELECT '" + "x" * 1_000_000 + "' FROM t"):
+        begun = time.process_time()
+        assert names(text) == ["t"]
+        assert time.process_time() - begun < 2
+
+
+VOCABULARY = """
+SELECT FROM WHERE AND OR NOT WITH AS ( ) , ; . a b posts s.t `q` "d" 'x' 1 2.5 :p ? * = < IN BETWEEN JOIN LEFT ON USING UNION ALL TABLE
+STREAM LATERAL VIEW explode(a) AT (VERSION => 3) VERSION AS OF TABLESAMPLE (5 ROWS) GROUP BY ORDER LIMIT CASE WHEN THEN END INTERVAL
+DATE '5 days' CAST AS STRUCT<a:INT>
+payload:x[0] -> => /*+ */ -- EXISTS VALUES range(3) PIVOT OVER WINDOW EXTRACT TRIM DISTINCT NULL IS
+"""
+
+
+@settings(max_examples=500)
+@given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from(VOCABULARY.split()), max_size=18).map(" ".join)))
+def test_any_text_is_a_query_or_an_invalid_statement(text):
+    try:
+        query = analyse_query(text)
+    except InvalidStatement as error:
+        assert "line " in error.detail  # noqa: PT017
+    else:
+        assert query.render({}).text == query.span.text
+        query.render(dict.fromkeys(query.relations, "v"))
