@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from platform_plugin.errors import PlatformError
+from platform_plugin.lake.catalogue.location import Location
 from platform_plugin.lake.lake import Lake
-from platform_plugin.lake.location import Location
 from tests.independent_reader import Duck, DuckProcess, ReaderError, _connect
 from tests.lake.agreement import kept, ours, relation_of, rows_of, theirs
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from platform_plugin.lake.tables import Table
+    from platform_plugin.lake.catalogue.tables import Table
 
 SECONDS_A_FILE = 120
 MOST_SNAPSHOTS = 40

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.errors import PlatformError, QueryInterrupted
-from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.platform import Platform
 from platform_plugin.spark.attach import start, status, stop
 from platform_plugin.spark.runtime import RUNTIME_VARIABLE, open_runtime

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from platform_plugin.errors import PlatformError, QueryFailed
-from platform_plugin.lake.commit import Commit
+from platform_plugin.lake.commit.commit import Commit
 from platform_plugin.platform import Platform
 from platform_plugin.spark.attach import start, status, stop
 from platform_plugin.spark.runtime import RUNTIME_VARIABLE, open_runtime

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from platform_plugin import Platform
 from platform_plugin.errors import PlatformError, StorageError
-from platform_plugin.lake.location import Location
+from platform_plugin.lake.catalogue.location import Location
 from platform_plugin.redaction import redacted
 from platform_plugin.spark.attach import connect
 

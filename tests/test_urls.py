@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from platform_plugin import Platform
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.location import Location
-from platform_plugin.lake.sources import absolute_place
-from platform_plugin.lake.storage import Storage
+from platform_plugin.lake.catalogue.location import Location
+from platform_plugin.lake.files.sources import absolute_place
+from platform_plugin.lake.files.storage import Storage
 from platform_plugin.spark.attach import connect
 from platform_plugin.streams.file_listing import read_listing
 from platform_plugin.streams.ingest import run_ingest

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from platform_plugin import errors
-from platform_plugin.lake import catalogue
+from platform_plugin.lake.catalogue import catalogue
 from platform_plugin.language.statements import options
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -18,7 +18,7 @@ from platform_plugin.errors import InvalidValue
 if TYPE_CHECKING:
     import argparse
 
-    from platform_plugin.lake.tables import Name
+    from platform_plugin.lake.catalogue.tables import Name
 
 URL_VARIABLE = "PLATFORM_URL"
 
@@ -255,7 +255,7 @@ def run_check(given: argparse.Namespace) -> int:
 
 def written_name(text: str) -> Name:
     """A relation's name as SQL writes it: `users`, `raw.users`, or with back-ticks."""
-    from platform_plugin.lake.tables import Name
+    from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.language.text.cursor import Cursor
     from platform_plugin.language.text.tokens import tokenize
 

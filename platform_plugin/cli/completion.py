@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.relations import named_tables
+from platform_plugin.lake.catalogue.relations import named_tables
 from platform_plugin.language.text.words import AFTER_RELATION, BEFORE_OPERAND, RESERVED
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ def check_reach(url: str | Path, *, seconds: float = SECONDS) -> None:
     """Raise if the lake's catalogue is a PostgreSQL server that can't be reached, or accepts connections and says nothing."""
     if not str(url).startswith("platform:"):
         return
-    from platform_plugin.lake.location import Location
+    from platform_plugin.lake.catalogue.location import Location
 
     catalogue = Location.parse(url).catalogue
     host, port = catalogue.host, catalogue.port or 5432

@@ -15,9 +15,9 @@ from platform_plugin.algebra.types.data_types import DataType, Field, List, Map,
 from platform_plugin.dialect.faults import told_as_dbapi_errors
 from platform_plugin.dialect.types import Document
 from platform_plugin.errors import UnknownObject, UnsupportedType
-from platform_plugin.lake.relations import Declaration, named_tables, read_declaration, read_declarations
-from platform_plugin.lake.tables import Name, Table, View
-from platform_plugin.lake.types import to_sqlalchemy
+from platform_plugin.lake.catalogue.relations import Declaration, named_tables, read_declaration, read_declarations
+from platform_plugin.lake.catalogue.tables import Name, Table, View
+from platform_plugin.lake.values.types import to_sqlalchemy
 from platform_plugin.language.statements.render import column_text, duration_text, identifier, type_text
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.streams.declaration import read_limits
@@ -25,7 +25,7 @@ from platform_plugin.streams.declaration import read_limits
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.platform import Platform
 
 _DEFAULT_SCHEMA = "main"

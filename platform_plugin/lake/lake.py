@@ -11,16 +11,12 @@ from typing import TYPE_CHECKING, Any, Self
 import sqlalchemy as sa
 
 from platform_plugin.errors import SnapshotExpired, UnknownObject
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake import changes, check, expire, files, founding, leases, merge, read, ring, scan, vacuum
-from platform_plugin.lake.bulk import chunks
-from platform_plugin.lake.commit import Commit
-from platform_plugin.lake.database import create_engine, reading, writing
-from platform_plugin.lake.gates import Gates
-from platform_plugin.lake.location import Location
-from platform_plugin.lake.sources import Sources
-from platform_plugin.lake.storage import Storage
-from platform_plugin.lake.tables import (
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue import founding
+from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.database import create_engine, reading, writing
+from platform_plugin.lake.catalogue.location import Location
+from platform_plugin.lake.catalogue.tables import (
     CommitRecord,
     Name,
     Snapshot,
@@ -33,6 +29,14 @@ from platform_plugin.lake.tables import (
     read_tables,
     read_views,
 )
+from platform_plugin.lake.commit.commit import Commit
+from platform_plugin.lake.commit.gates import Gates
+from platform_plugin.lake.files import files
+from platform_plugin.lake.files.sources import Sources
+from platform_plugin.lake.files.storage import Storage
+from platform_plugin.lake.read import changes, check, read, scan
+from platform_plugin.lake.ring import retention as ring
+from platform_plugin.lake.upkeep import expire, leases, merge, vacuum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,8 +50,8 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.algebra.plan.predicates import Predicate
-    from platform_plugin.lake.files import DataFile
-    from platform_plugin.lake.scan import Scan
+    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.lake.read.scan import Scan
 
 _CACHED_RELATIONS = 10_000
 
@@ -246,7 +250,7 @@ class Lake:
     @staticmethod
     def columns_of(rows: pa.Table | pa.Schema) -> tuple[Any, ...]:
         """Columns for a new table that takes these rows."""
-        from platform_plugin.lake.types import from_arrow
+        from platform_plugin.lake.values.types import from_arrow
 
         return from_arrow(rows if not hasattr(rows, "schema") else rows.schema)
 

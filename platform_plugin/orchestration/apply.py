@@ -8,7 +8,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from platform_plugin.errors import InvalidValue, ObjectExists
-from platform_plugin.lake.tables import View
+from platform_plugin.lake.catalogue.tables import View
 from platform_plugin.language.statements.render import identifier
 from platform_plugin.language.statements.statements import CreateHistory, CreateSample, CreateSchema, CreateStream, CreateTable, CreateView
 from platform_plugin.language.text.datatypes import parse_type
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.lake.relations import Kind
-    from platform_plugin.lake.tables import Name, Snapshot, Table
+    from platform_plugin.lake.catalogue.relations import Kind
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
     from platform_plugin.orchestration.inventory import Inventory
     from platform_plugin.orchestration.model import Model
     from platform_plugin.platform import Platform

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import sqlalchemy as sa
 
-from platform_plugin.lake.data_operations import has_table
-from platform_plugin.lake.relations import Declaration, read_declarations
-from platform_plugin.lake.segments import SEGMENT, STREAM
+from platform_plugin.lake.catalogue.relations import Declaration, read_declarations
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.ring.segments import SEGMENT, STREAM
 from platform_plugin.orchestration.changes import read_changes
 from platform_plugin.orchestration.firing import Decision, build_sensor
 from platform_plugin.orchestration.overview import KEY, overview_metadata
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.orchestration.firing import Moment
     from platform_plugin.orchestration.translator import Translator
     from platform_plugin.streams.figures import StreamFigures

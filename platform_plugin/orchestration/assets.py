@@ -26,7 +26,7 @@ from platform_plugin.orchestration.translator import Relation, Translator
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from platform_plugin.lake.tables import Name
+    from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.orchestration.inventory import Inventory, Stored
     from platform_plugin.orchestration.model import Model
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.data_operations import has_table
-from platform_plugin.lake.dependents import DEPENDENT
-from platform_plugin.lake.segments import STREAM
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.commit.dependents import DEPENDENT
+from platform_plugin.lake.ring.segments import STREAM
 from platform_plugin.views.record import RESULT
 from platform_plugin.views.strategy import BATCH, keeps_result, strategy_of
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.lake.tables import View
+    from platform_plugin.lake.catalogue.tables import View
     from platform_plugin.views.record import ViewRecord
 
 _OTHER_ROWS = ("inserted", "deleted", "altered", "inlined")

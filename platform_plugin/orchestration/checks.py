@@ -12,7 +12,7 @@ import dagster as dg
 import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue, PlatformError
-from platform_plugin.lake.tables import Name
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.language.statements.render import identifier, type_text
 from platform_plugin.language.statements.statements import CreateStream, CreateView
 from platform_plugin.orchestration.failure import error_metadata

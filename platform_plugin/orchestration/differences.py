@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake import defaults
+from platform_plugin.lake.values import defaults
 from platform_plugin.language.statements.options import STREAM
 from platform_plugin.language.statements.render import type_text
 from platform_plugin.language.statements.statements import CreateHistory, CreateSample, CreateStream, CreateTable

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
 
 SENSOR, POOL, REASON, RANGE, ATTEMPT, FAILED = (
     f"platform/{word}" for word in ("sensor", "pool", "reason", "snapshots", "attempt", "failed")

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.data_operations import has_table
-from platform_plugin.lake.segments import CONSUMER, SEGMENT
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.ring.segments import CONSUMER, SEGMENT
 from platform_plugin.views.progress import PROGRESS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Snapshot
 
 POINTS = 60
 _SHORTEST = timedelta(minutes=2)

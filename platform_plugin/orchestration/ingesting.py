@@ -13,10 +13,10 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.relations import read_declarations
-from platform_plugin.lake.sources import EVERYWHERE
-from platform_plugin.lake.tables import read_tables
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.relations import read_declarations
+from platform_plugin.lake.catalogue.tables import read_tables
+from platform_plugin.lake.files.sources import EVERYWHERE
 from platform_plugin.orchestration.firing import Decision, build_sensor, checks_of, count_failures, pause_seconds
 from platform_plugin.streams.feeds import FilesFeed, TableFeed, feed_declared
 from platform_plugin.streams.file_listing import plan_batch, read_listing
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     import dagster as dg
 
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
+    from platform_plugin.lake.files.sources import Sources
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.sources import Sources
-    from platform_plugin.lake.tables import Name, Snapshot, Table
     from platform_plugin.orchestration.firing import Moment
     from platform_plugin.orchestration.jobs import Jobs
     from platform_plugin.streams.feeds import Feed

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pydantic import PrivateAttr
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.tables import Name
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.language.statements.render import identifier
 from platform_plugin.orchestration.failure import told_as_failure
 from platform_plugin.orchestration.resource import PlatformResource

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.relations import Declaration, read_declarations
+from platform_plugin.lake.catalogue.tables import Name, Table, View
 from platform_plugin.lake.lake import Lake
-from platform_plugin.lake.relations import Declaration, read_declarations
-from platform_plugin.lake.tables import Name, Table, View
 from platform_plugin.queries.shows import relation_rows
 from platform_plugin.streams.feeds import feed_declared
 from platform_plugin.views.record import read_records, result_fields
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.lake.relations import Kind
+    from platform_plugin.lake.catalogue.relations import Kind
     from platform_plugin.views.record import ViewRecord
 
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import dagster as dg
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-    from platform_plugin.lake.relations import Kind
-    from platform_plugin.lake.tables import Name
+    from platform_plugin.lake.catalogue.relations import Kind
+    from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.orchestration.firing import Moment
     from platform_plugin.orchestration.model import Model
 

@@ -19,8 +19,8 @@ from platform_plugin.queries.bind import lake_name
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.lake.relations import Kind
-    from platform_plugin.lake.tables import Name
+    from platform_plugin.lake.catalogue.relations import Kind
+    from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.language.statements.statements import Name as QualifiedName
     from platform_plugin.quality.suite import Suite
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import dagster as dg
 
+from platform_plugin.lake.catalogue.tables import Snapshot
 from platform_plugin.lake.lake import Lake
-from platform_plugin.lake.tables import Snapshot
 from platform_plugin.orchestration.chart import as_markdown, draw_panels
 from platform_plugin.orchestration.failure import told_as_failure
 from platform_plugin.orchestration.history import read_timeline

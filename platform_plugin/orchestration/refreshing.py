@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import dagster as dg
 
-    from platform_plugin.lake.tables import Name
+    from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.orchestration.firing import Moment, PastRun
     from platform_plugin.orchestration.jobs import Jobs
     from platform_plugin.orchestration.waiting import Waiting

@@ -10,8 +10,8 @@ from dagster import InitResourceContext
 from pydantic import Field, PrivateAttr
 
 from platform_plugin.errors import CatalogueError, ObjectExists
-from platform_plugin.lake.leases import Lease
-from platform_plugin.lake.location import CATALOGUE_FILE, Location
+from platform_plugin.lake.catalogue.location import CATALOGUE_FILE, Location
+from platform_plugin.lake.upkeep.leases import Lease
 from platform_plugin.platform import Platform
 from platform_plugin.queries.bind import bind_query
 from platform_plugin.spark.metrics import JobMetrics, parse_metrics

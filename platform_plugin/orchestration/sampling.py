@@ -7,10 +7,10 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from platform_plugin.lake.data_operations import has_table
-from platform_plugin.lake.relations import read_declaration
-from platform_plugin.lake.segments import CONSUMER, SEGMENT, read_ring
-from platform_plugin.lake.tables import read_tables
+from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.lake.catalogue.tables import read_tables
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.ring.segments import CONSUMER, SEGMENT, read_ring
 from platform_plugin.orchestration.firing import Decision, build_sensor, checks_of, find_untold
 from platform_plugin.orchestration.refreshing import plan_refresh
 from platform_plugin.orchestration.waiting import Waiting, share_of_ring
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     import dagster as dg
 
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Name, Snapshot
     from platform_plugin.orchestration.firing import Moment
     from platform_plugin.orchestration.jobs import Jobs
     from platform_plugin.orchestration.refreshing import Policy

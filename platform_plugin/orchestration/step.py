@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from platform_plugin.lake.tables import Name
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.orchestration.apply import run_model, run_parts
 from platform_plugin.orchestration.documentation import Days, Rows
 from platform_plugin.orchestration.failure import all_as_failure, note_failed, told_as_failure

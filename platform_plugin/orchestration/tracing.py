@@ -9,7 +9,7 @@ from platform_plugin.algebra.plan.nodes import Output, outputs
 from platform_plugin.algebra.plan.relations import Relation
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import PlatformError, RefusedView
-from platform_plugin.lake.tables import DEFAULT_SCHEMA
+from platform_plugin.lake.catalogue.tables import DEFAULT_SCHEMA
 from platform_plugin.language.statements.statements import CreateHistory, CreateSample, CreateStream, CreateTable, CreateView
 from platform_plugin.orchestration.drawing import draw_split
 from platform_plugin.orchestration.lineage import trace_columns
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from platform_plugin.algebra.plan.nodes import RelationKind
-    from platform_plugin.lake.tables import Name
+    from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.language.text.places import Span
     from platform_plugin.orchestration.inventory import Inventory, Stored
     from platform_plugin.orchestration.lineage import Origins

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from platform_plugin.lake.tables import DEFAULT_SCHEMA
+from platform_plugin.lake.catalogue.tables import DEFAULT_SCHEMA
 from platform_plugin.orchestration.automation import upstream_changed
 from platform_plugin.orchestration.documentation import ON_CHANGE
 from platform_plugin.orchestration.firing import USUAL_POOL
@@ -16,8 +16,8 @@ from platform_plugin.orchestration.firing import USUAL_POOL
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from platform_plugin.lake.relations import Kind
-    from platform_plugin.lake.tables import Name
+    from platform_plugin.lake.catalogue.relations import Kind
+    from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.orchestration.inventory import Stored
     from platform_plugin.orchestration.model import Model
 
@@ -39,7 +39,7 @@ _NOUNS = ("streams", "tables", "views", "samples", "results")
 class Translator:
     """Override a method to change that side of every asset; `asset_key` also decides what a query's relations are called.
 
-    >>> from platform_plugin.lake.tables import Name
+    >>> from platform_plugin.lake.catalogue.tables import Name
     >>> Translator().asset_key(Name.of("posts")).to_user_string(), Translator().asset_key(Name.of(("raw", "clicks"))).to_user_string()
     ('posts', 'raw/clicks')
     """

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.tables import View, read_tables
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.tables import View, read_tables
 from platform_plugin.orchestration.apply import Action, find_changed, run_definition
 from platform_plugin.orchestration.waiting import Waiting, read_waiting
 from platform_plugin.views.maintain import run_maintenance
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.lake.tables import Name, Snapshot
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.orchestration.model import Model
     from platform_plugin.platform import Platform
     from platform_plugin.spark.job import ProgressHandler

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from platform_plugin.lake.data_operations import has_table
-from platform_plugin.lake.relations import read_declarations
-from platform_plugin.lake.segments import CONSUMER, SEGMENT, STREAM
+from platform_plugin.lake.catalogue.relations import read_declarations
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.ring.segments import CONSUMER, SEGMENT, STREAM
 from platform_plugin.orchestration.apply import LAG
 from platform_plugin.orchestration.changes import find_outdated
 from platform_plugin.views.progress import PROGRESS
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Name, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

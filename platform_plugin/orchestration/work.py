@@ -15,7 +15,7 @@ from platform_plugin.orchestration.upkeep import run_upkeep
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from platform_plugin.lake.tables import Name
+    from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.orchestration.jobs import Target
     from platform_plugin.orchestration.resource import PlatformResource
     from platform_plugin.orchestration.upkeep import Kept

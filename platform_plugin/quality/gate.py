@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.gates import read_written
+from platform_plugin.lake.commit.gates import read_written
 from platform_plugin.quality.validate import run_validation
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from platform_plugin.lake.files import DataFile
+    from platform_plugin.lake.catalogue.tables import Name, Table
+    from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Name, Table
     from platform_plugin.quality.suite import Suite
 
 _MOST_SHOWN = 3

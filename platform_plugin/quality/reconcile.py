@@ -13,8 +13,8 @@ import pyarrow as pa
 from platform_plugin.algebra.plan.nodes import outputs
 from platform_plugin.algebra.plan.render import render
 from platform_plugin.errors import InvalidValue, PlatformError
-from platform_plugin.lake.history import read_history
-from platform_plugin.lake.tables import Name, View
+from platform_plugin.lake.catalogue.tables import Name, View
+from platform_plugin.lake.ring.history import read_history
 from platform_plugin.language.statements.render import identifier, type_text
 from platform_plugin.queries.bind import new_name, read_named
 from platform_plugin.views.plans import plan_view, read_whole
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.record import ViewRecord

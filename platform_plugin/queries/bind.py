@@ -9,8 +9,8 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import InvalidValue, PlatformError
-from platform_plugin.lake.relations import read_streams
-from platform_plugin.lake.tables import Name, Table, View
+from platform_plugin.lake.catalogue.relations import read_streams
+from platform_plugin.lake.catalogue.tables import Name, Table, View
 from platform_plugin.language.query.blocks import Input
 from platform_plugin.language.query.probing import plan_probing
 from platform_plugin.language.query.query import analyse_expression, analyse_query
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.algebra.plan.predicates import Predicate
-    from platform_plugin.lake.scan import Scan
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.read.scan import Scan
     from platform_plugin.language.query.probing import Probing
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from platform_plugin.algebra.types.data_types import Decimal, Primitive
 from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
-from platform_plugin.lake.read import read_rows
-from platform_plugin.lake.tables import Name, View
+from platform_plugin.lake.catalogue.tables import Name, View
+from platform_plugin.lake.read.read import read_rows
 from platform_plugin.language.query.lookup import Condition, Given, Lookup, plan_lookup
 from platform_plugin.queries.result import Result
 from platform_plugin.queries.staleness import read_duration
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.language.text.places import Span
     from platform_plugin.spark.workspace import Workspace
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.spark.arrow import ArrowStream
     from platform_plugin.spark.metrics import JobMetrics
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.relations import STATE, Declaration, read_declarations
-from platform_plugin.lake.tables import Table, View
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.relations import STATE, Declaration, read_declarations
+from platform_plugin.lake.catalogue.tables import Table, View
 from platform_plugin.language.statements import statements as s
 from platform_plugin.language.statements.render import feed_text, identifier, name_text, statement_text, type_text
 from platform_plugin.language.text.places import at
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Snapshot
     from platform_plugin.spark.workspace import Workspace
 
 _RELATIONS = {"TABLES": "table", "STREAMS": "stream", "VIEWS": "view", "SAMPLES": "sample"}

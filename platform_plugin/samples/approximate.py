@@ -8,7 +8,7 @@ from math import ceil, inf
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.files import PAGE_ROWS
+from platform_plugin.lake.files.files import PAGE_ROWS
 from platform_plugin.language.query.approximate import plan_approximation
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.text.places import Span, at
@@ -23,7 +23,7 @@ from platform_plugin.samples.population import PILOT, find_source
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.language.query.approximate import Approximation
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.samples.population import Drawn, Source

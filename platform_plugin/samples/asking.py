@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.types import arrow_schema
+from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.language.query.approximate import STRATUM, UNIT
 from platform_plugin.language.text.places import Span
 from platform_plugin.queries.arguments import used_arguments
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference
     from platform_plugin.queries.arguments import Arguments

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from platform_plugin.lake.files import PAGE_ROWS
+from platform_plugin.lake.files.files import PAGE_ROWS
 from platform_plugin.samples.estimators import FEW, Bounded, student
 from platform_plugin.samples.reservoir import draw_positions
 

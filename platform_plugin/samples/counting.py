@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.lake.tables import Table
+    from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.samples.definition import Definition, Key
     from platform_plugin.samples.local import Part
     from platform_plugin.spark.job import ProgressHandler

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
-from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare, read_declaration
-from platform_plugin.lake.segments import RING_TABLES
-from platform_plugin.lake.tables import Table, View
+from platform_plugin.lake.catalogue.relations import RELATION, STATE, Declaration, declare, read_declaration
+from platform_plugin.lake.catalogue.tables import Table, View
+from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.language.statements.render import type_text
 from platform_plugin.language.text.places import at, did_you_mean
 from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
@@ -25,7 +25,7 @@ from platform_plugin.views.ranges import first_uncovered
 from platform_plugin.views.record import read_records, result_fields
 
 if TYPE_CHECKING:
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.language.statements import statements as s
     from platform_plugin.queries.result import Result
     from platform_plugin.samples.definition import Source

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from platform_plugin.lake.read import read_rows
+from platform_plugin.lake.read.read import read_rows
 from platform_plugin.samples.growing import Grown
 from platform_plugin.samples.keys import sample_seed
 from platform_plugin.samples.local import Part
@@ -27,7 +27,7 @@ from platform_plugin.views.stored import find_inputs
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.samples.definition import Key
     from platform_plugin.samples.pieces import Pieces
     from platform_plugin.samples.record import Sample

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from platform_plugin.errors import CatalogueError, StreamOverrun
-from platform_plugin.lake.evolution import adapt
-from platform_plugin.lake.files import ROW_ID
-from platform_plugin.lake.read import column_at, read_raw
-from platform_plugin.lake.types import arrow_schema
+from platform_plugin.lake.files.files import ROW_ID
+from platform_plugin.lake.read.evolution import adapt
+from platform_plugin.lake.read.read import column_at, read_raw
+from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.samples.keys import EVERY, sample_seed
 from platform_plugin.samples.local import Part, find_local
 from platform_plugin.samples.lowest import Lowest, choose_lowest, whole_sample
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.scan import Scan
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.read.scan import Scan
     from platform_plugin.samples.definition import Key
     from platform_plugin.samples.lowest import Held
     from platform_plugin.samples.record import Sample

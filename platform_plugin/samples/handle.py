@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.tables import Name
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.samples.merge import Sampled
 from platform_plugin.samples.merged import merge_parts, plan_merged
 from platform_plugin.samples.read import read_sample
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.samples.growing import Grown
     from platform_plugin.samples.record import Sample
     from platform_plugin.spark.workspace import Workspace

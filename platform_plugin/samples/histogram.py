@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.read import iter_rows
+from platform_plugin.lake.read.read import iter_rows
 from platform_plugin.samples.handle import find_named
 from platform_plugin.samples.read import read_sample
 from platform_plugin.samples.sources import find_table
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.samples.record import Sample
     from platform_plugin.spark.workspace import Workspace
 

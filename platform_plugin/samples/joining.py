@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.samples.definition import Key as Stratum
     from platform_plugin.samples.growing import Behind, Stored
     from platform_plugin.samples.local import Part

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from platform_plugin.lake.segments import read_arrivals, read_ring
+from platform_plugin.lake.ring.segments import read_arrivals, read_ring
 from platform_plugin.samples.growing import held_of, read_stored
 from platform_plugin.samples.looking import Condition
 from platform_plugin.samples.picker import Picker
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from uuid import UUID
 
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.samples.record import Sample
 
 _KNOWN_STREAMS = 1000

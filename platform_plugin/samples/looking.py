@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.evolution import adapt
-from platform_plugin.lake.files import ROW_ID
-from platform_plugin.lake.read import column_at, read_raw
-from platform_plugin.lake.scan import InlinedTable
+from platform_plugin.lake.files.files import ROW_ID
+from platform_plugin.lake.read.evolution import adapt
+from platform_plugin.lake.read.read import column_at, read_raw
+from platform_plugin.lake.read.scan import InlinedTable
 from platform_plugin.language.statements.render import identifier
 from platform_plugin.samples.keys import EVERY, keys_of_ids
 from platform_plugin.samples.lowest import Held, bound_of
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Table
     from platform_plugin.samples.definition import Definition, Key
     from platform_plugin.samples.local import Part
     from platform_plugin.samples.pieces import Piece

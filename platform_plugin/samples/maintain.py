@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import timedelta
 
-    from platform_plugin.lake.commit import Commit
-    from platform_plugin.lake.files import DataFile
-    from platform_plugin.lake.tables import Name, Snapshot
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.files.files import DataFile
     from platform_plugin.language.statements import statements as s
     from platform_plugin.queries.result import Result
     from platform_plugin.samples.growing import Behind, Grown

@@ -23,8 +23,8 @@ from platform_plugin.samples.strata import group, sortable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Snapshot
     from platform_plugin.samples.definition import Key
     from platform_plugin.samples.record import Sample
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.types import arrow_schema
+from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.samples.keys import EVERY
 from platform_plugin.samples.ladders import row_keys
 from platform_plugin.samples.lowest import Held, margin

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from platform_plugin.lake.segments import CONSUMER
+from platform_plugin.lake.ring.segments import CONSUMER
 from platform_plugin.samples.known import known_samples
 from platform_plugin.samples.picks import PICK, insert_picks
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.commit.writer import Writer
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Snapshot, Table
-    from platform_plugin.lake.writer import Writer
     from platform_plugin.samples.known import KnownSamples
     from platform_plugin.samples.picker import Picked
 

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.types import arrow_schema
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.samples.keys import EVERY
 from platform_plugin.samples.lowest import Held
 from platform_plugin.samples.strata import group
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.lake.writer import Writer
+    from platform_plugin.lake.commit.writer import Writer
     from platform_plugin.samples.definition import Key
     from platform_plugin.samples.record import Sample
 

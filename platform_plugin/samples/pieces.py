@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from platform_plugin.lake.inlined import read_inlined
-from platform_plugin.lake.read import read_file
-from platform_plugin.lake.scan import InlinedTable
-from platform_plugin.lake.types import arrow_schema
+from platform_plugin.lake.read.inlined import read_inlined
+from platform_plugin.lake.read.read import read_file
+from platform_plugin.lake.read.scan import InlinedTable
+from platform_plugin.lake.values.types import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.scan import FileScan, Scan
+    from platform_plugin.lake.read.scan import FileScan, Scan
 
     Integers = NDArray[np.int64]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.read import read_rows
-from platform_plugin.lake.tables import View
+from platform_plugin.lake.catalogue.tables import View
+from platform_plugin.lake.read.read import read_rows
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.samples.blocks import count_blocks, draw_blocks
 from platform_plugin.samples.drawn import find_stored
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.lake.scan import Scan
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.read.scan import Scan
     from platform_plugin.language.query.references import Reference
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.samples.blocks import BlockDesign

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.lake.read import read_rows
+from platform_plugin.lake.read.read import read_rows
 from platform_plugin.samples.drawn import find_current, find_stored, run_drawing
 from platform_plugin.samples.growing import Grown, find_behind, run_growing
 from platform_plugin.samples.merged import merge_parts
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from uuid import UUID
 
-    from platform_plugin.lake.scan import Scan
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.read.scan import Scan
     from platform_plugin.samples.record import Sample
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace

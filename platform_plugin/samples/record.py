@@ -12,12 +12,12 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.bulk import chunks
-from platform_plugin.lake.data_operations import has_table
-from platform_plugin.lake.relations import read_declarations
-from platform_plugin.lake.segments import CONSUMER, read_ring
-from platform_plugin.lake.tables import read_tables
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.relations import read_declarations
+from platform_plugin.lake.catalogue.tables import read_tables
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.ring.segments import CONSUMER, read_ring
 from platform_plugin.samples.definition import Definition, Key
 from platform_plugin.samples.picks import ENDED_PICK, PICK, encode_rows, end_picks, insert_picks
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.lake.catalogue.relations import Kind
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.commit.writer import Writer
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.relations import Kind
-    from platform_plugin.lake.tables import Snapshot, Table
-    from platform_plugin.lake.writer import Writer
     from platform_plugin.samples.picks import Picks
 
 SAMPLE = sa.Table(

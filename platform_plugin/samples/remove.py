@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from platform_plugin.samples.record import Detach, all_samples
 
 if TYPE_CHECKING:
-    from platform_plugin.lake.commit import Commit
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.samples.record import Sample
 
 

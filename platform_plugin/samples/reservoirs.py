@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-    from platform_plugin.lake.commit import Commit
-    from platform_plugin.lake.files import DataFile
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.files.files import DataFile
     from platform_plugin.samples.definition import Key
     from platform_plugin.samples.growing import Grown
     from platform_plugin.samples.record import Sample

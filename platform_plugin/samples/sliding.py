@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from platform_plugin.lake.segments import read_arrivals
+from platform_plugin.lake.ring.segments import read_arrivals
 from platform_plugin.samples.growing import Grown, plan_gaps
 from platform_plugin.samples.keys import EVERY, sample_seed
 from platform_plugin.samples.local import Part, find_local
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.samples.definition import Definition, Key
     from platform_plugin.samples.lowest import Held
     from platform_plugin.samples.picks import Pooled

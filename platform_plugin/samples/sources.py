@@ -8,9 +8,9 @@ from uuid import UUID
 import pyarrow as pa
 
 from platform_plugin.errors import UnknownObject
-from platform_plugin.lake.files import fit
-from platform_plugin.lake.tables import Table, View, read_tables
-from platform_plugin.lake.types import arrow_schema
+from platform_plugin.lake.catalogue.tables import Table, View, read_tables
+from platform_plugin.lake.files.files import fit
+from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.language.statements import statements as s
 from platform_plugin.language.text.places import Span
 from platform_plugin.samples.record import find_sample
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Name, Snapshot
     from platform_plugin.samples.definition import Definition
     from platform_plugin.samples.record import Sample
 

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from platform_plugin.errors import CatalogueError
-from platform_plugin.lake.files import ROW_ID
-from platform_plugin.lake.read import column_at, has_row_ids, read_raw
-from platform_plugin.lake.scan import InlinedTable
+from platform_plugin.lake.files.files import ROW_ID
+from platform_plugin.lake.read.read import column_at, has_row_ids, read_raw
+from platform_plugin.lake.read.scan import InlinedTable
 from platform_plugin.samples.growing import Grown, Stored, held_of, read_stored
 from platform_plugin.samples.keys import EVERY, sample_seed
 from platform_plugin.samples.local import Part, find_local
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.samples.record import Sample
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace

@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from platform_plugin.algebra.build.grouping import has_aggregate
 from platform_plugin.errors import PlatformError, UnknownObject
-from platform_plugin.lake.tables import Name, Table
-from platform_plugin.lake.types import arrow_schema
+from platform_plugin.lake.catalogue.tables import Name, Table
+from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.language.statements.render import identifier
 from platform_plugin.queries.bind import new_name, read_named
 from platform_plugin.samples.growing import Grown
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.lake.tables import Snapshot, View
+    from platform_plugin.lake.catalogue.tables import Snapshot, View
     from platform_plugin.samples.definition import Definition, Key
     from platform_plugin.samples.record import Sample
     from platform_plugin.spark.job import ProgressHandler

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.samples.picks import live_picks
 from platform_plugin.samples.record import SAMPLE
 

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.evolution import adapt
-from platform_plugin.lake.files import ROW_ID
-from platform_plugin.lake.inlined import read_inlined
-from platform_plugin.lake.read import column_at, read_raw
-from platform_plugin.lake.scan import InlinedTable
-from platform_plugin.lake.types import arrow_schema
+from platform_plugin.lake.files.files import ROW_ID
+from platform_plugin.lake.read.evolution import adapt
+from platform_plugin.lake.read.inlined import read_inlined
+from platform_plugin.lake.read.read import column_at, read_raw
+from platform_plugin.lake.read.scan import InlinedTable
+from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.samples.keys import EVERY
 from platform_plugin.samples.looking import Condition
 from platform_plugin.samples.lowest import Held
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Table
     from platform_plugin.samples.definition import Definition, Key
     from platform_plugin.samples.local import Part
     from platform_plugin.samples.pieces import Piece

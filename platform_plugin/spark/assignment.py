@@ -1,6 +1,6 @@
 """The assignment rule for a query's columns: Spark's ANSI store assignment, stricter where that would lose something in silence.
 
-`lake/assignment.py` has the same rule for values that do not come from Spark.
+`lake/values/assignment.py` has the same rule for values that do not come from Spark.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyspark.sql.connect import functions as f
 
 from platform_plugin.algebra.types.data_types import Field, List, Map, Primitive, Struct
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.assignment import DATE_FORM, LOCAL_FORM, LOCAL_TIMESTAMPS, MOMENT_FORM, TIME_FORM
+from platform_plugin.lake.values.assignment import DATE_FORM, LOCAL_FORM, LOCAL_TIMESTAMPS, MOMENT_FORM, TIME_FORM
 from platform_plugin.spark.schema import to_spark_type
 
 _LARGEST_FLOAT = "3.4028235677973366E38D"

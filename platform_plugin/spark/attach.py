@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import ServerError
-from platform_plugin.lake.storage import Storage
+from platform_plugin.lake.files.storage import Storage
 from platform_plugin.spark.control import ask
 from platform_plugin.spark.launch import launch
 from platform_plugin.spark.liveness import ANSWER_SECONDS, Watcher, alive, ask_state, kill, starting

@@ -25,9 +25,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from platform_plugin.algebra.types.blob_text import parse_blob
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import StorageError, UnsupportedType
-from platform_plugin.lake.files import ROW_ID, SNAPSHOT_ID
-from platform_plugin.lake.inlined import read_inlined
-from platform_plugin.lake.read import read_file, read_positions
+from platform_plugin.lake.files.files import ROW_ID, SNAPSHOT_ID
+from platform_plugin.lake.read.inlined import read_inlined
+from platform_plugin.lake.read.read import read_file, read_positions
 from platform_plugin.spark.literals import to_literal
 from platform_plugin.spark.schema import is_held, to_spark_schema
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.scan import FileScan, Scan
+    from platform_plugin.lake.read.scan import FileScan, Scan
     from platform_plugin.spark.session import Session
 
 # Hidden columns, selected by name where a statement has to find rows again. No column of a user's can have such a name.

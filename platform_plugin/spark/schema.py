@@ -10,8 +10,8 @@ from pyspark.sql import types as t
 from platform_plugin.algebra.types.blob_text import parse_blob
 from platform_plugin.algebra.types.data_types import Decimal, Field, List, Map, Primitive, Struct
 from platform_plugin.errors import UnsupportedType
-from platform_plugin.lake.defaults import is_generated, settled_default
-from platform_plugin.lake.types import MAPPINGS
+from platform_plugin.lake.values.defaults import is_generated, settled_default
+from platform_plugin.lake.values.types import MAPPINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.lake.storage import Storage
+    from platform_plugin.lake.files.storage import Storage
 
 _ROW_GROUP_BYTES = 16 * 1024 * 1024
 _BATCH_ROWS = 65_536

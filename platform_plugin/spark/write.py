@@ -13,8 +13,8 @@ from pyspark.sql.connect import functions as f
 
 from platform_plugin.algebra.types.data_types import Primitive
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.files import ROW_ID
-from platform_plugin.lake.identifiers import new_uuid
+from platform_plugin.lake.catalogue.identifiers import new_uuid
+from platform_plugin.lake.files.files import ROW_ID
 from platform_plugin.spark.assignment import assignable, truncated
 from platform_plugin.spark.relation import ROWID
 from platform_plugin.spark.schema import NOT_WRITTEN_BY_SPARK, default_value_sql, to_spark_schema
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.lake.files import DataFile
+    from platform_plugin.lake.catalogue.tables import Table
+    from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Table
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.metrics import JobMetrics
     from platform_plugin.spark.session import Session

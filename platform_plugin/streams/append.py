@@ -15,8 +15,8 @@ from platform_plugin.errors import BufferFull, InvalidValue
 from platform_plugin.streams.group import Entry, Group, failed_by_fork
 
 if TYPE_CHECKING:
+    from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Table
     from platform_plugin.streams.group import Arrived
 
 WhenFull = Literal["block", "fail"]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import sqlalchemy as sa
 
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.relations import read_declaration
-from platform_plugin.lake.segments import read_arrivals
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.lake.ring.segments import read_arrivals
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.scan import Scan
-    from platform_plugin.lake.tables import Table
+    from platform_plugin.lake.read.scan import Scan
     from platform_plugin.spark.session import Session
 
 ROW_ID, ARRIVED_AT = "_row_id", "_arrived_at"

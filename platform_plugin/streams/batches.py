@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.errors import CommitConflict, InvalidValue
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.bulk import chunks
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.bulk import chunks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.lake.catalogue.tables import Table
+    from platform_plugin.lake.commit.writer import Writer
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Table
-    from platform_plugin.lake.writer import Writer
 
 # An id is forgotten when it is this old, or when this many newer ones of its relation are known.
 KEPT = timedelta(days=7)

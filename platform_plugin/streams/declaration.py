@@ -10,8 +10,8 @@ from platform_plugin.language.statements.statements import CreateStream, Option
 from platform_plugin.streams.feeds import written_feed
 
 if TYPE_CHECKING:
-    from platform_plugin.lake.relations import Declaration
-    from platform_plugin.lake.tables import Table
+    from platform_plugin.lake.catalogue.relations import Declaration
+    from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.language.statements.statements import Name
 
 _SECONDS = "_seconds"  # what the name of a stored duration ends in

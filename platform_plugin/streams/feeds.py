@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from platform_plugin.algebra.types.data_types import List, Map, Struct
 from platform_plugin.errors import InvalidValue, PlatformError, UnsupportedType
-from platform_plugin.lake.identifiers import new_uuid
-from platform_plugin.lake.schema_operations import CreateTable
-from platform_plugin.lake.sources import absolute_place
+from platform_plugin.lake.catalogue.identifiers import new_uuid
+from platform_plugin.lake.commit.schema_operations import CreateTable
+from platform_plugin.lake.files.sources import absolute_place
 from platform_plugin.language.statements import statements as s
 from platform_plugin.language.statements.options import FEEDS, STREAM
 from platform_plugin.language.text.places import Span, at
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.lake.commit import Commit
+    from platform_plugin.lake.catalogue.relations import Declaration
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.files.storage import Storage
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.relations import Declaration
-    from platform_plugin.lake.storage import Storage
-    from platform_plugin.lake.tables import Name, Snapshot, Table
 
 FORMATS: dict[str, Literal["csv", "json", "parquet"]] = {
     ".csv": "csv",

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from platform_plugin.lake.history import read_history
-from platform_plugin.lake.segments import CONSUMER, LEFT_FILE, SEGMENT, STREAM, read_ring
+from platform_plugin.lake.ring.history import read_history
+from platform_plugin.lake.ring.segments import CONSUMER, LEFT_FILE, SEGMENT, STREAM, read_ring
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
 
 _RECENT = timedelta(minutes=1)
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from platform_plugin.lake.bulk import chunks
-from platform_plugin.lake.data_operations import has_table
+from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.streams.sources import SOURCE_FILE, SOURCE_FOLD, Marks
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.lake.commit.writer import Writer
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.writer import Writer
     from platform_plugin.streams.feeds import FilesFeed
     from platform_plugin.streams.sources import SourceFile
 

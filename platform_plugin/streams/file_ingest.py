@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-    from platform_plugin.lake.commit import Commit
-    from platform_plugin.lake.files import DataFile
-    from platform_plugin.lake.tables import Table
+    from platform_plugin.lake.catalogue.tables import Table
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.files.files import DataFile
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.streams.feeds import FilesFeed

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from platform_plugin.errors import InvalidValue, StorageError
-from platform_plugin.lake.sources import EVERYWHERE, Sources
-from platform_plugin.lake.storage import explained
+from platform_plugin.lake.files.sources import EVERYWHERE, Sources
+from platform_plugin.lake.files.storage import explained
 from platform_plugin.streams.sources import REFUSED, KnownFile, SourceFile
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import InvalidValue, UnsupportedType
-from platform_plugin.lake.sources import EVERYWHERE, Sources
-from platform_plugin.lake.storage import explained
-from platform_plugin.lake.types import from_arrow
+from platform_plugin.lake.files.sources import EVERYWHERE, Sources
+from platform_plugin.lake.files.storage import explained
+from platform_plugin.lake.values.types import from_arrow
 from platform_plugin.streams.file_listing import open_system, path_in, read_listing
 
 if TYPE_CHECKING:

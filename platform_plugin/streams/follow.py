@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.errors import StreamOverrun
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.holders import this_holder
-from platform_plugin.lake.identifiers import new_uuid
-from platform_plugin.lake.leases import SESSION
-from platform_plugin.lake.relations import read_declaration
-from platform_plugin.lake.scan import FileScan, Scan, plan_scan, resolved
-from platform_plugin.lake.segments import CONSUMER, RING_TABLES, Limits, read_ring, read_segments
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.identifiers import new_uuid
+from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.lake.read.scan import FileScan, Scan, plan_scan, resolved
+from platform_plugin.lake.ring.segments import CONSUMER, RING_TABLES, Limits, read_ring, read_segments
+from platform_plugin.lake.upkeep.holders import this_holder
+from platform_plugin.lake.upkeep.leases import SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.leases import Lease
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.upkeep.leases import Lease
     from platform_plugin.spark.session import Session
 
 

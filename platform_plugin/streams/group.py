@@ -13,9 +13,9 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from platform_plugin.errors import CatalogueError, CommitConflict, OutcomeUnknown, PlatformError, UnknownObject
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.database import LostRace
-from platform_plugin.lake.identifiers import new_uuid
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.database import LostRace
+from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.samples.picking import plan_picks
 from platform_plugin.streams.batches import BatchTaken, TakeBatches, read_batches
 from platform_plugin.streams.rows import refitted_rows
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from platform_plugin.lake.files import DataFile
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Snapshot, Table
     from platform_plugin.samples.picking import PickRows
     from platform_plugin.streams.batches import Batch
 

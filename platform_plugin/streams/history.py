@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue, ObjectExists
-from platform_plugin.lake.history import FollowStream, read_history
-from platform_plugin.lake.identifiers import new_uuid
-from platform_plugin.lake.relations import RELATION, Declaration, declare, read_declaration
-from platform_plugin.lake.schema_operations import CreateTable
-from platform_plugin.lake.segments import RING_TABLES
-from platform_plugin.lake.tables import Table
+from platform_plugin.lake.catalogue.identifiers import new_uuid
+from platform_plugin.lake.catalogue.relations import RELATION, Declaration, declare, read_declaration
+from platform_plugin.lake.catalogue.tables import Table
+from platform_plugin.lake.commit.schema_operations import CreateTable
+from platform_plugin.lake.ring.history import FollowStream, read_history
+from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.language.statements import statements as s
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.tables.target import find_target, outcome
 
 if TYPE_CHECKING:
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Snapshot
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.workspace import Workspace
 

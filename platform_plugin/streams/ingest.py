@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import CommitConflict, InvalidValue
-from platform_plugin.lake.relations import read_declaration
+from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.streams.feeds import FilesFeed, KafkaFeed, feed_declared
 from platform_plugin.views.propagate import propagate
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from platform_plugin.lake.tables import Name, Table
+    from platform_plugin.lake.catalogue.tables import Name, Table
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.streams.feeds import Feed

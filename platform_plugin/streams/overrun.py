@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import QueryFailed
-from platform_plugin.lake.missing import explain_failed_query
+from platform_plugin.lake.read.missing import explain_failed_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from platform_plugin.errors import PlatformError
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Snapshot, Table
 
 
 @contextmanager

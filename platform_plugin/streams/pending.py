@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from datetime import timedelta
 
-    from platform_plugin.lake.tables import Name
+    from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.streams.append import Committer
     from platform_plugin.streams.group import Appended, Receipt
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, UnknownObject
-from platform_plugin.lake.relations import Declaration, declare
-from platform_plugin.lake.tables import Name, Table
+from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.catalogue.tables import Name, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.lake.commit import Commit
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Snapshot
 
 COLUMNS = (
     Field(name="source", type=Primitive("varchar"), nullable=False),

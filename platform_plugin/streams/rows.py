@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.assignment import arrow_array, assigned
-from platform_plugin.lake.files import fit
-from platform_plugin.lake.types import arrow_schema
+from platform_plugin.lake.files.files import fit
+from platform_plugin.lake.values.assignment import arrow_array, assigned
+from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.tables.rows import default_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.lake.tables import Table
+    from platform_plugin.lake.catalogue.tables import Table
 
 _TAKEN = "an Arrow table or record batch, a pandas frame, or a list of dicts"
 

@@ -10,7 +10,7 @@ from platform_plugin.errors import PlatformError, ServerLost, UnknownObject
 from platform_plugin.streams.ingest import IngestReport, Limits, find_feed, run_ingest
 
 if TYPE_CHECKING:
-    from platform_plugin.lake.tables import Name
+    from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
 

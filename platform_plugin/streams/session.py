@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import InvalidValue, QueryInterrupted
-from platform_plugin.lake.leases import SESSION
-from platform_plugin.lake.relations import read_streams
-from platform_plugin.lake.tables import Table
+from platform_plugin.lake.catalogue.relations import read_streams
+from platform_plugin.lake.catalogue.tables import Table
+from platform_plugin.lake.upkeep.leases import SESSION
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.queries.arguments import check_arguments
 from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_beside_sessions
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.lake.leases import Lease
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.upkeep.leases import Lease
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference
     from platform_plugin.language.text.places import Span

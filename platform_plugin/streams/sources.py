@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.bulk import among, chunks
-from platform_plugin.lake.data_operations import has_table
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.bulk import among, chunks
+from platform_plugin.lake.commit.data_operations import has_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.lake.writer import Writer
+    from platform_plugin.lake.commit.writer import Writer
 
 SOURCE_FILE = sa.Table(
     "platform_source_file",

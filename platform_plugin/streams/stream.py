@@ -11,8 +11,8 @@ from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING, Any, Self
 
 from platform_plugin.errors import InvalidValue, PlatformError
-from platform_plugin.lake.relations import read_declaration
-from platform_plugin.lake.types import arrow_schema
+from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.streams.append import Committer, Grouping, WhenFull
 from platform_plugin.streams.batches import check_batch_id
 from platform_plugin.streams.group import Appended, Entry, Receipt, find_by_identity
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from platform_plugin.lake.catalogue.tables import Name, Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Name, Table
     from platform_plugin.streams.group import Arrived
 
 _EXIT_SECONDS = 30.0

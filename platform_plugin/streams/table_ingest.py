@@ -10,14 +10,14 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from platform_plugin.errors import InvalidValue, PlatformError, StorageError
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.evolution import adapt
-from platform_plugin.lake.files import ROW_ID, fit
-from platform_plugin.lake.inlined import read_inlined
-from platform_plugin.lake.read import column_at, read_raw
-from platform_plugin.lake.relations import read_declaration
-from platform_plugin.lake.scan import plan_scan
-from platform_plugin.lake.tables import read_snapshot
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.lake.catalogue.tables import read_snapshot
+from platform_plugin.lake.files.files import ROW_ID, fit
+from platform_plugin.lake.read.evolution import adapt
+from platform_plugin.lake.read.inlined import read_inlined
+from platform_plugin.lake.read.read import column_at, read_raw
+from platform_plugin.lake.read.scan import plan_scan
 from platform_plugin.samples.picking import plan_picks
 from platform_plugin.streams.group import find_by_identity
 from platform_plugin.streams.ingest import IngestReport
@@ -26,10 +26,10 @@ from platform_plugin.streams.sources import SOURCE_TABLE, Position, SourceGap, r
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from platform_plugin.lake.files import DataFile
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.scan import FileScan, Scan
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.read.scan import FileScan, Scan
     from platform_plugin.samples.picking import PickRows
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.streams.feeds import TableFeed

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from platform_plugin.algebra.types.data_types import quoted
 from platform_plugin.errors import InvalidValue, PlatformError
-from platform_plugin.lake.files import write_delete_file
-from platform_plugin.lake.read import read_positions
+from platform_plugin.lake.files.files import write_delete_file
+from platform_plugin.lake.read.read import read_positions
 from platform_plugin.language.text.places import at
 from platform_plugin.queries.bind import bind_rows, new_name, pointing_at
 from platform_plugin.queries.select import placed
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import timedelta
 
-    from platform_plugin.lake.commit import Commit
-    from platform_plugin.lake.files import DataFile, DeleteFile
-    from platform_plugin.lake.scan import FileScan, Scan
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.files.files import DataFile, DeleteFile
+    from platform_plugin.lake.read.scan import FileScan, Scan
     from platform_plugin.language.statements.statements import Assignment, Delete, Update
     from platform_plugin.language.text.places import Span
     from platform_plugin.queries.arguments import Arguments

@@ -10,7 +10,7 @@ from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, StorageError
-from platform_plugin.lake.sources import absolute_place
+from platform_plugin.lake.files.sources import absolute_place
 from platform_plugin.language.text.values import Parameter
 from platform_plugin.queries.arguments import Arguments, argument
 from platform_plugin.queries.bind import pointing_at

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, UnknownObject
-from platform_plugin.lake.relations import STATE, Declaration, declare, read_declaration
-from platform_plugin.lake.tables import Table, View
+from platform_plugin.lake.catalogue.relations import STATE, Declaration, declare, read_declaration
+from platform_plugin.lake.catalogue.tables import Table, View
 from platform_plugin.language.statements import statements as s
 from platform_plugin.language.statements.options import STREAM
 from platform_plugin.language.text.places import at
@@ -27,9 +27,9 @@ from platform_plugin.views.making import drop_view
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from platform_plugin.lake.commit import Commit
-    from platform_plugin.lake.files import DataFile
-    from platform_plugin.lake.tables import Name, Snapshot
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.files.files import DataFile
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.job import ProgressHandler

@@ -14,7 +14,7 @@ from platform_plugin.tables.target import outcome
 if TYPE_CHECKING:
     from datetime import date
 
-    from platform_plugin.lake.tables import Name
+    from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.language.statements.statements import Delete
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.job import ProgressHandler

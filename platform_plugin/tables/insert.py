@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.files import fit
+from platform_plugin.lake.files.files import fit
 from platform_plugin.language.text.places import at
 from platform_plugin.queries.bind import bind_query, pointing_at
 from platform_plugin.queries.select import placed
@@ -15,7 +15,7 @@ from platform_plugin.tables.target import append_files, find_repeat, find_target
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from platform_plugin.lake.tables import Table
+    from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.language.statements.statements import Insert
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.queries.result import Result

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.assignment import arrow_array, assigned
-from platform_plugin.lake.defaults import default_column
-from platform_plugin.lake.types import arrow_field
+from platform_plugin.lake.values.assignment import arrow_array, assigned
+from platform_plugin.lake.values.defaults import default_column
+from platform_plugin.lake.values.types import arrow_field
 from platform_plugin.language.text.places import at
 from platform_plugin.language.text.values import Literal, Parameter
 from platform_plugin.queries.arguments import Arguments, argument

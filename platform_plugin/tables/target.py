@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue, OutcomeUnknown, PlatformError, UnknownObject
-from platform_plugin.lake.dependents import find_protector, protected
-from platform_plugin.lake.relations import STATE, read_declaration
+from platform_plugin.lake.catalogue.relations import STATE, read_declaration
+from platform_plugin.lake.commit.dependents import find_protector, protected
 from platform_plugin.language.text.places import did_you_mean
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.queries.result import Result
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.lake.files import DataFile
+    from platform_plugin.lake.catalogue.relations import Declaration
+    from platform_plugin.lake.catalogue.tables import Name as LakeName
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
+    from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.relations import Declaration
-    from platform_plugin.lake.tables import Name as LakeName
-    from platform_plugin.lake.tables import Snapshot, Table, View
     from platform_plugin.language.statements.statements import Name
     from platform_plugin.spark.metrics import JobMetrics
     from platform_plugin.spark.workspace import Workspace

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from platform_plugin.lake.bulk import among, chunks
-from platform_plugin.lake.segments import CONSUMER, read_ring
+from platform_plugin.lake.catalogue.bulk import among, chunks
+from platform_plugin.lake.ring.segments import CONSUMER, read_ring
 from platform_plugin.views.progress import note_progress
 from platform_plugin.views.record import PART
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing import Self
     from uuid import UUID
 
-    from platform_plugin.lake.tables import Table
-    from platform_plugin.lake.writer import Writer
+    from platform_plugin.lake.catalogue.tables import Table
+    from platform_plugin.lake.commit.writer import Writer
     from platform_plugin.views.ranges import Range
     from platform_plugin.views.record import ViewRecord
 

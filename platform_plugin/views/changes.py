@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.data_operations import changes_rows_of, has_table, inlined_data_tables
-from platform_plugin.lake.formats import inlined_rows
-from platform_plugin.lake.tables import View
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.formats import inlined_rows
+from platform_plugin.lake.catalogue.tables import View
+from platform_plugin.lake.commit.data_operations import changes_rows_of, has_table, inlined_data_tables
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.spark.workspace import Workspace
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.lake.read import read_rows
-from platform_plugin.lake.scan import read_file_sizes
+from platform_plugin.lake.read.read import read_rows
+from platform_plugin.lake.read.scan import read_file_sizes
 from platform_plugin.queries.bind import new_name
 from platform_plugin.views.answers import Answer, Target
 from platform_plugin.views.arrow_values import NotLocal
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from platform_plugin.lake.files import DataFile
-    from platform_plugin.lake.scan import Scan
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.lake.read.scan import Scan
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.maintain import Behind
     from platform_plugin.views.parts import State

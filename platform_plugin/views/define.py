@@ -9,9 +9,9 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from platform_plugin.errors import CommitConflict, InvalidValue, ObjectExists, PlatformError, RefusedView
-from platform_plugin.lake.data_operations import has_table
-from platform_plugin.lake.segments import CONSUMER
-from platform_plugin.lake.tables import Table
+from platform_plugin.lake.catalogue.tables import Table
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.ring.segments import CONSUMER
 from platform_plugin.language.text.places import at
 from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
 from platform_plugin.queries.result import Result
@@ -31,7 +31,7 @@ from platform_plugin.views.twins import find_alike, likeness
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from platform_plugin.lake.tables import Name, Snapshot, View
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot, View
     from platform_plugin.language.statements import statements as s
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.tables import Name, View
+from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.views.changes import has_changed
 from platform_plugin.views.plans import plan_view
 from platform_plugin.views.read import part_tables, split_name
@@ -14,7 +14,7 @@ from platform_plugin.views.record import CREATED, read_records
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan, StaticPart
     from platform_plugin.views.record import ViewRecord

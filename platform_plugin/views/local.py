@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.plan.copies import columns_in
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.tables import Name, View
+from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.views.arrow_plans import run_plan
 from platform_plugin.views.arrow_values import NotLocal
 from platform_plugin.views.merged import STATES, fitted, merged
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.record import ViewRecord
 

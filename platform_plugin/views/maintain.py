@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.lake.files import DataFile
-    from platform_plugin.lake.tables import Name, Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
+    from platform_plugin.lake.files.files import DataFile
     from platform_plugin.samples.joining import Guest
     from platform_plugin.samples.maintain import Change
     from platform_plugin.spark.job import ProgressHandler

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import PlatformError, QueryFailed, RefusedView
-from platform_plugin.lake.dependents import Depart, Depend
-from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare
-from platform_plugin.lake.segments import RING_TABLES
-from platform_plugin.lake.tables import Name, View
+from platform_plugin.lake.catalogue.relations import RELATION, STATE, Declaration, declare
+from platform_plugin.lake.catalogue.tables import Name, View
+from platform_plugin.lake.commit.dependents import Depart, Depend
+from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.queries.bind import new_name, read_named
 from platform_plugin.views.advance import Attach, AttachBeside
 from platform_plugin.views.answers import put_answers
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.lake.commit import Commit
-    from platform_plugin.lake.files import DataFile
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.files.files import DataFile
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.answers import Target
     from platform_plugin.views.parts import SplitPlan

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from platform_plugin.lake.read import read_rows
-from platform_plugin.lake.types import arrow_schema
+from platform_plugin.lake.read.read import read_rows
+from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.views.arrow_calls import is_grouped
 from platform_plugin.views.arrow_plans import run_plan
 from platform_plugin.views.arrow_values import NotLocal
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.lake.scan import Scan
+    from platform_plugin.lake.read.scan import Scan
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import State
 

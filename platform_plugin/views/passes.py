@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.samples.joining import Guest
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.plan.nodes import Query
     from platform_plugin.algebra.types.data_types import DataType
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.language.text.places import Span
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.bulk import among, chunks
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.bulk import among, chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.lake.writer import Writer
+    from platform_plugin.lake.commit.writer import Writer
 
 PROGRESS = sa.Table(
     "platform_view_progress",

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.errors import PlatformError, ServerLost
-from platform_plugin.lake.data_operations import has_table
-from platform_plugin.lake.segments import read_ring
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.ring.segments import read_ring
 from platform_plugin.views.progress import read_progress
 from platform_plugin.views.record import PROPAGATED
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.spark.workspace import Workspace
 
 # Who wants the rows of a stream is the same within a schema version, and most streams have nobody.

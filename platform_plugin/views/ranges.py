@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.errors import StreamOverrun
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.data_operations import has_table
-from platform_plugin.lake.formats import inlined_rows
-from platform_plugin.lake.read import read_rows
-from platform_plugin.lake.scan import Scan
-from platform_plugin.lake.segments import STREAM, read_ring
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.formats import inlined_rows
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.read.read import read_rows
+from platform_plugin.lake.read.scan import Scan
+from platform_plugin.lake.ring.segments import STREAM, read_ring
 from platform_plugin.views.parts import ROW_ID
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.scan import FileScan
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.read.scan import FileScan
     from platform_plugin.spark.session import Session
 
 

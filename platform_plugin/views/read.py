@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import CatalogueError
-from platform_plugin.lake.tables import read_tables
+from platform_plugin.lake.catalogue.tables import read_tables
 from platform_plugin.queries.bind import new_name
 from platform_plugin.views.plans import plan_view
 from platform_plugin.views.progress import read_progress
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.lake.scan import Scan
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.read.scan import Scan
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan, State, StreamPart
     from platform_plugin.views.ranges import Range

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
-from platform_plugin.lake.history import read_history
-from platform_plugin.lake.tables import View
+from platform_plugin.lake.catalogue.tables import View
+from platform_plugin.lake.ring.history import read_history
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.tables.target import outcome
 from platform_plugin.views.answers import run_answers
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.lake.files import DataFile
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.files.files import DataFile
     from platform_plugin.language.statements import statements as s
     from platform_plugin.queries.result import Result
     from platform_plugin.spark.job import ProgressHandler

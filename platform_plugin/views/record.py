@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from platform_plugin.algebra.types.data_types import Field
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.dependents import DEPENDENT
-from platform_plugin.lake.segments import CONSUMER
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.commit.dependents import DEPENDENT
+from platform_plugin.lake.ring.segments import CONSUMER
 from platform_plugin.language.statements.render import type_text
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.views.progress import PROGRESS, forget_unneeded
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.lake.commit import Commit
-    from platform_plugin.lake.tables import Snapshot
-    from platform_plugin.lake.writer import Writer
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.commit.writer import Writer
 
 VIEW = sa.Table(
     "platform_view",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.tables import View
+from platform_plugin.lake.catalogue.tables import View
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.tables.target import outcome
 from platform_plugin.views.figures import NEARLY_UNGROUPED, is_nearly_ungrouped

@@ -13,10 +13,10 @@ from platform_plugin.algebra.plan.nodes import Scan, walk
 from platform_plugin.algebra.plan.relations import Relation
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, UnknownObject
-from platform_plugin.lake.data_operations import has_table
-from platform_plugin.lake.dependents import Need
-from platform_plugin.lake.relations import read_declarations
-from platform_plugin.lake.tables import Name, Table, View
+from platform_plugin.lake.catalogue.relations import read_declarations
+from platform_plugin.lake.catalogue.tables import Name, Table, View
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.commit.dependents import Need
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.statements.render import type_text
 from platform_plugin.language.text.datatypes import parse_type
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.plan.nodes import Query, RelationKind
     from platform_plugin.algebra.types.data_types import DataType
-    from platform_plugin.lake.commit import Commit
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.language.text.places import Span
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from platform_plugin.errors import InvalidValue, PlatformError, ServerLost
-from platform_plugin.lake.tables import Table
+from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.samples.maintain import run_sample_maintenance
 from platform_plugin.samples.record import find_sample
 from platform_plugin.streams.service import pause_after
@@ -19,7 +19,7 @@ from platform_plugin.views.strategy import BATCH, keeps_result, strategy_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from platform_plugin.lake.tables import Name
+    from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.maintain import Maintained

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue, UnknownObject
-from platform_plugin.lake.data_operations import changes_rows_of
-from platform_plugin.lake.tables import Name, Table
+from platform_plugin.lake.catalogue.tables import Name, Table
+from platform_plugin.lake.commit.data_operations import changes_rows_of
 from platform_plugin.views.changes import has_changed
 from platform_plugin.views.record import CREATED, ON_TABLE_CHANGE, REFUSE
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from platform_plugin.lake.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.record import ViewRecord

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, ServerError
-from platform_plugin.lake.data_operations import has_table
-from platform_plugin.lake.tables import Name, View, read_snapshot, read_tables
+from platform_plugin.lake.catalogue.tables import Name, View, read_snapshot, read_tables
+from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.samples.record import find_sample
 from platform_plugin.samples.sources import find_parts, find_table, find_view
 from platform_plugin.views.answers import Answer, Target, put_answers, run_answers
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.lake.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.samples.record import Sample
     from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.spark.metrics import JobMetrics

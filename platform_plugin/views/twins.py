@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from platform_plugin.algebra.plan.copies import canonical
 from platform_plugin.algebra.plan.render import render
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.bulk import among
-from platform_plugin.lake.segments import CONSUMER
+from platform_plugin.lake.catalogue.bulk import among
+from platform_plugin.lake.ring.segments import CONSUMER
 from platform_plugin.views.read import part_tables
 from platform_plugin.views.record import FROM, ON_TABLE_CHANGE, PART, REFUSE, read_records
 from platform_plugin.views.sharing import by_given_names
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.lake.tables import Snapshot, Table, View
-    from platform_plugin.lake.writer import Writer
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
+    from platform_plugin.lake.commit.writer import Writer
     from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.record import ViewRecord

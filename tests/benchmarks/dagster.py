@@ -20,8 +20,8 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from platform_plugin.algebra.types.data_types import Field
-from platform_plugin.lake.relations import RELATION, STATE, Declaration, declare
-from platform_plugin.lake.segments import RING_TABLES, SEGMENT
+from platform_plugin.lake.catalogue.relations import RELATION, STATE, Declaration, declare
+from platform_plugin.lake.ring.segments import RING_TABLES, SEGMENT
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.orchestration import PlatformResource, SqlFolder, work
 from platform_plugin.orchestration.apply import find_changed

@@ -17,7 +17,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from platform_plugin.algebra.plan.predicates import Comparison
-from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.lake import Lake
 from tests.benchmarks.report import Report, seconds
 from tests.postgres import PostgresServer, find_binaries

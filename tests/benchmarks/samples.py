@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from platform_plugin.lake.relations import Declaration, declare
+from platform_plugin.lake.catalogue.relations import Declaration, declare
 from platform_plugin.platform import Platform
 from platform_plugin.samples.counting import picking_frame
 from platform_plugin.samples.definition import Definition

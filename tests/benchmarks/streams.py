@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from platform_plugin.lake.relations import Declaration, declare
+from platform_plugin.lake.catalogue.relations import Declaration, declare
 from platform_plugin.platform import Platform
 from platform_plugin.spark.attach import start, stop
 from platform_plugin.spark.runtime import RUNTIME_VARIABLE

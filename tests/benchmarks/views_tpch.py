@@ -6,7 +6,7 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING
 
-from platform_plugin.lake.types import from_arrow
+from platform_plugin.lake.values.types import from_arrow
 from platform_plugin.language.statements.render import column_text
 from platform_plugin.platform import Platform
 from platform_plugin.views.maintain import run_maintenance

@@ -5,7 +5,7 @@ import pytest
 
 from platform_plugin.cli.care import written_name
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.files import with_partition
+from platform_plugin.lake.files.files import with_partition
 from platform_plugin.lake.lake import Lake
 
 

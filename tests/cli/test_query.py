@@ -7,7 +7,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from platform_plugin.lake.catalogue import PLATFORM_LEASE
+from platform_plugin.lake.catalogue.catalogue import PLATFORM_LEASE
 from platform_plugin.platform import Platform
 from platform_plugin.spark.attach import status
 from tests.cli.conftest import COMMAND, IN_THE_BACKGROUND, ROOT

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
-from platform_plugin.lake.deletes import write_deletes
+from platform_plugin.lake.read.deletes import write_deletes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
 
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Snapshot, Table
     from tests.independent_reader import Duck
 
 

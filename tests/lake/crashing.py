@@ -22,9 +22,9 @@ import sqlalchemy as sa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from platform_plugin.lake.commit import Commit
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.tables import Snapshot, Table
 
 COUNTER = sa.Table("platform_counter", sa.MetaData(), sa.Column("name", sa.String, primary_key=True), sa.Column("value", sa.BigInteger))
 
@@ -40,8 +40,8 @@ def batch(ids: list[int]) -> pa.Table:
 
 def delete_smallest(lake: Lake, commit: Commit, table: Table, base: Snapshot) -> None:
     """Delete the row with the smallest id by a delete file."""
-    from platform_plugin.lake.files import write_delete_file
-    from platform_plugin.lake.read import read_file
+    from platform_plugin.lake.files.files import write_delete_file
+    from platform_plugin.lake.read.read import read_file
 
     found = []
     for file in lake.scan(table, base).files:
@@ -124,7 +124,7 @@ def watch(points: Points) -> None:
     """Put points around everything that touches the catalogue or the data folder."""
     from sqlalchemy.engine.default import DefaultDialect
 
-    from platform_plugin.lake.storage import Storage
+    from platform_plugin.lake.files.storage import Storage
 
     sa.event.listen(sa.Engine, "before_cursor_execute", lambda *args: points.reach(f"before {args[2][:60]}"))
     sa.event.listen(sa.Engine, "after_cursor_execute", lambda *args: points.reach(f"after {args[2][:60]}"))

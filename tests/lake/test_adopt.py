@@ -11,9 +11,9 @@ import sqlalchemy as sa
 
 from platform_plugin.cli import main
 from platform_plugin.errors import CatalogueError, StorageError
-from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.location import Location
 from platform_plugin.lake.lake import Lake
-from platform_plugin.lake.location import Location
 from platform_plugin.platform import Platform
 from tests.lake.agreement import append, assert_agree, kept
 

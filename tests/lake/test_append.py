@@ -66,7 +66,7 @@ def test_an_exception_inside_the_block_drops_everything(lake):
 def test_files_of_other_writers_are_described_from_their_footers(lake, reader):
     import pyarrow.parquet as pq
 
-    from platform_plugin.lake.types import arrow_schema
+    from platform_plugin.lake.values.types import arrow_schema
 
     table = create(lake, "t", ROWS)
     paths = [f"{table.path}part-{number}.parquet" for number in range(3)]

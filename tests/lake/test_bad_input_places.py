@@ -16,10 +16,10 @@ import pytest
 import sqlalchemy as sa
 
 from platform_plugin.errors import CatalogueError, LakeMoved, ObjectExists, PathOutsideLake, PlatformError, StorageError
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake import founding
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue import founding
+from platform_plugin.lake.catalogue.marks import MARKER
 from platform_plugin.lake.lake import Lake
-from platform_plugin.lake.marks import MARKER
 
 
 def fingerprint(folder: Path) -> dict[str, str]:

@@ -14,10 +14,10 @@ import pytest
 import sqlalchemy as sa
 
 from platform_plugin.errors import CommitConflict, PlatformError
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.files import write_delete_file
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.files.files import write_delete_file
 from platform_plugin.lake.lake import Lake  # noqa: TC001  the fixtures' own type
-from platform_plugin.lake.read import read_rows
+from platform_plugin.lake.read.read import read_rows
 from tests.lake import crowd
 from tests.lake.crashing import COUNTER
 

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from platform_plugin.errors import CatalogueError
-from platform_plugin.lake import catalogue as c
+from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.lake import Lake
 from tests.lake.crashing import COUNTER, OPERATIONS, Victims, batch, rows_of_round
 

@@ -5,7 +5,7 @@ import pytest
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
-from platform_plugin.lake.tables import Name
+from platform_plugin.lake.catalogue.tables import Name
 from tests.lake.agreement import append, assert_agree, create, kept, quoted, rows_of
 
 ROWS = pa.table({"i": [1, 2], "s": ["a", None]})

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.errors import CommitConflict
-from platform_plugin.lake.deletes import write_deletes
+from platform_plugin.lake.read.deletes import write_deletes
 from tests.lake.agreement import append, assert_agree, assert_changes_agree, create, delete_positions, kept, rows_of
 
 ROWS = pa.table({"i": range(10), "s": [str(number) for number in range(10)]})

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.errors import CommitConflict, OutcomeUnknown
-from platform_plugin.lake.commit import Commit
+from platform_plugin.lake.commit.commit import Commit
 
 ROWS = pa.table({"id": [1, 2]})
 

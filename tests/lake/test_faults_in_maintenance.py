@@ -9,10 +9,10 @@ import pytest
 import sqlalchemy as sa
 
 from platform_plugin.errors import CommitConflict, OutcomeUnknown, SnapshotExpired, StorageError
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake.commit import Commit
-from platform_plugin.lake.files import write_delete_file
-from platform_plugin.lake.read import read_rows
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.commit.commit import Commit
+from platform_plugin.lake.files.files import write_delete_file
+from platform_plugin.lake.read.read import read_rows
 
 NOW = timedelta(0)
 FAR = datetime(2200, 1, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from platform_plugin.errors import InvalidValue, PlatformError, StorageError
-from platform_plugin.lake.files import write_delete_file
+from platform_plugin.lake.files.files import write_delete_file
 from platform_plugin.lake.lake import Lake
 
 ROWS = pa.table({"id": pa.array(range(500), pa.int64()), "word": [f"word {i * 7919 % 500}" for i in range(500)]})

@@ -20,12 +20,13 @@ import sqlalchemy as sa
 
 from platform_plugin.algebra.plan.predicates import Comparison
 from platform_plugin.errors import CatalogueError, InvalidValue, ObjectExists, PlatformError, StorageError
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake import commit as commits
-from platform_plugin.lake import database, expire, leases, vacuum
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue import database
+from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.commit import commit as commits
 from platform_plugin.lake.lake import Lake
-from platform_plugin.lake.read import read_rows
-from platform_plugin.lake.relations import Declaration, declare
+from platform_plugin.lake.read.read import read_rows
+from platform_plugin.lake.upkeep import expire, leases, vacuum
 
 ROWS = pa.table({"id": pa.array(range(100), pa.int64())})
 
@@ -127,8 +128,8 @@ import os, sys
 import pyarrow as pa
 import sqlalchemy.dialects.sqlite, pyarrow.parquet, fsspec
 from platform_plugin.lake.lake import Lake
-from platform_plugin.lake.read import read_rows
-from platform_plugin.lake.relations import Declaration, declare
+from platform_plugin.lake.read.read import read_rows
+from platform_plugin.lake.catalogue.relations import Declaration, declare
 from platform_plugin.errors import PlatformError
 uid = int(sys.argv[1])
 # What is imported on demand may be where nobody else may read.

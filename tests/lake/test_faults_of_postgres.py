@@ -17,9 +17,9 @@ import pytest
 import sqlalchemy as sa
 
 from platform_plugin.errors import CatalogueError, OutcomeUnknown, PlatformError
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake import commit as commits
-from platform_plugin.lake import database
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue import database
+from platform_plugin.lake.commit import commit as commits
 from platform_plugin.lake.lake import Lake
 
 pytestmark = pytest.mark.postgres

@@ -7,8 +7,8 @@ import pytest
 
 from platform_plugin.algebra.plan.predicates import Comparison
 from platform_plugin.errors import PathOutsideLake, PlatformError, StorageError
+from platform_plugin.lake.files.storage import Storage
 from platform_plugin.lake.lake import Lake
-from platform_plugin.lake.storage import Storage
 from platform_plugin.platform import Platform
 
 

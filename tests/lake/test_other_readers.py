@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
+from platform_plugin.lake.catalogue.location import Location
 from platform_plugin.lake.lake import Lake
-from platform_plugin.lake.location import Location
 from tests.lake.agreement import append, create, delete_positions, kept, plain, rows_of
 
 ROWS = pa.table(

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from platform_plugin.lake.history import FollowStream
-from platform_plugin.lake.identifiers import new_uuid
+from platform_plugin.lake.catalogue.identifiers import new_uuid
+from platform_plugin.lake.catalogue.relations import RELATION, Declaration, declare
+from platform_plugin.lake.catalogue.tables import Name
+from platform_plugin.lake.commit.schema_operations import CreateTable
 from platform_plugin.lake.lake import Lake
-from platform_plugin.lake.relations import RELATION, Declaration, declare
-from platform_plugin.lake.schema_operations import CreateTable
-from platform_plugin.lake.segments import RING_TABLES, read_ring
-from platform_plugin.lake.tables import Name
+from platform_plugin.lake.ring.history import FollowStream
+from platform_plugin.lake.ring.segments import RING_TABLES, read_ring
 from tests.lake.crashing import Victims, append_to_ring, batch, rows_of_round
 
 KEPT = 12

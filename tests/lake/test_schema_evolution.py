@@ -104,7 +104,7 @@ def test_rename_keeps_the_values_even_when_names_are_swapped(lake, reader):
     ],
 )
 def test_widened_columns_keep_their_values(lake, reader, old, new):
-    from platform_plugin.lake.types import to_arrow
+    from platform_plugin.lake.values.types import to_arrow
 
     old, new = (Primitive(kind) if isinstance(kind, str) else kind for kind in (old, new))
     values = pa.array([1, 100, None], to_arrow(old))

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.errors import SnapshotExpired, UnknownObject
-from platform_plugin.lake import commit as commit_module
+from platform_plugin.lake.commit import commit as commit_module
 from tests.lake.agreement import append, assert_agree, create, kept, rows_of, theirs
 
 SECOND = dt.timedelta(seconds=1)

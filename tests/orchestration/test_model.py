@@ -1,7 +1,7 @@
 import pytest
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.tables import Name
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.orchestration.model import fingerprint, parse_model, read_models
 
 

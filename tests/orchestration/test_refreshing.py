@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_plugin.lake.tables import Name
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.orchestration.firing import PastRun, find_untold
 from platform_plugin.orchestration.refreshing import Due, plan_refresh
 from platform_plugin.orchestration.waiting import Waiting

@@ -9,7 +9,7 @@ import pytest
 
 from platform_plugin import Platform
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.tables import Name
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.orchestration import loops
 from platform_plugin.orchestration.assets import build_assets
 from platform_plugin.orchestration.firing import FAILED

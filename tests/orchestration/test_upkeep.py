@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from platform_plugin import Platform
-from platform_plugin.lake.tables import Name
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.orchestration.assets import build_assets
 from platform_plugin.orchestration.firing import FAILED
 from platform_plugin.orchestration.inventory import read_inventory

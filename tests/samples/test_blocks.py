@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.files import write_delete_file
+from platform_plugin.lake.files.files import write_delete_file
 from platform_plugin.platform import Platform
 from platform_plugin.samples import blocks
 from platform_plugin.samples.blocks import BlockDesign, block_quantile, block_ratio, block_total, count_blocks, draw_blocks

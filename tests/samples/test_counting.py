@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from platform_plugin.lake.relations import Declaration, declare
+from platform_plugin.lake.catalogue.relations import Declaration, declare
 from platform_plugin.platform import Platform
 from platform_plugin.samples.counting import CARDINALITY, KEY, PLACE, STRATUM, count_in_spark, picking_frame, read_picked
 from platform_plugin.samples.definition import Definition

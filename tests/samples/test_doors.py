@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from platform_plugin.errors import InvalidValue, PlatformError
-from platform_plugin.lake.writer import Writer
+from platform_plugin.lake.commit.writer import Writer
 from platform_plugin.platform import Platform
 from platform_plugin.samples.growing import find_behind
 from platform_plugin.samples.picks import PICK

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from platform_plugin.lake.files import write_delete_file
-from platform_plugin.lake.relations import Declaration, declare
-from platform_plugin.lake.segments import CONSUMER
+from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.files.files import write_delete_file
+from platform_plugin.lake.ring.segments import CONSUMER
 from platform_plugin.platform import Platform
 from platform_plugin.samples import known as known_here
 from platform_plugin.samples import waiting

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, StreamOverrun, UnknownObject
-from platform_plugin.lake.files import write_delete_file
+from platform_plugin.lake.files.files import write_delete_file
 from platform_plugin.platform import Platform
 from platform_plugin.samples.handle import merge_named
 from platform_plugin.samples.maintain import run_sample_maintenance

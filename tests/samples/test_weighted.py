@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError, UnknownObject
-from platform_plugin.lake.files import write_delete_file
+from platform_plugin.lake.files.files import write_delete_file
 from platform_plugin.platform import Platform
 from platform_plugin.samples.handle import merge_named
 from platform_plugin.samples.maintain import run_sample_maintenance

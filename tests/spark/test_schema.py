@@ -3,7 +3,7 @@ from pyspark.sql import types as t
 
 from platform_plugin.algebra.types.data_types import SQL_WORDS, Decimal, Primitive
 from platform_plugin.errors import UnsupportedType
-from platform_plugin.lake.types import MAPPINGS
+from platform_plugin.lake.values.types import MAPPINGS
 from platform_plugin.spark.schema import from_spark_type, is_held, to_spark_type
 
 

@@ -315,7 +315,7 @@ def test_a_forked_child_appends_its_own_and_leaves_the_parents_alone(platform, s
 def test_an_outcome_that_nobody_knew_is_found_out(platform, monkeypatch):
     """The commit was made, its acknowledgement was lost: nothing is added twice."""
     from platform_plugin.errors import OutcomeUnknown
-    from platform_plugin.lake.commit import Commit
+    from platform_plugin.lake.commit.commit import Commit
 
     plain, lost = Commit._run, []
 
@@ -334,7 +334,7 @@ def test_an_outcome_that_nobody_knew_is_found_out(platform, monkeypatch):
 
 def test_an_outcome_that_was_none_is_repeated(platform, monkeypatch):
     from platform_plugin.errors import OutcomeUnknown
-    from platform_plugin.lake.commit import Commit
+    from platform_plugin.lake.commit.commit import Commit
 
     plain, lost = Commit._run, []
 

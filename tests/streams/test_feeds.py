@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.relations import read_declaration
+from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.platform import Platform
 from platform_plugin.streams.feeds import FilesFeed, KafkaFeed, feed_declared
 

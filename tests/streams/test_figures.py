@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.cli.overview import read_overview
-from platform_plugin.lake.segments import CONSUMER
+from platform_plugin.lake.ring.segments import CONSUMER
 from platform_plugin.platform import Platform
 from platform_plugin.streams.figures import read_figures
 

@@ -49,7 +49,7 @@ class Ingester:
         if not batch.files and not batch.late:
             return batch
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("platform_plugin.lake.commit.datetime", Stopped(self.now))
+            patch.setattr("platform_plugin.lake.commit.commit.datetime", Stopped(self.now))
             with self.lake.commit("ingest") as commit:
                 commit.also(RecordFiles(str(self.table.uuid), batch.files, READ))
                 commit.also(RecordFiles(str(self.table.uuid), batch.late, LATE))

@@ -431,7 +431,8 @@ def test_the_loser_of_a_race_leaves_no_files_and_looks_again(platform, folder, t
 KILLED = """
 import os, signal, sys
 from platform_plugin.platform import Platform
-from platform_plugin.lake import commit, writer
+from platform_plugin.lake.commit import commit
+from platform_plugin.lake.commit import writer
 from platform_plugin.streams import file_ingest, landing
 from platform_plugin.streams.ingest import run_ingest
 

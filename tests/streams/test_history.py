@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.errors import InvalidValue, ObjectExists, StorageError
-from platform_plugin.lake.read import read_rows
+from platform_plugin.lake.read.read import read_rows
 from platform_plugin.platform import Platform
 
 

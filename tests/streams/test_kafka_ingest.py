@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
-from platform_plugin.lake.relations import read_declaration
+from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.platform import Platform
 from platform_plugin.streams import kafka_ingest
 from platform_plugin.streams.ingest import Limits, run_ingest
@@ -241,7 +241,8 @@ def test_two_ingesters_on_one_topic_repeat_nothing(platform, broker, topic, tmp_
 KILLED = """
 import os, signal, sys
 from platform_plugin.platform import Platform
-from platform_plugin.lake import commit, writer
+from platform_plugin.lake.commit import commit
+from platform_plugin.lake.commit import writer
 from platform_plugin.streams import kafka_ingest, landing
 from platform_plugin.streams.ingest import run_ingest
 

@@ -8,7 +8,7 @@ from math import isclose
 
 import pytest
 
-from platform_plugin.lake.relations import Declaration, declare
+from platform_plugin.lake.catalogue.relations import Declaration, declare
 from platform_plugin.platform import Platform
 from tests.streams import tpch
 

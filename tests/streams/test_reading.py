@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from platform_plugin.errors import CatalogueError, CatalogueReadOnly, PlatformError, SnapshotExpired, StorageError, StreamOverrun
-from platform_plugin.lake import catalogue as c
-from platform_plugin.lake import leases
-from platform_plugin.lake.read import read_rows
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.read.read import read_rows
+from platform_plugin.lake.upkeep import leases
 from platform_plugin.platform import Platform
 from platform_plugin.queries import select
 

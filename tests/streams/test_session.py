@@ -239,7 +239,7 @@ def test_a_stream_that_blocks_waits_for_a_slow_session(platform, monkeypatch):
     assert writer.written == 1500
     assert took > 3, "the writer did not wait"
     assert platform.lake.read("posts").num_rows <= 250
-    from platform_plugin.lake.segments import CONSUMER
+    from platform_plugin.lake.ring.segments import CONSUMER
 
     with platform.lake.reading() as connection:
         assert connection.execute(CONSUMER.select()).all() == []
@@ -247,7 +247,7 @@ def test_a_stream_that_blocks_waits_for_a_slow_session(platform, monkeypatch):
 
 def test_a_session_that_died_holds_nothing(platform):
     """A blocked writer finds out that the reader it waits for does not exist any more."""
-    from platform_plugin.lake.segments import CONSUMER
+    from platform_plugin.lake.ring.segments import CONSUMER
 
     platform.execute("ALTER STREAM posts SET (retention_rows = 100, on_overrun = 'block', overrun_grace = '5 seconds')")
     table = platform.lake.table("posts")
@@ -307,7 +307,7 @@ def test_time_outs_interrupt_and_leave_nothing(platform, counting):
         with pytest.raises(QueryInterrupted, match="interrupted after"):
             number(platform, counting, timeout=timedelta(seconds=1.5))
         assert time.monotonic() - began < 4
-    from platform_plugin.lake.catalogue import PLATFORM_LEASE
+    from platform_plugin.lake.catalogue.catalogue import PLATFORM_LEASE
 
     with platform.lake.reading() as connection:
         assert connection.execute(PLATFORM_LEASE.select().where(PLATFORM_LEASE.c.holder.like("session%"))).all() == []

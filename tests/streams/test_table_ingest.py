@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.evolution import adapt
-from platform_plugin.lake.files import ROW_ID, write_delete_file
-from platform_plugin.lake.read import column_at, read_raw
+from platform_plugin.lake.files.files import ROW_ID, write_delete_file
+from platform_plugin.lake.read.evolution import adapt
+from platform_plugin.lake.read.read import column_at, read_raw
 from platform_plugin.platform import Platform
 from platform_plugin.streams.ingest import Limits, run_ingest
 from platform_plugin.streams.sources import SOURCE_TABLE, SourceGap

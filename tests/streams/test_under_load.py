@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from platform_plugin.lake.segments import read_ring
+from platform_plugin.lake.ring.segments import read_ring
 from platform_plugin.platform import Platform
 from tests.streams import under_load
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.segments import CONSUMER, read_ring
+from platform_plugin.lake.ring.segments import CONSUMER, read_ring
 from platform_plugin.platform import Platform
 
 if TYPE_CHECKING:

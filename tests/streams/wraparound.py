@@ -14,7 +14,7 @@ import numpy as np
 
 from platform_plugin.errors import SnapshotExpired
 from platform_plugin.lake.lake import Lake
-from platform_plugin.lake.read import read_rows
+from platform_plugin.lake.read.read import read_rows
 
 AGAIN = 10
 

@@ -12,8 +12,8 @@ import pytest
 
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import InvalidValue, PlatformError
-from platform_plugin.lake.files import fit
-from platform_plugin.lake.tables import Name, Table
+from platform_plugin.lake.catalogue.tables import Name, Table
+from platform_plugin.lake.files.files import fit
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.language.text.places import Span
 from platform_plugin.language.text.values import Parameter

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from platform_plugin.lake.types import to_arrow
+from platform_plugin.lake.values.types import to_arrow
 from platform_plugin.views.arrow_plans import run_plan
 from platform_plugin.views.arrow_values import NotLocal
 from tests.views.admitted import ADMITTED

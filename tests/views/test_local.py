@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.tables import Name
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.platform import Platform
 from platform_plugin.queries.lookup import read_small
 from platform_plugin.views import merged, ranges

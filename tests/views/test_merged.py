@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from platform_plugin.lake.types import from_arrow
+from platform_plugin.lake.values.types import from_arrow
 from platform_plugin.views import merged as merging
 from platform_plugin.views.arrow_plans import run_plan
 from platform_plugin.views.arrow_values import NotLocal

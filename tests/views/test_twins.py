@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.errors import CommitConflict
-from platform_plugin.lake.tables import Name
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.language.text.script import parse_statement
 from platform_plugin.platform import Platform
 from platform_plugin.views import maintain, making, twins

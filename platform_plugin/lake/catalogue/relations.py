@@ -1,0 +1,81 @@
+"""What kind of relation each table of the lake is, and the options it was declared with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import sqlalchemy as sa
+
+from platform_plugin.lake.catalogue import catalogue as c
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from uuid import UUID
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.lake import Lake
+
+Kind = Literal["table", "stream", "view", "sample", "state"]
+STATE: Kind = "state"
+"""A table that holds a part of a continuous view: lists leave it out, and only maintenance writes it."""
+
+RELATION = sa.Table(
+    "platform_relation",
+    c.metadata,
+    sa.Column("relation_uuid", sa.String, primary_key=True),
+    sa.Column("kind", sa.String, nullable=False),
+    sa.Column("options", sa.String, nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """How a relation was declared; tables that another client made are history tables without options."""
+
+    kind: Kind = "table"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The columns that name a row, as declared; rows are not checked against it."""
+        return tuple(self.options.get("primary_key", ()))
+
+
+def declare(commit: Commit, table: Table, declaration: Declaration) -> None:
+    """Note in a commit how one of its tables was declared."""
+    commit.put(RELATION, relation_uuid=str(table.uuid), kind=declaration.kind, options=json.dumps(declaration.options))
+
+
+def read_declarations(connection: Connection, *, only: Collection[str] | None = None) -> dict[str, Declaration]:
+    """All declarations, or those of some relations, by the relation's identity as text."""
+    if not sa.inspect(connection).has_table(RELATION.name):
+        return {}
+    query = sa.select(RELATION)
+    if only is not None:
+        query = query.where(RELATION.c.relation_uuid.in_(only))
+    rows = connection.execute(query).all()
+    return {row.relation_uuid: Declaration(kind=row.kind, options=json.loads(row.options)) for row in rows}
+
+
+def named_tables(lake: Lake, snapshot: Snapshot) -> list[Table]:
+    """The tables that people name: all but the parts of views."""
+    with lake.reading() as connection:
+        declared = read_declarations(connection)
+    return [table for table in lake.tables(snapshot) if declared.get(str(table.uuid), Declaration()).kind != STATE]
+
+
+def read_declaration(connection: Connection, uuid: UUID) -> Declaration:
+    """One relation's declaration."""
+    return read_declarations(connection, only=[str(uuid)]).get(str(uuid), Declaration())
+
+
+def read_streams(connection: Connection) -> frozenset[str]:
+    """The identities, as text, of all relations that were declared as streams."""
+    if not sa.inspect(connection).has_table(RELATION.name):
+        return frozenset()
+    return frozenset(connection.execute(sa.select(RELATION.c.relation_uuid).where(RELATION.c.kind == "stream")).scalars())

@@ -1,0 +1,62 @@
+"""Gates: what looks at the rows of a commit before they are visible, and may keep them out."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from platform_plugin.lake.read.scan import FileScan
+from platform_plugin.lake.values.types import arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from platform_plugin.lake.catalogue.tables import Name, Table
+    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.lake.lake import Lake
+
+    Gate = Callable[[Table, Sequence[DataFile]], None]
+
+
+class Gates:
+    """The gates of a lake in this process, by relation."""
+
+    def __init__(self) -> None:
+        self._gates: dict[str, Gate] = {}
+
+    @contextmanager
+    def guarding(self, name: Name, gate: Gate) -> Iterator[None]:
+        """Let a gate see what commits add to a relation meanwhile; if it raises, the commit does not happen."""
+        self._gates[str(name).lower()] = gate
+        try:
+            yield
+        finally:
+            del self._gates[str(name).lower()]
+
+    def check(self, table: Table, files: Sequence[DataFile]) -> None:
+        """Raise what the relation's gate raises, if it has one."""
+        gate = self._gates.get(str(table.name).lower())
+        if gate is not None:
+            gate(table, files)
+
+
+def read_written(lake: Lake, table: Table, files: Sequence[DataFile]) -> pa.Table:
+    """The rows of files that no commit names yet."""
+    from platform_plugin.lake.read.read import read_file
+
+    snapshot, parts = lake.snapshot(), []
+    for file in files:
+        scan = FileScan(
+            id=-1,
+            path=file.path,
+            record_count=file.record_count,
+            size_bytes=file.size_bytes,
+            footer_bytes=file.footer_bytes,
+            row_id_start=None,
+            begin_snapshot=snapshot.id,
+            partial_max=file.partial_max,
+        )
+        parts.append(read_file(lake, table, scan, snapshot)[0])
+    return pa.concat_tables(parts) if parts else pa.Table.from_batches([], schema=arrow_schema(table.fields))

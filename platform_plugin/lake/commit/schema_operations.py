@@ -1,0 +1,314 @@
+"""The operations of a commit that change what relations there are: schemas, tables and views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.formats import VIEW_COLUMN_TAG, is_newer
+from platform_plugin.lake.catalogue.identifiers import new_uuid
+from platform_plugin.lake.catalogue.tables import Name, Table, View, read_schemas, shown
+from platform_plugin.lake.commit.column_operations import altered, column_row, comment_column, insert_column, with_parents
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from platform_plugin.lake.commit.writer import Writer
+
+DIALECT = "duckdb"  # the dialect of default values; ours are literals that every dialect reads alike
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSchema:
+    """A new, empty schema."""
+
+    name: str
+    if_not_exists: bool = False
+
+    def apply(self, w: Writer) -> None:
+        w.flush()
+        if self.name in read_schemas(w.connection, w.id):
+            if self.if_not_exists:
+                return
+            raise ObjectExists(f'schema "{self.name}" exists already', hint="choose another name")
+        uuid = new_uuid()
+        w.insert(
+            c.SCHEMA,
+            schema_id=w.new_catalog_id(),
+            schema_uuid=uuid,
+            begin_snapshot=w.id,
+            schema_name=self.name,
+            path=f"{folder(self.name, str(uuid))}/",
+            path_is_relative=True,
+        )
+        w.note(f"created_schema:{quoted_word(self.name)}")
+        w.changed_schema()
+
+
+@dataclass(frozen=True, slots=True)
+class DropSchema:
+    """The end of a schema, which must be empty."""
+
+    name: str
+
+    def apply(self, w: Writer) -> None:
+        w.flush()
+        schemas = read_schemas(w.connection, w.id)
+        if self.name not in schemas:
+            raise UnknownObject(f'schema "{self.name}" does not exist', hint="run SHOW SCHEMAS")
+        schema_id = schemas[self.name][0]
+        for table in (c.TABLE, c.VIEW):
+            if w.connection.execute(
+                sa.select(table.c.schema_id).where(table.c.schema_id == schema_id, c.live(table, w.id)).limit(1)
+            ).first():
+                raise InvalidValue(f'schema "{self.name}" is not empty', hint="drop its relations first")
+        w.end(c.SCHEMA, c.SCHEMA.c.schema_id == schema_id)
+        w.note(f"dropped_schema:{schema_id}")
+        w.changed_schema()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """A new, empty table with the identity that its value already carries."""
+
+    table: Table
+
+    def apply(self, w: Writer) -> None:
+        name = self.table.name
+        schema_id = open_name(w, name)
+        table_id = w.new_catalog_id()
+        w.table_ids[self.table.uuid] = table_id
+        schema_folder = read_schemas(w.connection, w.id)[name.schema][1]
+        if not self.table.path.startswith(schema_folder):
+            raise w.conflict(f'schema "{name.schema}" was created anew')
+        w.insert(
+            c.TABLE,
+            table_id=table_id,
+            table_uuid=self.table.uuid,
+            begin_snapshot=w.id,
+            schema_id=schema_id,
+            table_name=name.relation,
+            path=self.table.path[len(schema_folder) :],
+            path_is_relative=True,
+        )
+        for column, parent in with_parents(self.table.fields):
+            insert_column(w, table_id, column, parent=parent)
+            if column.comment is not None:
+                comment_column(w, table_id, column.id, column.comment)
+        if self.table.comment is not None:
+            _comment(w, table_id, self.table.comment)
+        if self.table.partition_keys:
+            w.partition_ids[table_id] = set_partitioning(w, table_id, self.table)
+        w.note(f"created_table:{quoted_word(name.schema)}.{quoted_word(name.relation)}")
+        w.changed_schema(table_id)
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    """The end of a table; its files stay for older snapshots until those expire."""
+
+    table: Table
+
+    def apply(self, w: Writer) -> None:
+        table_id = w.table_id(self.table)
+        for rows in (c.TABLE, c.COLUMN, c.COLUMN_TAG, c.DATA_FILE, c.DELETE_FILE, c.PARTITION_INFO, c.SORT_INFO):
+            w.end(rows, rows.c.table_id == table_id)
+        w.end(c.TAG, c.TAG.c.object_id == table_id)
+        w.table_ids.pop(self.table.uuid, None)
+        w.note(f"dropped_table:{table_id}")
+        w.changed_schema()
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTable:
+    """Another name for the same table, in the same schema."""
+
+    table: Table
+    name: str
+
+    def apply(self, w: Writer) -> None:
+        table_id = w.table_id(self.table)
+        target = Name(schema=self.table.name.schema, relation=self.name)
+        schema_id = open_name(w, target)
+        row = w.connection.execute(
+            sa.select(c.TABLE.c.path, c.TABLE.c.path_is_relative).where(c.TABLE.c.table_id == table_id, c.live(c.TABLE, w.id))
+        ).one()
+        w.end(c.TABLE, c.TABLE.c.table_id == table_id)
+        w.insert(
+            c.TABLE,
+            table_id=table_id,
+            table_uuid=self.table.uuid,
+            begin_snapshot=w.id,
+            schema_id=schema_id,
+            table_name=self.name,
+            path=row.path,
+            path_is_relative=row.path_is_relative,
+        )
+        # The reference reader's own word for a renamed table.
+        w.note(f"created_table:{quoted_word(target.schema)}.{quoted_word(target.relation)}")
+        w.changed_schema(table_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment on a table or one of its columns; None takes it away."""
+
+    table: Table
+    text: str | None
+    column: tuple[str, ...] = ()
+
+    def apply(self, w: Writer) -> None:
+        table_id = w.table_id(self.table)
+        if self.column:
+            row = column_row(w, table_id, self.table, self.column)
+            tag = c.COLUMN_TAG
+            w.end(tag, tag.c.table_id == table_id, tag.c.column_id == row.column_id, tag.c.key == "comment")
+            if self.text is not None:
+                comment_column(w, table_id, row.column_id, self.text)
+        else:
+            w.end(c.TAG, c.TAG.c.object_id == table_id, c.TAG.c.key == "comment")
+            if self.text is not None:
+                _comment(w, table_id, self.text)
+        w.note(f"altered_table:{table_id}")
+        w.changed_schema()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBy:
+    """How new files of a table are partitioned from now on; the keys are on the table value."""
+
+    table: Table
+
+    def apply(self, w: Writer) -> None:
+        table_id = w.table_id(self.table)
+        w.end(c.PARTITION_INFO, c.PARTITION_INFO.c.table_id == table_id)
+        if self.table.partition_keys:
+            set_partitioning(w, table_id, self.table)
+        altered(w, table_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateView:
+    """A stored query under a name."""
+
+    name: Name
+    sql: str
+    dialect: str
+    columns: tuple[str, ...] = ()
+    comment: str | None = None
+    or_replace: bool = False
+    uuid: UUID | None = None
+
+    def apply(self, w: Writer) -> None:
+        if self.or_replace:
+            w.flush()
+            row = w.connection.execute(
+                sa.select(c.VIEW.c.view_id)
+                .join(c.SCHEMA, sa.and_(c.SCHEMA.c.schema_id == c.VIEW.c.schema_id, c.live(c.SCHEMA, w.id)))
+                .where(c.live(c.VIEW, w.id), c.VIEW.c.view_name == self.name.relation, c.SCHEMA.c.schema_name == self.name.schema)
+            ).first()
+            if row:
+                _end_view(w, row.view_id)
+        schema_id = open_name(w, self.name)
+        view_id = w.new_catalog_id()
+        w.insert(
+            c.VIEW,
+            view_id=view_id,
+            view_uuid=self.uuid or new_uuid(),
+            begin_snapshot=w.id,
+            schema_id=schema_id,
+            view_name=self.name.relation,
+            dialect=self.dialect,
+            sql=self.sql,
+            column_aliases=",".join(quoted_word(column) for column in self.columns),
+        )
+        if self.comment is not None:
+            _comment(w, view_id, self.comment)
+        w.note(f"created_view:{quoted_word(self.name.schema)}.{quoted_word(self.name.relation)}")
+        w.changed_schema()
+
+
+@dataclass(frozen=True, slots=True)
+class DropView:
+    """The end of a stored query."""
+
+    view: View
+
+    def apply(self, w: Writer) -> None:
+        if not _end_view(w, self.view.id):
+            raise w.conflict(f'view "{self.view.name}" was dropped or replaced')
+
+
+def _end_view(w: Writer, view_id: int) -> bool:
+    ended = w.end(c.VIEW, c.VIEW.c.view_id == view_id)
+    if is_newer(w.connection):
+        w.end(VIEW_COLUMN_TAG, VIEW_COLUMN_TAG.c.view_id == view_id)
+    w.end(c.TAG, c.TAG.c.object_id == view_id)
+    w.note(f"dropped_view:{view_id}")
+    w.changed_schema()
+    return bool(ended)
+
+
+def open_name(w: Writer, name: Name) -> int:
+    """The id of the schema in which a new relation of that name has room."""
+    w.flush()
+    schemas = read_schemas(w.connection, w.id)
+    if name.schema not in schemas:
+        raise no_schema(name.schema)
+    schema_id = schemas[name.schema][0]
+    for relation, column, kind in ((c.TABLE, c.TABLE.c.table_name, "table"), (c.VIEW, c.VIEW.c.view_name, "view")):
+        # Names that differ only in case would be one name to Spark, and one folder on some file systems.
+        row = w.connection.execute(
+            sa.select(relation.c.begin_snapshot).where(
+                relation.c.schema_id == schema_id, c.live(relation, w.id), sa.func.lower(column) == sa.func.lower(name.relation)
+            )
+        ).first()
+        if row is not None and w.base.id < row.begin_snapshot < w.id:
+            raise w.conflict(f'{kind} "{name}" was created meanwhile', row.begin_snapshot)
+        if row is not None:
+            raise ObjectExists(f'{kind} "{name}" exists already', hint=f"drop it, or write CREATE {kind.upper()} IF NOT EXISTS")
+    return schema_id
+
+
+def no_schema(name: str) -> UnknownObject:
+    """The error for a schema that is not there."""
+    return UnknownObject(f'schema "{name}" does not exist', hint=f"run CREATE SCHEMA {shown(name)}")
+
+
+def folder(name: str, identity: str) -> str:
+    """A folder name for a schema or table: its own where that is safe on every file system, else its identity."""
+    plain = name.isascii() and name.replace("_", "a").isalnum() and name == name.lower() and len(name) <= 100
+    return name if plain else identity
+
+
+def quoted_word(name: str) -> str:
+    """A name as the list of changes has it.
+
+    >>> quoted_word('a"b')
+    '"a""b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def set_partitioning(w: Writer, table_id: int, table: Table) -> int:
+    """Queue the rows that say how a table is partitioned; returns the partitioning's id."""
+    partition_id = w.new_catalog_id()
+    w.insert(c.PARTITION_INFO, partition_id=partition_id, table_id=table_id, begin_snapshot=w.id)
+    for index, key in enumerate(table.partition_keys):
+        w.insert(
+            c.PARTITION_COLUMN,
+            partition_id=partition_id,
+            table_id=table_id,
+            partition_key_index=index,
+            column_id=key.column_id,
+            transform=key.transform,
+        )
+    return partition_id
+
+
+def _comment(w: Writer, object_id: int, text: str) -> None:
+    w.insert(c.TAG, object_id=object_id, begin_snapshot=w.id, key="comment", value=text)

@@ -1,0 +1,403 @@
+"""A scan's rows as Arrow, read with pyarrow alone: for small reads, checks and merges, never for a Spark-sized scan."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import sqlalchemy as sa
+
+from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
+from platform_plugin.errors import InvalidValue, StorageError, UnknownObject
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.files.deletion_vectors import DamagedVector, read_vectors
+from platform_plugin.lake.files.files import OWN_NAME, ROW_ID, SNAPSHOT_ID
+from platform_plugin.lake.files.pages import read_pages, take_rows
+from platform_plugin.lake.read.evolution import adapt
+from platform_plugin.lake.read.inlined import read_inlined
+from platform_plugin.lake.read.missing import explain_missing
+from platform_plugin.lake.values.defaults import constant
+from platform_plugin.lake.values.types import FIELD_ID, arrow_field, arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.read.scan import DeleteList, FileScan, Scan
+
+_UNMAPPED = -1
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+_THREADS = min(8, os.cpu_count() or 1)
+
+
+def read_rows(lake: Lake, scan: Scan, *, columns: Sequence[str] | None = None, where: Sequence[Predicate] = ()) -> pa.Table:
+    """All rows of a scan that pass the filter, in the order of row ids."""
+    wanted = _fields(scan.table, columns)
+    tables = list(iter_rows(lake, scan, columns=columns, where=where))
+    # An `empty_table` can't be made where a UUID is inside of another value.
+    return pa.concat_tables(tables) if tables else pa.Table.from_batches([], schema=arrow_schema(wanted))
+
+
+def iter_rows(lake: Lake, scan: Scan, *, columns: Sequence[str] | None = None, where: Sequence[Predicate] = ()) -> Iterator[pa.Table]:
+    """The same, file by file; a few files are read ahead."""
+    wanted = _fields(scan.table, columns)
+    tested = _fields(scan.table, [predicate.column for predicate in where])
+    fields = tuple(dict.fromkeys((*wanted, *tested)))
+
+    def load(file: FileScan) -> pa.Table:
+        rows, _ = read_file(lake, scan.table, file, scan.snapshot, fields=fields)
+        return _chosen(rows, where).select([field.name for field in wanted])
+
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        ahead: list[Any] = []
+        for file in scan.files:
+            ahead.append(pool.submit(load, file))
+            if len(ahead) > _THREADS:
+                yield ahead.pop(0).result()
+        for future in ahead:
+            yield future.result()
+    if scan.inlined:
+        with lake.reading() as connection:
+            for inlined in scan.inlined:
+                rows, _, _ = read_inlined(connection, inlined, scan.table, scan.snapshot, fields=fields)
+                yield _chosen(rows, where).select([field.name for field in wanted])
+
+
+def _fields(table: Table, columns: Sequence[str] | None) -> tuple[Field, ...]:
+    if columns is None:
+        return table.fields
+    found = []
+    for name in columns:
+        field = table.field(name)
+        if field is None:
+            raise UnknownObject(
+                f'column "{name}" does not exist in table "{table.name}"',
+                hint=f"its columns are {', '.join(field.name for field in table.fields)}",
+            )
+        found.append(field)
+    return tuple(found)
+
+
+def read_file(
+    lake: Lake,
+    table: Table,
+    file: FileScan,
+    snapshot: Snapshot,
+    *,
+    fields: Sequence[Field] | None = None,
+    positions: np.ndarray[Any, np.dtype[np.int64]] | None = None,
+) -> tuple[pa.Table, pa.Array]:
+    """The rows of one file that are part of the snapshot, and their positions in the file.
+
+    With `positions`, ascending, just those rows whatever their snapshot, and only the row groups that hold them are read.
+    """
+    raw, kept = read_raw(lake, file, snapshot, fields=table.fields if fields is None else fields, positions=positions)
+    return adapt(raw, table.fields if fields is None else fields), kept
+
+
+def read_raw(
+    lake: Lake,
+    file: FileScan,
+    snapshot: Snapshot,
+    *,
+    fields: Sequence[Field],
+    hidden: Sequence[int] = (),
+    positions: np.ndarray[Any, np.dtype[np.int64]] | None = None,
+) -> tuple[pa.Table, pa.Array]:
+    """The same as the file has it: its own column names and types, with ids; `hidden` names reserved columns to keep."""
+    mapping, in_path = _read_mapping(lake, file.mapping_id) if file.mapping_id is not None else (None, {})
+    wanted = {leaf for field in fields for leaf in (field.id,)} | set(hidden) | ({SNAPSHOT_ID} if file.until is not None else set())
+    opened = _opened(lake, file.path, file.size_bytes, snapshot)
+    with opened as parquet:
+        own = parquet.schema_arrow
+        schema = own if mapping is None else _mapped(own, mapping)
+        if parquet.metadata.num_rows != file.record_count:
+            raise _foreign(file.path, f"it has {parquet.metadata.num_rows} rows, the catalogue says {file.record_count}")
+        places = [index for index, column in enumerate(schema) if _id(column) in wanted]
+        if mapping is None and all(_id(column) is None for column in schema):
+            raise _foreign(file.path, "its columns have no field ids")
+        names = [own.field(index).name for index in places]
+        rows = None
+        if names and positions is not None:
+            # Files of two lakes may have the same path below their folders.
+            rows = read_pages(opened.file, parquet, (lake.storage.readable(file.path), file.size_bytes), names, positions)
+        if rows is None:
+            rows = _read_columns(parquet, names, positions) if names else pa.table({"": pa.nulls(file.record_count)}).select([])
+        if names:
+            rows = pa.Table.from_arrays(rows.select(names).columns, schema=pa.schema([schema.field(index) for index in places]))
+    if in_path:
+        rows = _with_path_values(rows, file, fields, in_path, file.record_count if positions is None else len(positions))
+    if positions is not None:
+        return rows, pa.array(positions)
+    keep = _kept(lake, file, snapshot, rows)
+    if keep is None:
+        return rows, pa.array(np.arange(file.record_count))
+    return (rows.take(keep) if rows.num_columns else pa.table({"": pa.nulls(len(keep))}).select([])), keep
+
+
+_WITH_ROW_IDS: dict[tuple[str, int], bool] = {}
+_KNOWN_FILES = 100_000
+
+
+def has_row_ids(lake: Lake, file: FileScan, snapshot: Snapshot) -> bool:
+    """Whether a file says itself which row ids its rows have, as those of changed rows do; files never change, so each is asked once."""
+    place = (lake.storage.readable(file.path), file.size_bytes)
+    known = _WITH_ROW_IDS.get(place)
+    if known is None:
+        with _opened(lake, file.path, file.size_bytes, snapshot) as parquet:
+            known = any(_id(column) == ROW_ID for column in parquet.schema_arrow)
+        if len(_WITH_ROW_IDS) >= _KNOWN_FILES:
+            _WITH_ROW_IDS.clear()
+        _WITH_ROW_IDS[place] = known
+    return known
+
+
+def _read_columns(parquet: pq.ParquetFile, names: Sequence[str], positions: np.ndarray[Any, np.dtype[np.int64]] | None) -> pa.Table:
+    if positions is None:
+        return parquet.read(columns=names)
+    counts = [parquet.metadata.row_group(group).num_rows for group in range(parquet.metadata.num_row_groups)]
+    ends = np.cumsum(counts, dtype=np.int64)
+    owners = np.searchsorted(ends, positions, side="right")
+    groups = np.unique(owners).tolist()
+    parts = [take_rows(parquet, names, positions[owners == group] - (ends[group] - counts[group]), [group]) for group in groups]
+    return pa.concat_tables(parts) if parts else parquet.schema_arrow.empty_table().select(names)
+
+
+def _kept(lake: Lake, file: FileScan, snapshot: Snapshot, rows: pa.Table) -> pa.Array | None:
+    """The positions that are part of the snapshot; None for all of them."""
+    if file.is_whole:
+        return None
+    mask = np.ones(file.record_count, dtype=bool)
+    if file.deletes is not None:
+        mask[read_positions(lake, file.deletes, snapshot, limit=file.record_count)] = False
+    if file.positions:
+        mask[np.asarray(file.positions)] = False
+    if file.until is not None:
+        added = column_at(rows, SNAPSHOT_ID)
+        if added is None:
+            raise _foreign(file.path, "it holds several snapshots but does not say which rows are whose")
+        mask &= added.to_numpy() <= file.until
+    return pa.array(np.flatnonzero(mask))
+
+
+def read_positions(lake: Lake, deletes: DeleteList, snapshot: Snapshot, *, limit: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The positions that a delete file deletes at the snapshot."""
+    positions, at = read_delete_file(lake, deletes, snapshot, limit=limit)
+    if at is not None:
+        # Also where the catalogue does not say so: DuckDB's flush writes deletes of several snapshots and leaves `partial_max` empty.
+        return positions[at <= snapshot.id]
+    if deletes.until is not None:
+        raise _foreign(deletes.path, "it holds several snapshots but does not say which deletes are whose")
+    return positions
+
+
+def read_delete_file(
+    lake: Lake, deletes: DeleteList, snapshot: Snapshot, *, limit: int
+) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]] | None]:
+    """All positions of a delete file, and the snapshots that deleted them where the file says so."""
+    if deletes.format == "puffin":
+        return _read_deletion_vector(lake, deletes, snapshot, limit=limit)
+    with _opened(lake, deletes.path, None, snapshot) as parquet:
+        rows = parquet.read()
+    positions = rows.column("pos").to_numpy().astype(np.int64) if "pos" in rows.column_names else None
+    if positions is None or (len(positions) and (positions.min() < 0 or positions.max() >= limit)):
+        raise _foreign(deletes.path, "its positions do not fit the data file")
+    at = column_at(rows, SNAPSHOT_ID)
+    return positions, None if at is None else at.to_numpy().astype(np.int64)
+
+
+def _read_deletion_vector(
+    lake: Lake, deletes: DeleteList, snapshot: Snapshot, *, limit: int
+) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]] | None]:
+    try:
+        with lake.storage.open(deletes.path) as file:
+            positions, at = read_vectors(file.read())
+    except StorageError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise explain_missing(lake, deletes.path, snapshot) from error
+        raise
+    except DamagedVector as error:
+        raise StorageError(f'deletion vector "{deletes.path}" can\'t be read', detail=str(error), hint="restore it from a copy") from error
+    if len(positions) and positions[-1] >= limit:
+        raise _foreign(deletes.path, "its positions do not fit the data file")
+    return positions, at
+
+
+def column_at(rows: pa.Table, field_id: int) -> pa.ChunkedArray | None:
+    """The column with a field id, if there is one."""
+    index = next((i for i, column in enumerate(rows.schema) if _id(column) == field_id), None)
+    return None if index is None else rows.column(index)
+
+
+def _id(field: pa.Field) -> int | None:
+    text = (field.metadata or {}).get(FIELD_ID)
+    return int(text) if text is not None else None
+
+
+# What pyarrow raises for bytes that are no Parquet; which of them depends on the byte.
+_UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
+
+
+class _opened:  # noqa: N801  used as a statement's verb
+    """A Parquet file that is open, whole, and the one that the catalogue means."""
+
+    def __init__(self, lake: Lake, path: str, size_bytes: int | None, snapshot: Snapshot) -> None:
+        self.lake, self.path, self.size_bytes, self.snapshot = lake, path, size_bytes, snapshot
+        self.stack: Any = None
+        self.file: Any = None
+
+    def __enter__(self) -> pq.ParquetFile:
+        try:
+            self.stack = self.lake.storage.open_arrow(self.path)
+            file: BinaryIO = self.stack.__enter__()
+            self.file = file
+        except StorageError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise explain_missing(self.lake, self.path, self.snapshot) from error
+            raise
+        try:
+            if self.size_bytes is not None and (size := file.seek(0, os.SEEK_END)) != self.size_bytes:
+                raise _foreign(self.path, f"it has {size} bytes, the catalogue says {self.size_bytes}")
+            file.seek(0)
+            parquet = pq.ParquetFile(file, page_checksum_verification=True)
+            name = (parquet.metadata.metadata or {}).get(OWN_NAME, b"").decode(errors="replace")
+            if name and name != posixpath.basename(self.path):
+                raise _foreign(self.path, f'it was written as "{name}"')
+            return parquet
+        except _UNREADABLE as error:
+            self.stack.__exit__(None, None, None)
+            raise StorageError(
+                f'file "{self.path}" is not a whole Parquet file', detail=str(error).splitlines()[0], hint="restore it from a copy"
+            ) from error
+        except BaseException:
+            self.stack.__exit__(None, None, None)
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stack.__exit__(None, None, None)
+        if isinstance(error, _UNREADABLE):
+            raise StorageError(
+                f'file "{self.path}" is damaged', detail=str(error).splitlines()[0], hint="restore it from a copy"
+            ) from error
+
+
+def _foreign(path: str, detail: str) -> StorageError:
+    return StorageError(f'file "{path}" is not the one that was committed', detail=detail, hint="restore it from a copy")
+
+
+def _read_mapping(lake: Lake, mapping_id: int) -> tuple[dict[tuple[int | None, str], tuple[int, int]], dict[int, str]]:
+    """For files of other programs: (parent, column name) to (mapping column, field id), and names of columns kept in paths by field id."""
+    m = c.NAME_MAPPING.c
+    with lake.reading() as connection:
+        query = sa.select(m.column_id, m.source_name, m.target_field_id, m.parent_column, m.is_partition).where(m.mapping_id == mapping_id)
+        rows = connection.execute(query).all()
+    inside = {(row.parent_column, row.source_name): (row.column_id, row.target_field_id) for row in rows if not row.is_partition}
+    return inside, {row.target_field_id: row.source_name for row in rows if row.is_partition}
+
+
+def _with_path_values(rows: pa.Table, file: FileScan, fields: Sequence[Field], in_path: dict[int, str], count: int) -> pa.Table:
+    """Rows with the columns whose one value is a part of the file's path, as Hive lays out partitions."""
+    parts = dict(part.split("=", 1) for part in file.path.split("/")[:-1] if "=" in part)
+    columns, schema = list(rows.columns), list(rows.schema)
+    for field in fields:
+        if field.id not in in_path:
+            continue
+        text = parts.get(in_path[field.id])
+        if text is None:
+            raise _foreign(file.path, f'its path holds no value of column "{field.name}"')
+        literal = None if text == _HIVE_NULL else unquote(text)
+        columns.append(constant(literal, field, count))
+        schema.append(arrow_field(field))
+    return pa.Table.from_arrays(columns, schema=pa.schema(schema))
+
+
+def _mapped(schema: pa.Schema, mapping: dict[tuple[int | None, str], tuple[int, int]]) -> pa.Schema:
+    """A file's schema with the field ids that a mapping gives its names."""
+    # The one part of a list has another name in every writer.
+    only = {parent: target for (parent, _), target in mapping.items()}
+
+    def named(field: pa.Field, parent: int | None) -> pa.Field:
+        return marked(field, mapping.get((parent, field.name)))
+
+    def marked(field: pa.Field, target: tuple[int, int] | None) -> pa.Field:
+        column, field_id = target or (_UNMAPPED, None)
+        kind = field.type
+        if pa.types.is_struct(kind):
+            kind = pa.struct([named(part, column) for part in kind])
+        elif pa.types.is_list(kind):
+            kind = pa.list_(marked(kind.value_field, only.get(column)))
+        elif pa.types.is_map(kind):
+            key, value = mapping.get((column, "key")), mapping.get((column, "value"))
+            kind = pa.map_(marked(kind.key_field, key), marked(kind.item_field, value))
+        metadata = None if field_id is None else {FIELD_ID: str(field_id).encode()}
+        return pa.field(field.name, kind, field.nullable, metadata)
+
+    return pa.schema([named(field, None) for field in schema])
+
+
+def _chosen(rows: pa.Table, where: Sequence[Predicate]) -> pa.Table:
+    for predicate in where:
+        name = next(name for name in rows.column_names if name.lower() == predicate.column.lower())
+        rows = rows.filter(matches(rows.column(name), predicate))
+    return rows
+
+
+_COMPARE = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+def _holds(kind: pa.DataType, value: int) -> bool:
+    width: int = kind.bit_width
+    low = 0 if pa.types.is_unsigned_integer(kind) else -(1 << (width - 1))
+    return low <= value < low + (1 << width)
+
+
+def _constant(kind: pa.DataType, value: Any) -> pa.Scalar:
+    """The constant in the column's type where that changes nothing: Arrow takes every Python integer for a signed one."""
+    same = isinstance(value, int) and not isinstance(value, bool) and pa.types.is_integer(kind)
+    return pa.scalar(value, kind) if same else pa.scalar(value)
+
+
+def _is_one_of(column: pa.ChunkedArray, values: list[Any]) -> pa.ChunkedArray:
+    if pa.types.is_floating(column.type):
+        # Arrow compares bit by bit here: the two zeros would differ, and NaN would equal itself.
+        exact = [float(value) for value in values if value == value]  # noqa: PLR0124
+        return pc.is_in(column.cast(pa.float64()), pa.array([*exact, *(-value for value in exact if not value)], pa.float64()))
+    if pa.types.is_integer(column.type):
+        values = [value for value in values if not isinstance(value, int) or _holds(column.type, value)]
+    return pc.is_in(column, pa.array(values, column.type))
+
+
+def matches(column: pa.ChunkedArray, predicate: Predicate) -> pa.ChunkedArray:
+    """Which values of a column pass a predicate; NULL passes only IS NULL."""
+    try:
+        match predicate:
+            case IsNull():
+                return column.is_null()
+            case IsNotNull():
+                return column.is_valid()
+            case Comparison(op=op, value=int(value)) if pa.types.is_integer(column.type) and not _holds(column.type, value):
+                above = op in ("<", "<=") if value > 0 else op in (">", ">=")
+                return pc.and_(column.is_valid(), pa.scalar(above or op == "!="))
+            case Comparison(op=op, value=value):
+                return _COMPARE[op](column, _constant(column.type, value))
+            case OneOf(values=values):
+                return _is_one_of(column, [value for value in values if value is not None])
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise InvalidValue(f'column "{predicate.column}" can\'t be compared with that value', detail=str(error).splitlines()[0]) from error

@@ -1,0 +1,250 @@
+"""Which files, deletes and inlined rows hold a table's rows at a snapshot, and which of them can't match a filter."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import sqlalchemy as sa
+
+from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.bulk import among, chunks
+from platform_plugin.lake.catalogue.formats import own_columns
+from platform_plugin.lake.catalogue.tables import Snapshot, Table, read_fields, read_snapshot
+from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
+from platform_plugin.lake.read.pruning import plan_exclusions
+from platform_plugin.lake.ring.segments import refuse_overrun
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.algebra.plan.predicates import Predicate
+
+
+DELETE_FORMATS = ("parquet", "puffin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteList:
+    """A delete file; `until` is set when it also holds positions deleted after the snapshot, which stay visible in it.
+
+    Its format is `parquet`, or `puffin` for a deletion vector.
+    """
+
+    path: str
+    delete_count: int
+    until: int | None = None
+    format: str = "parquet"
+
+
+class FileScan(NamedTuple):
+    """A data file of a scan; `until` is set when it also holds rows added after the snapshot, which are not part of it.
+
+    A named tuple, since a scan may have a hundred thousand of them and a frozen dataclass takes five times as long to make.
+    """
+
+    id: int
+    path: str
+    record_count: int
+    size_bytes: int
+    footer_bytes: int
+    row_id_start: int | None
+    begin_snapshot: int
+    until: int | None = None
+    partial_max: int | None = None
+    mapping_id: int | None = None
+    deletes: DeleteList | None = None
+    positions: tuple[int, ...] = ()
+    partition_id: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every row of the file is part of the scan."""
+        return self.until is None and self.deletes is None and not self.positions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InlinedTable:
+    """Rows that another client keeps in the catalogue, with the columns they were written with."""
+
+    name: str
+    fields: tuple[Any, ...]
+    row_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """All that a reader of one table at one snapshot needs to know."""
+
+    table: Table
+    snapshot: Snapshot
+    files: tuple[FileScan, ...]
+    inlined: tuple[InlinedTable, ...] = ()
+
+    @property
+    def record_count(self) -> int:
+        """Rows in the files, deleted ones included: an upper bound."""
+        return sum(file.record_count for file in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the files."""
+        return sum(file.size_bytes for file in self.files)
+
+
+def plan_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where: Sequence[Predicate] = ()) -> Scan:
+    """The scan of a table at a snapshot, files that hold no row of the filter left out."""
+    if read_snapshot(connection, id=snapshot.id) is None:
+        raise SnapshotExpired(f"snapshot {snapshot.id} is no longer kept", hint="read the newest one, or take a lease before a long read")
+    table_id = _id(table)
+    t = c.TABLE
+    if connection.execute(sa.select(t.c.table_id).where(t.c.table_id == table_id, c.live(t, snapshot.id)).limit(1)).first() is None:
+        raise UnknownObject(f'table "{table.name}" does not exist at snapshot {snapshot.id}', hint="it was dropped; read an older snapshot")
+    newest = connection.execute(sa.select(sa.func.max(c.SNAPSHOT.c.snapshot_id))).scalar_one()
+    if snapshot.id < newest:
+        refuse_overrun(connection, table, snapshot)
+    f = c.DATA_FILE.c
+    query = (
+        sa.select(
+            f.data_file_id,
+            f.path,
+            f.path_is_relative,
+            f.file_format,
+            f.record_count,
+            f.file_size_bytes,
+            f.footer_size,
+            f.row_id_start,
+            f.begin_snapshot,
+            f.partial_max,
+            f.mapping_id,
+            f.encryption_key,
+            f.partition_id,
+        )
+        .where(f.table_id == table_id, c.live(c.DATA_FILE, snapshot.id))
+        .order_by(f.data_file_id)
+    )
+    for exclusion in plan_exclusions(table, where, sqlite=connection.dialect.name == "sqlite"):
+        query = query.where(exclusion)
+    rows = connection.execute(query).all()
+    _refuse_unreadable(rows, table)
+    delete_lists = _read_delete_lists(connection, table, table_id, snapshot.id)
+    positions = _read_inlined_deletes(connection, table_id, snapshot.id)
+    files = tuple(
+        FileScan(
+            id=id_,
+            path=resolved(table.path, path, relative=relative),
+            record_count=records,
+            size_bytes=size,
+            footer_bytes=footer,
+            row_id_start=row_id_start,
+            begin_snapshot=begin,
+            until=snapshot.id if partial_max is not None and partial_max > snapshot.id else None,
+            partial_max=partial_max,
+            mapping_id=mapping_id,
+            deletes=delete_lists.get(id_),
+            positions=tuple(positions[id_]) if id_ in positions else (),
+            partition_id=partition_id,
+        )
+        for id_, path, relative, _, records, size, footer, row_id_start, begin, partial_max, mapping_id, _, partition_id in rows
+    )
+    return Scan(table=table, snapshot=snapshot, files=files, inlined=_read_inlined_tables(connection, table, table_id, snapshot.id))
+
+
+def read_file_sizes(connection: Connection, tables: Sequence[Table], snapshot: Snapshot) -> dict[UUID, list[int]]:
+    """The sizes of the files that tables have at a snapshot, for all of them at once; a table without files is left out."""
+    f = c.DATA_FILE.c
+    found: defaultdict[UUID, list[int]] = defaultdict(list)
+    by_id = {_id(table): table.uuid for table in tables}
+    for part in chunks(list(by_id)):
+        query = sa.select(f.table_id, f.file_size_bytes).where(among(connection, f.table_id, part), c.live(c.DATA_FILE, snapshot.id))
+        for table_id, size in connection.execute(query):
+            found[by_id[table_id]].append(size)
+    return found
+
+
+def _id(table: Table) -> int:
+    if table.id is None:
+        message = f"table {table.name} is not committed yet"
+        raise ValueError(message)
+    return table.id
+
+
+def _refuse_unreadable(rows: Sequence[c.AnyRow], table: Table) -> None:
+    for row in rows:
+        if row[3] != "parquet" or row[11] is not None:
+            what = "is encrypted" if row.encryption_key is not None else f"has the format {row.file_format}"
+            raise StorageError(f'file "{row.path}" of table "{table.name}" {what}', hint="only plain Parquet files can be read")
+
+
+def resolved(folder: str, path: str, *, relative: bool) -> str:
+    """A file's path below the data folder; whether it really stays below is checked when it is opened."""
+    if not relative:
+        return path
+    return posixpath.normpath(folder + path) if ".." in path else folder + path
+
+
+def _read_delete_lists(connection: Connection, table: Table, table_id: int, snapshot_id: int) -> dict[int, DeleteList]:
+    d = c.DELETE_FILE.c
+    query = sa.select(d.data_file_id, d.path, d.path_is_relative, d.format, d.delete_count, d.partial_max, d.encryption_key).where(
+        d.table_id == table_id, c.live(c.DELETE_FILE, snapshot_id)
+    )
+    found = {}
+    for row in connection.execute(query):
+        until = snapshot_id if row.partial_max is not None and row.partial_max > snapshot_id else None
+        found[row.data_file_id] = delete_list(table, row, until=until)
+    return found
+
+
+def delete_list(table: Table, row: c.AnyRow, *, until: int | None = None) -> DeleteList:
+    """What a row of the delete files names; a file of an unknown kind is refused."""
+    if row.format not in DELETE_FORMATS or row.encryption_key is not None:
+        what = "is encrypted" if row.encryption_key is not None else f"has the format {row.format}"
+        raise StorageError(
+            f'delete file "{row.path}" of table "{table.name}" {what}', hint="only plain Parquet files and deletion vectors can be read"
+        )
+    path = resolved(table.path, row.path, relative=row.path_is_relative)
+    return DeleteList(path=path, delete_count=row.delete_count, until=until, format=row.format)
+
+
+def _read_inlined_deletes(connection: Connection, table_id: int, snapshot_id: int) -> dict[int, list[int]]:
+    if not has_table(connection, f"ducklake_inlined_delete_{table_id}"):
+        return {}
+    d = c.inlined_deletes(table_id).c
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for row in connection.execute(sa.select(d.file_id, d.row_id).where(d.begin_snapshot <= snapshot_id).order_by(d.file_id, d.row_id)):
+        found[row.file_id].append(row.row_id)
+    return found
+
+
+def _read_inlined_tables(connection: Connection, table: Table, table_id: int, snapshot_id: int) -> tuple[InlinedTable, ...]:
+    found = []
+    versions = inlined_data_tables(connection, table_id)
+    quote = connection.dialect.identifier_preparer.quote
+    _, begin, end = own_columns(connection)
+    live = f"{begin} <= :at AND ({end} IS NULL OR {end} > :at)"
+    # Every shape that a table has had left one, nearly all of them empty: they are asked together, within SQLite's limit of 500.
+    names = list(versions)
+    for start in range(0, len(names), 100):
+        part = names[start : start + 100]
+        counts = (f"SELECT {index}, count(*) FROM {quote(name)} WHERE {live}" for index, name in enumerate(part))
+        for index, count in connection.execute(sa.text(" UNION ALL ".join(counts)), {"at": snapshot_id}):
+            if count:
+                fields = fields_of_version(connection, table, table_id, versions[part[index]])
+                found.append(InlinedTable(name=part[index], fields=fields, row_count=count))
+    return tuple(found)
+
+
+def fields_of_version(connection: Connection, table: Table, table_id: int, schema_version: int) -> tuple[Any, ...]:
+    """The columns that the table had in a schema version; versions are the whole lake's, so the table's own last one until then counts."""
+    v = c.SCHEMA_VERSIONS.c
+    query = sa.select(v.begin_snapshot).where(v.table_id == table_id, v.schema_version <= schema_version)
+    begin = connection.execute(query.order_by(v.schema_version.desc()).limit(1)).scalar()
+    if begin is None:
+        return table.fields
+    return read_fields(connection, begin, [table_id]).get(table_id) or table.fields

@@ -1,0 +1,174 @@
+"""Expiry: old snapshots are forgotten, and what only they needed is scheduled for deletion. A metadata commit, whatever its size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.formats import VIEW_COLUMN_TAG, inlined_rows, is_newer
+from platform_plugin.lake.catalogue.tables import read_snapshot
+from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
+from platform_plugin.lake.read.scan import resolved
+from platform_plugin.lake.upkeep.leases import read_held
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.lake import Lake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """What an expiry did, or would do."""
+
+    snapshots: int
+    files: int
+    leased: int
+
+
+def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> Expired:
+    """Forget snapshots older than a time. The newest snapshot and those under lease always stay.
+
+    A dry run does the same and takes it back, so what it says is what would happen.
+    """
+    moment = older_than if older_than.tzinfo is not None else older_than.replace(tzinfo=UTC)
+    lake.prepare_tables([c.PLATFORM_LEASE])
+    with lake.writing() as connection:
+        held = read_held(connection)
+        newest = read_snapshot(connection)
+        s = c.SNAPSHOT.c
+        old = (
+            connection.execute(sa.select(s.snapshot_id).where(s.snapshot_time < moment, s.snapshot_id != (newest.id if newest else -1)))
+            .scalars()
+            .all()
+        )
+        going = [snapshot_id for snapshot_id in old if snapshot_id not in held.snapshots]
+        if not going:
+            return Expired(snapshots=0, files=0, leased=len(old))
+        before = connection.begin_nested() if dry_run else None
+        for ids in chunks(going):
+            for table in (c.SNAPSHOT_CHANGES, c.SNAPSHOT):
+                connection.execute(sa.delete(table).where(table.c.snapshot_id.in_(ids)))
+        files = _schedule_unreachable(connection)
+        _forget_unreachable(connection)
+        if before is not None:
+            before.rollback()
+    return Expired(snapshots=len(going), files=files, leased=len(old) - len(going))
+
+
+def unreachable(table: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Rows whose lifetime holds no snapshot that is still kept."""
+    kept = sa.select(sa.literal(1)).where(
+        c.SNAPSHOT.c.snapshot_id >= table.c.begin_snapshot, c.SNAPSHOT.c.snapshot_id < table.c.end_snapshot
+    )
+    return sa.and_(table.c.end_snapshot.is_not(None), ~kept.exists())
+
+
+def _schedule_unreachable(connection: Connection) -> int:
+    """Move files that no kept snapshot has from the catalogue to the list of files to delete."""
+    f, d = c.DATA_FILE, c.DELETE_FILE
+    data = connection.execute(sa.select(f.c.data_file_id, f.c.table_id, f.c.path, f.c.path_is_relative).where(unreachable(f))).all()
+    gone = [row.data_file_id for row in data]
+    deletes: list[c.AnyRow] = list(
+        connection.execute(sa.select(d.c.delete_file_id, d.c.table_id, d.c.path, d.c.path_is_relative).where(unreachable(d))).all()
+    )
+    for ids in chunks(gone):
+        deletes += connection.execute(
+            sa.select(d.c.delete_file_id, d.c.table_id, d.c.path, d.c.path_is_relative).where(d.c.data_file_id.in_(ids), ~unreachable(d))
+        ).all()
+    schedule(connection, [*data, *deletes])
+    forget_files(connection, gone)
+    for ids in chunks([row.delete_file_id for row in deletes]):
+        connection.execute(sa.delete(d).where(d.c.delete_file_id.in_(ids)))
+    return len(data) + len(deletes)
+
+
+def schedule(connection: Connection, rows: Sequence[c.AnyRow]) -> None:
+    """Note files for deletion, each row with id, table id, path and whether it is relative, not before any lease that may need them.
+
+    A file beyond the data folder is another's, whom no client that works off the list asks.
+    """
+    rows = [row for row in rows if row[3] or _is_inside(connection, row[2])]
+    if not rows:
+        return
+    newest = read_snapshot(connection)
+    leased = connection.execute(sa.select(sa.func.max(c.PLATFORM_LEASE.c.acquired_at))).scalar()
+    # Never before a lease's or a snapshot's own time, even if the clock went back: vacuum compares these times.
+    now = max(datetime.now(UTC), *(moment for moment in (newest.time if newest else None, leased) if moment is not None))
+    folders = table_folders(connection, {row[1] for row in rows})
+    connection.execute(
+        sa.insert(c.SCHEDULED_FOR_DELETION),
+        [
+            {
+                "data_file_id": row[0],
+                "path": resolved(folders.get(row[1], ""), row[2], relative=row[3]),
+                "path_is_relative": row[3],
+                "schedule_start": now,
+            }
+            for row in rows
+        ],
+    )
+
+
+def _is_inside(connection: Connection, path: str) -> bool:
+    root = connection.execute(sa.select(c.METADATA.c.value).where(c.METADATA.c.key == "data_path", c.METADATA.c.scope.is_(None))).scalar()
+    return root is not None and path.removeprefix("file://").startswith(root.removeprefix("file://")) and ".." not in path.split("/")
+
+
+def table_folders(connection: Connection, table_ids: set[int]) -> dict[int, str]:
+    """The folder of each table, those that were dropped included."""
+    t, s = c.TABLE.c, c.SCHEMA.c
+    found: dict[int, str] = {}
+    for ids in chunks(sorted(table_ids)):
+        query = sa.select(t.table_id, t.path, s.path).join(c.SCHEMA, s.schema_id == t.schema_id).where(t.table_id.in_(ids))
+        found |= {row[0]: f"{row[2] or ''}{row[1] or ''}" for row in connection.execute(query)}
+    return found
+
+
+def forget_files(connection: Connection, file_ids: Sequence[int]) -> None:
+    """Remove all catalogue rows of data files."""
+    for ids in chunks(file_ids):
+        for table in (c.DATA_FILE, c.FILE_COLUMN_STATS, c.FILE_PARTITION_VALUE, c.FILE_VARIANT_STATS):
+            connection.execute(sa.delete(table).where(table.c.data_file_id.in_(ids)))
+        # The delete files themselves were scheduled by the caller.
+        connection.execute(sa.delete(c.DELETE_FILE).where(c.DELETE_FILE.c.data_file_id.in_(ids)))
+
+
+def _forget_unreachable(connection: Connection) -> None:
+    """Remove relations, columns and inlined rows that no kept snapshot has."""
+    ended = connection.execute(sa.select(c.INLINED_DATA_TABLES.c.table_id).distinct()).scalars().all()
+    for table_id in ended:
+        for name in inlined_data_tables(connection, table_id):
+            rows = inlined_rows(connection, name)
+            connection.execute(sa.delete(rows).where(unreachable(rows)))
+    # All shapes of a table stay as long as one of them: inlined rows are found by the names that they were written with.
+    shape = c.TABLE.alias()
+    kept = sa.select(shape.c.table_id).where(~unreachable(shape))
+    gone = set(connection.execute(sa.select(c.TABLE.c.table_id).where(c.TABLE.c.table_id.not_in(kept))).scalars())
+    of_views = (VIEW_COLUMN_TAG,) if is_newer(connection) else ()
+    for versioned in (c.COLUMN_TAG, c.TAG, *of_views, c.VIEW, c.SCHEMA, c.PARTITION_INFO, c.SORT_INFO):
+        connection.execute(sa.delete(versioned).where(unreachable(versioned)))
+    for table_id in sorted(gone):
+        for unversioned in (
+            c.TABLE,
+            c.COLUMN,
+            c.TABLE_STATS,
+            c.TABLE_COLUMN_STATS,
+            c.PARTITION_COLUMN,
+            c.SORT_EXPRESSION,
+            c.SCHEMA_VERSIONS,
+            c.COLUMN_MAPPING,
+        ):
+            connection.execute(sa.delete(unversioned).where(unversioned.c.table_id == table_id))
+        for name in [*inlined_data_tables(connection, table_id), f"ducklake_inlined_delete_{table_id}"]:
+            if has_table(connection, name):
+                connection.execute(sa.schema.DropTable(sa.Table(name, sa.MetaData())))
+        connection.execute(sa.delete(c.INLINED_DATA_TABLES).where(c.INLINED_DATA_TABLES.c.table_id == table_id))
+        connection.execute(sa.delete(c.METADATA).where(c.METADATA.c.scope == "table", c.METADATA.c.scope_id == table_id))

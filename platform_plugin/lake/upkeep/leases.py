@@ -1,0 +1,124 @@
+"""Leases: a reader's claim that keeps a snapshot and its files, for a time or until released."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Self
+
+import sqlalchemy as sa
+
+from platform_plugin.errors import SnapshotExpired
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.identifiers import new_uuid
+from platform_plugin.lake.catalogue.tables import Snapshot, read_snapshot
+from platform_plugin.lake.read.missing import explain_failed_query
+from platform_plugin.lake.upkeep.holders import is_gone, this_holder
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.lake import Lake
+
+DURATION = timedelta(hours=1)
+SESSION = "session"
+
+
+@dataclass(slots=True)
+class Lease:
+    """A held snapshot. Leaving the `with` block releases it; a killed holder's lease runs out by itself."""
+
+    lake: Lake
+    id: str
+    snapshot: Snapshot
+    acquired_at: datetime
+    expires_at: datetime
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        # Whatever ran under the lease, a file that is gone is told as what it is; while the lease is there to be told of.
+        told = explain_failed_query(self.lake, error, self.snapshot)
+        self.release()
+        if told is not None:
+            raise told from error
+
+    def renew(self, duration: timedelta = DURATION) -> None:
+        """Hold on for longer; a lease that ran out and whose snapshot is gone raises `SnapshotExpired`."""
+        lease = c.PLATFORM_LEASE
+        with self.lake.writing(shared=True) as connection:
+            if read_snapshot(connection, id=self.snapshot.id) is None:
+                raise _gone(self.snapshot.id)
+            now = datetime.now(UTC)
+            self.expires_at = now + duration
+            renewed = connection.execute(sa.update(lease).where(lease.c.lease_id == self.id).values(expires_at=self.expires_at)).rowcount
+            if not renewed:
+                # As old as it was: files that were replaced since are what its reader may still be reading.
+                _insert(connection, self, None)
+
+    def release(self) -> None:
+        """Let the snapshot go; doing it twice is harmless."""
+        with self.lake.writing(shared=True) as connection:
+            connection.execute(sa.delete(c.PLATFORM_LEASE).where(c.PLATFORM_LEASE.c.lease_id == self.id))
+
+
+def acquire(lake: Lake, snapshot: Snapshot | None, *, holder: str | None, duration: timedelta) -> Lease:
+    """Take a lease on a snapshot, by default the newest; one that is gone already can't be leased."""
+    lake.prepare_tables([c.PLATFORM_LEASE])
+    with lake.writing(shared=True) as connection:
+        newest = read_snapshot(connection)
+        found = newest if snapshot is None else read_snapshot(connection, id=snapshot.id)
+        if found is None or newest is None:
+            raise _gone(snapshot.id if snapshot else None)
+        # Never before the newest commit, even if the clock went back: vacuum compares these times.
+        now = max(datetime.now(UTC), newest.time)
+        lease = Lease(lake=lake, id=str(new_uuid()), snapshot=found, acquired_at=now, expires_at=now + duration)
+        _insert(connection, lease, holder)
+    return lease
+
+
+def _insert(connection: Connection, lease: Lease, holder: str | None) -> None:
+    connection.execute(
+        sa.insert(c.PLATFORM_LEASE).values(
+            lease_id=lease.id,
+            snapshot_id=lease.snapshot.id,
+            holder=this_holder(holder),
+            acquired_at=lease.acquired_at,
+            expires_at=lease.expires_at,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What all leases that have not run out hold."""
+
+    snapshots: frozenset[int]
+    since: datetime | None
+    has_readers: bool
+    """Whether others than sessions are among the holders: a session says by itself how far it has read a stream."""
+
+
+def read_held(connection: Connection) -> Held:
+    """The snapshots under lease and the time of the oldest lease; leases that ran out, or whose process died, are removed."""
+    lease = c.PLATFORM_LEASE
+    now = datetime.now(UTC)
+    connection.execute(sa.delete(lease).where(lease.c.expires_at < now))
+    found = connection.execute(sa.select(lease.c.lease_id, lease.c.holder, lease.c.snapshot_id, lease.c.acquired_at)).all()
+    dead = [row.lease_id for row in found if row.holder and is_gone(row.holder)]
+    for ids in chunks(dead):
+        connection.execute(sa.delete(lease).where(lease.c.lease_id.in_(ids)))
+    rows = [row for row in found if row.lease_id not in set(dead)]
+    return Held(
+        snapshots=frozenset(row.snapshot_id for row in rows),
+        since=min((row.acquired_at for row in rows), default=None),
+        has_readers=any(not (row.holder or "").startswith(SESSION) for row in rows),
+    )
+
+
+def _gone(snapshot_id: int | None) -> SnapshotExpired:
+    return SnapshotExpired(f"snapshot {snapshot_id} is no longer kept", hint="read the newest one; take a lease before a long read")

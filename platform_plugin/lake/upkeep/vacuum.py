@@ -1,0 +1,133 @@
+"""Vacuum: delete the files that nobody can need any more, and only those."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from platform_plugin.errors import PathOutsideLake
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.formats import refuse_nested_schemas
+from platform_plugin.lake.catalogue.marks import MARKER, database_identity, refuse_strangers
+from platform_plugin.lake.read.scan import resolved
+from platform_plugin.lake.upkeep.expire import table_folders
+from platform_plugin.lake.upkeep.leases import read_held
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.files.storage import Storage
+    from platform_plugin.lake.lake import Lake
+
+GRACE = timedelta(days=1)
+_LEFT_OVER_SUFFIXES = (".parquet", ".puffin", ".crc", "_SUCCESS", ".tmp", ".inprogress")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vacuumed:
+    """What a vacuum deleted, or would delete."""
+
+    scheduled: int
+    orphans: int
+    kept: int
+    bytes: int
+
+
+def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> Vacuumed:
+    """Delete scheduled files and orphans older than `grace`, except those that a lease or the catalogue still needs.
+
+    `grace` protects readers without a lease and writers that have not committed yet: it must be longer than they take.
+    """
+    lake.prepare_tables([c.PLATFORM_LEASE])
+    before = datetime.now(UTC) - grace
+    with lake.reading() as connection:
+        # Left-overs in a folder without a mark may be another lake's; nothing at all is deleted for another copy of this catalogue.
+        marked = refuse_strangers(lake.storage, lake.uuid, lake.location, database_identity(connection))
+    candidates = dict(_left_overs(lake, before)) if marked is not None else {}
+    # Under the writers' lock: a commit is either seen here with its files, or comes later and finds that they are gone.
+    with lake.writing() as connection:
+        # The paths of files are found by the tables and schemas that have them.
+        refuse_nested_schemas(connection)
+        held = read_held(connection)
+        needed = _needed(connection, lake.storage)
+        s = c.SCHEDULED_FOR_DELETION.c
+        rows = connection.execute(sa.select(s.data_file_id, s.path, s.schedule_start)).all()
+        scheduled = _last_let_go(lake.storage, rows)
+        going = [
+            row
+            for row, last in zip(rows, (scheduled[_inside(lake.storage, row.path) or row.path] for row in rows), strict=True)
+            if last <= before and (held.since is None or last < held.since)
+        ]
+        orphans = {path: size for path, size in candidates.items() if path not in needed and path not in scheduled}
+        inside = list(dict.fromkeys(path for row in going if (path := _inside(lake.storage, row.path)) is not None))
+        deletable = [path for path in inside if path not in needed]
+        sizes = sum(orphans.values()) + sum(lake.storage.size(path) for path in deletable if lake.storage.exists(path))
+        if not dry_run:
+            lake.storage.delete([*deletable, *orphans])
+            for part in chunks(going):
+                for row in part:
+                    connection.execute(sa.delete(c.SCHEDULED_FOR_DELETION).where(s.data_file_id == row.data_file_id, s.path == row.path))
+    return Vacuumed(scheduled=len(going), orphans=len(orphans), kept=len(rows) - len(going), bytes=sizes)
+
+
+def _last_let_go(storage: Storage, rows: Sequence[c.AnyRow]) -> dict[str, datetime]:
+    """When the last table let go of a file: one may be part of two, a stream and its history, which schedule it at different times.
+
+    A reader of the second began, perhaps, when the first had scheduled the file long ago.
+    """
+    last: dict[str, datetime] = {}
+    for row in rows:
+        path = _inside(storage, row.path) or row.path
+        last[path] = max(last.get(path, row.schedule_start), row.schedule_start)
+    return last
+
+
+def _needed(connection: Connection, storage: Storage) -> set[str | None]:
+    """The paths of all files that some kept snapshot has."""
+    needed: set[str | None] = set()
+    for table in (c.DATA_FILE, c.DELETE_FILE):
+        rows = connection.execute(sa.select(table.c.table_id, table.c.path, table.c.path_is_relative)).all()
+        folders = table_folders(connection, {row.table_id for row in rows})
+        needed.update(
+            resolved(folders.get(row.table_id, ""), row.path, relative=True) if row.path_is_relative else _inside(storage, row.path)
+            for row in rows
+        )
+    return needed
+
+
+def _inside(storage: Storage, path: str) -> str | None:
+    """The path below the data folder; None for another program's file elsewhere, which is not ours to delete."""
+    try:
+        return storage.relative(path)
+    except PathOutsideLake:
+        return None
+
+
+def _left_overs(lake: Lake, before: datetime) -> Iterator[tuple[str, int]]:
+    """Files of kinds that writers leave behind, older than a moment; anything else in the folder is not ours to delete."""
+    for path, info in lake.storage.listing():
+        name = posixpath.basename(path)
+        if path != MARKER and (name.endswith(_LEFT_OVER_SUFFIXES) or "/_temporary/" in path):
+            changed = _changed_at(info)
+            if changed is not None and changed <= before:
+                yield path, int(info.get("size") or 0)
+
+
+def _changed_at(info: dict[str, Any]) -> datetime | None:
+    """When a file was last written; file systems name it differently, and a file without a time is left alone."""
+    for key in ("mtime", "LastModified", "last_modified", "updated"):
+        value = info.get(key)
+        if isinstance(value, int | float):
+            return datetime.fromtimestamp(value, UTC)
+        if isinstance(value, str):
+            return datetime.fromisoformat(value).astimezone(UTC)
+        if isinstance(value, datetime):
+            return value if value.tzinfo else value.replace(tzinfo=UTC)
+    return None
