@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from platform_plugin.spark.server import main
+from platform_plugin.engine.spark.server.server import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -6,23 +6,23 @@ import weakref
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
+from platform_plugin.engine.workspace import Workspace
 from platform_plugin.errors import InvalidValue, PlatformError, ServerLost
 from platform_plugin.lake.lake import Lake
 from platform_plugin.language.statements import statements as s
 from platform_plugin.language.text.places import at
 from platform_plugin.language.text.script import parse_script
 from platform_plugin.queries.arguments import Arguments, plan_arguments
-from platform_plugin.spark.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from platform_plugin.engine.spark.server.liveness import Watcher
+    from platform_plugin.engine.spark.server.settings import ServerSettings
+    from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.queries.result import Result
     from platform_plugin.samples.handle import SampleReader
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.liveness import Watcher
-    from platform_plugin.spark.settings import ServerSettings
     from platform_plugin.streams.append import Grouping, WhenFull
     from platform_plugin.streams.stream import Stream, Streams
 

@@ -16,9 +16,9 @@ from uuid import uuid4
 
 import pytest
 
-from platform_plugin.spark.attach import attach, start, stop
-from platform_plugin.spark.runtime import RUNTIME_VARIABLE, RuntimeFolder, locate_runtime, open_runtime
-from platform_plugin.spark.settings import ServerSettings
+from platform_plugin.engine.spark.server.attach import attach, start, stop
+from platform_plugin.engine.spark.server.runtime import RUNTIME_VARIABLE, RuntimeFolder, locate_runtime, open_runtime
+from platform_plugin.engine.spark.server.settings import ServerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

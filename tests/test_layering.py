@@ -115,7 +115,7 @@ def test_the_package_keeps_its_layers():
 @pytest.mark.parametrize(
     ("path", "source", "complaint"),
     [
-        ("lake/commit.py", "from platform_plugin.spark.server import start", "which is above lake"),
+        ("lake/commit.py", "from platform_plugin.engine.spark.server.server import start", "which is above lake"),
         ("lake/commit.py", "from platform_plugin import views", "which is above lake"),
         ("lake/commit.py", "import platform_plugin.cli", "which is above lake"),
         ("algebra/plan.py", "def f():\n    from platform_plugin.language import parse", "which is above algebra"),

@@ -17,12 +17,12 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from platform_plugin.engine.spark.server.attach import start, status, stop
+from platform_plugin.engine.spark.server.runtime import RUNTIME_VARIABLE, open_runtime
+from platform_plugin.engine.spark.server.settings import ServerSettings
 from platform_plugin.errors import PlatformError, QueryInterrupted
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.platform import Platform
-from platform_plugin.spark.attach import start, status, stop
-from platform_plugin.spark.runtime import RUNTIME_VARIABLE, open_runtime
-from platform_plugin.spark.settings import ServerSettings
 from tests.spark_fixture import server_of_its_own
 
 pytestmark = pytest.mark.spark

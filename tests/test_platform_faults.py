@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from platform_plugin.engine.spark.server.attach import start, status, stop
+from platform_plugin.engine.spark.server.runtime import RUNTIME_VARIABLE, open_runtime
+from platform_plugin.engine.spark.server.settings import ServerSettings
 from platform_plugin.errors import PlatformError, QueryFailed
 from platform_plugin.lake.commit.commit import Commit
 from platform_plugin.platform import Platform
-from platform_plugin.spark.attach import start, status, stop
-from platform_plugin.spark.runtime import RUNTIME_VARIABLE, open_runtime
-from platform_plugin.spark.settings import ServerSettings
 from platform_plugin.streams.ingest import run_ingest
 
 # Not marked `spark`: but for one they start servers of their own and want no other beside them.

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_plugin import Platform
+from platform_plugin.engine.spark.server.attach import connect
 from platform_plugin.errors import PlatformError, StorageError
 from platform_plugin.lake.catalogue.location import Location
 from platform_plugin.redaction import redacted
-from platform_plugin.spark.attach import connect
 
 SIGNS = st.text("ab019/+=@:#?&;%~!$*(),.-_|^{}[]", max_size=8)
 SECRETS = st.lists(SIGNS, min_size=2, max_size=4).map("QXZ".join)

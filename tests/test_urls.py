@@ -7,11 +7,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from platform_plugin import Platform
+from platform_plugin.engine.spark.server.attach import connect
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.location import Location
 from platform_plugin.lake.files.sources import absolute_place
 from platform_plugin.lake.files.storage import Storage
-from platform_plugin.spark.attach import connect
 from platform_plugin.streams.file_listing import read_listing
 from platform_plugin.streams.ingest import run_ingest
 

@@ -77,7 +77,7 @@ def _show_status(given: argparse.Namespace) -> int:
 
     from platform_plugin.cli.overview import read_overview
     from platform_plugin.cli.server import server_document, server_text
-    from platform_plugin.spark.attach import status
+    from platform_plugin.engine.spark.server.attach import status
 
     server = status(timeout=timedelta(seconds=2))
     url = given.url or os.environ.get(URL_VARIABLE)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 from platform_plugin.cli.amounts import said_bytes, said_seconds
 
 if TYPE_CHECKING:
-    from platform_plugin.spark.job import Progress
+    from platform_plugin.engine.spark.session.job import Progress
 
 _PATIENCE_SECONDS = 1.0
 _REDRAW_SECONDS = 0.15

@@ -13,15 +13,15 @@ from platform_plugin.cli.progress import ProgressLine
 if TYPE_CHECKING:
     import argparse
 
-    from platform_plugin.spark.attach import ServerStatus
-    from platform_plugin.spark.settings import ServerSettings
+    from platform_plugin.engine.spark.server.attach import ServerStatus
+    from platform_plugin.engine.spark.server.settings import ServerSettings
 
 _MEBIBYTE = 1 << 20
 
 
 def plan_settings(given: argparse.Namespace) -> ServerSettings:
     """The settings that the options of `up` ask for; whatever is left out suits the machine."""
-    from platform_plugin.spark.settings import ServerSettings
+    from platform_plugin.engine.spark.server.settings import ServerSettings
 
     chosen: dict[str, Any] = {"options": dict(given.option or [])}
     if given.cores is not None:
@@ -35,7 +35,7 @@ def plan_settings(given: argparse.Namespace) -> ServerSettings:
 
 def run_up(given: argparse.Namespace) -> int:
     """Start the platform server, unless it runs."""
-    from platform_plugin.spark.attach import start, status
+    from platform_plugin.engine.spark.server.attach import start, status
 
     settings = plan_settings(given)
     before = status()
@@ -54,7 +54,7 @@ def run_up(given: argparse.Namespace) -> int:
 
 def run_down(given: argparse.Namespace) -> int:
     """End the platform server, if it runs."""
-    from platform_plugin.spark.attach import stop
+    from platform_plugin.engine.spark.server.attach import stop
 
     with ProgressLine("ending the server"):
         stopped = stop()

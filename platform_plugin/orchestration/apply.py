@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.spark.session.metrics import JobMetrics
     from platform_plugin.lake.catalogue.relations import Kind
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
     from platform_plugin.orchestration.inventory import Inventory
     from platform_plugin.orchestration.model import Model
     from platform_plugin.platform import Platform
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.metrics import JobMetrics
     from platform_plugin.views.record import ViewRecord
 
 Action = Literal["created", "rebuilt", "replaced", "altered", "unchanged"]

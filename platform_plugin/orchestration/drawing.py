@@ -10,9 +10,9 @@ from platform_plugin.samples.plot import plot_sample
 from platform_plugin.views.explain import explain_split
 
 if TYPE_CHECKING:
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.orchestration.tracing import Traced
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
 
 PICTURE = "picture"

@@ -17,13 +17,13 @@ from platform_plugin.orchestration.preview import source_link
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from platform_plugin.engine.spark.session.metrics import JobMetrics
     from platform_plugin.orchestration.apply import Applied
     from platform_plugin.orchestration.inventory import Stored
     from platform_plugin.orchestration.model import Model
     from platform_plugin.orchestration.tracing import Traced
     from platform_plugin.orchestration.translator import Relation, Translator
     from platform_plugin.orchestration.upkeep import Kept
-    from platform_plugin.spark.metrics import JobMetrics
 
 
 def column_schema(columns: tuple[Field, ...], primary_key: tuple[str, ...], said: Mapping[str, str]) -> dg.TableSchema:

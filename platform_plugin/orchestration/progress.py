@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from platform_plugin.spark.job import Progress, ProgressHandler
+    from platform_plugin.engine.spark.session.job import Progress, ProgressHandler
 
 _FIRST_SECONDS = 1.0
 _FACTOR = 1.6
@@ -14,7 +14,7 @@ _FACTOR = 1.6
 def told_in_log(log: Any) -> ProgressHandler:
     """A handler that writes a line when a job has taken a second, and then ever more rarely, for each line is an event of the run.
 
-    >>> from platform_plugin.spark.job import Progress
+    >>> from platform_plugin.engine.spark.session.job import Progress
     >>> class Log:
     ...     def info(self, text, *values):
     ...         print(text % values)

@@ -9,21 +9,21 @@ import dagster as dg
 from dagster import InitResourceContext
 from pydantic import Field, PrivateAttr
 
+from platform_plugin.engine.spark.session.metrics import JobMetrics, parse_metrics
+from platform_plugin.engine.workspace import Workspace
 from platform_plugin.errors import CatalogueError, ObjectExists
 from platform_plugin.lake.catalogue.location import CATALOGUE_FILE, Location
 from platform_plugin.lake.upkeep.leases import Lease
 from platform_plugin.platform import Platform
 from platform_plugin.queries.bind import bind_query
-from platform_plugin.spark.metrics import JobMetrics, parse_metrics
-from platform_plugin.spark.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.queries.result import Result
-    from platform_plugin.spark.session import Session
 
 
 class PlatformResource(dg.ConfigurableResource[Any]):

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.orchestration.model import Model
     from platform_plugin.platform import Platform
-    from platform_plugin.spark.job import ProgressHandler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

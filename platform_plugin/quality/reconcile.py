@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.record import ViewRecord
 
@@ -81,7 +81,7 @@ def run_reconcile(work: Workspace, name: Name, *, parts: int = 1, part: int = 0)
 
 def _batch(work: Workspace, view: View, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> DataFrame:
     """The query over all rows that the view covers. What its states were given at its creation is read as it was then."""
-    from platform_plugin.spark.relation import query_relations
+    from platform_plugin.engine.spark.frames.scan import query_relations
 
     lake = work.lake
     begins: Mapping[str, int] = record.options.get(FROM, {})

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.algebra.plan.predicates import Predicate
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.read.scan import Scan
     from platform_plugin.language.query.probing import Probing
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from platform_plugin.language.text.values import Parameter
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.samples.record import Sample
-    from platform_plugin.spark.workspace import Workspace
 
 _DEEPEST_VIEW = 50
 # Rows that travel with a query.
@@ -129,7 +129,7 @@ def bind_rows(
     `pieces` are texts, and parts of a statement that are expressions over the table's rows; `where`, if it is one of
     them, is a condition, by which files are pruned. The table is called `target` in the texts, and has its name or alias in expressions.
     """
-    from platform_plugin.spark.relation import query_relations, read_relation
+    from platform_plugin.engine.spark.frames.scan import query_relations, read_relation
 
     with pointing_at(name.span):
         table = work.lake.table(lake_name(name), snapshot)
@@ -182,7 +182,7 @@ def bind_query(work: Workspace, text: Span | str, snapshot: Snapshot, arguments:
 def _bind(
     reading: _Reading, text: Span | str, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]
 ) -> tuple[DataFrame, Rendered | Probing]:
-    from platform_plugin.spark.relation import query_relations
+    from platform_plugin.engine.spark.frames.scan import query_relations
 
     query = analyse_query(text)
     reading.is_plain = reading.is_plain and is_plain(query.span)
@@ -214,7 +214,7 @@ def read_beside_sessions(
 def _read(
     reading: _Reading, reference: Reference, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]
 ) -> tuple[DataFrame, Input]:
-    from platform_plugin.spark.relation import read_relation
+    from platform_plugin.engine.spark.frames.scan import read_relation
 
     lake = reading.work.lake
     with pointing_at(reference.span):
@@ -248,8 +248,8 @@ def _read(
 
 
 def _read_sample(reading: _Reading, sample: Sample, snapshot: Snapshot, columns: Sequence[str] | None = None) -> DataFrame:
+    from platform_plugin.engine.spark.frames.scan import frame_of, read_relation
     from platform_plugin.samples.read import find_scan, read_sample
-    from platform_plugin.spark.relation import frame_of, read_relation
 
     work = reading.work
     scan = find_scan(work, sample, snapshot)
@@ -276,8 +276,8 @@ def _read_view(
     if record is not None:
         # What a maintained view holds is not counted here.
         reading.is_plain = False
+        from platform_plugin.engine.spark.frames.scan import arrow_relation, read_relation
         from platform_plugin.queries.lookup import read_small
-        from platform_plugin.spark.relation import arrow_relation, read_relation
         from platform_plugin.views.local import read_local
         from platform_plugin.views.read import read_view
         from platform_plugin.views.stored import find_recent, find_stored
@@ -306,7 +306,7 @@ def read_named(work: Workspace, name: tuple[str, str], snapshot: Snapshot) -> Da
 
 
 def _read_named(reading: _Reading, name: tuple[str, str], snapshot: Snapshot, within: tuple[Name, ...]) -> DataFrame:
-    from platform_plugin.spark.relation import read_relation
+    from platform_plugin.engine.spark.frames.scan import read_relation
 
     lake = reading.work.lake
     with lake.reading() as connection:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.language.text.places import Span
-    from platform_plugin.spark.workspace import Workspace
 
 # A scan of more is Spark's: it reads with all cores.
 _SMALL_BYTES = 16 * 1024 * 1024

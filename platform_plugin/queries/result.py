@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from platform_plugin.engine.spark.session.metrics import JobMetrics
+    from platform_plugin.engine.spark.session.streams import ArrowStream
     from platform_plugin.lake.catalogue.tables import Snapshot
-    from platform_plugin.spark.arrow import ArrowStream
-    from platform_plugin.spark.metrics import JobMetrics
 
 
 class Result:

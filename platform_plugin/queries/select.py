@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.language.statements.statements import Explain, Select
     from platform_plugin.language.text.places import Place, Span
     from platform_plugin.queries.arguments import Arguments
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 _FEW = 20
 

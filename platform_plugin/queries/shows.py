@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.spark.workspace import Workspace
 
 _RELATIONS = {"TABLES": "table", "STREAMS": "stream", "VIEWS": "view", "SAMPLES": "sample"}
 
@@ -189,7 +189,7 @@ def run_describe(work: Workspace, statement: s.Describe) -> Result:
 
 def _view_columns(work: Workspace, view: View, snapshot: Snapshot) -> list[dict[str, Any]]:
     """A view's columns are what its query gives now."""
-    from platform_plugin.spark.schema import from_spark_type
+    from platform_plugin.engine.spark.frames.schema import from_spark_type
 
     bound = bind_query(work, f"SELECT * FROM {identifier(view.name.schema)}.{identifier(view.name.relation)}", snapshot)
     with work.session.job():

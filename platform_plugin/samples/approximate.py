@@ -23,12 +23,12 @@ from platform_plugin.samples.population import PILOT, find_source
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.language.query.approximate import Approximation
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.samples.population import Drawn, Source
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 MOST_ROWS = 500_000
 """Rows that are drawn at most for one answer one by one, or in blocks if Spark has to be asked."""

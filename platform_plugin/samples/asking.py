@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.samples.population import Drawn
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 _GROUPED = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.bool_(), pa.date32())
 
@@ -78,8 +78,8 @@ class Asking:
         return as_written(self.written, reference)
 
     def _ask_spark(self, drawn: Drawn) -> pa.Table:
+        from platform_plugin.engine.spark.frames.scan import query_relations
         from platform_plugin.queries.select import placed
-        from platform_plugin.spark.relation import query_relations
 
         work = self.work
         names = {reference: new_name() for reference in self.asked.relations}
@@ -161,7 +161,7 @@ def _marked(drawn: Drawn) -> pa.Table:
 
 def _frame_of(work: Workspace, drawn: Drawn) -> DataFrame:
     """The same for Spark."""
-    from platform_plugin.spark.relation import frame_of, query_relations, read_relation
+    from platform_plugin.engine.spark.frames.scan import frame_of, query_relations, read_relation
 
     if drawn.scan is not None:
         name = new_name()

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.samples.definition import Definition, Key
     from platform_plugin.samples.local import Part
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 # No column of a user's can have such a name.
 PLACE, KEY, CARDINALITY, STRATUM = "\x1fof", "\x1fkey", "\x1fcount", "\x1fstratum"
@@ -110,7 +110,7 @@ class Read:
 
 def picking_frame(work: Workspace, definition: Definition, part: Part, rows: DataFrame | None) -> DataFrame:
     """The query whose rows are places of rows, of each stratum those with the lowest keys, and how many rows it has."""
-    from platform_plugin.spark.relation import query_relations
+    from platform_plugin.engine.spark.frames.scan import query_relations
 
     name, source = new_name(), _Source.of(work, definition, part, rows)
     shown = "".join(f"{_quoted(column)}, " for column in definition.strata)
@@ -135,7 +135,7 @@ def picking_frame(work: Workspace, definition: Definition, part: Part, rows: Dat
 
 def _filling_frame(work: Workspace, definition: Definition, part: Part, rows: DataFrame | None, short: Sequence[Short]) -> DataFrame:
     """The rows of strata that came short, up to their bounds. What they are called is not told to Spark, only the hashes of it."""
-    from platform_plugin.spark.relation import arrow_frame, query_relations
+    from platform_plugin.engine.spark.frames.scan import arrow_frame, query_relations
 
     name, source = new_name(), _Source.of(work, definition, part, rows)
     shown = "".join(f"{_quoted(column)}, " for column in definition.strata)
@@ -167,8 +167,8 @@ class _Source:
 
     @classmethod
     def of(cls, work: Workspace, definition: Definition, part: Part, rows: DataFrame | None) -> _Source:
-        from platform_plugin.spark.relation import PLACE as HIDDEN_PLACE
-        from platform_plugin.spark.relation import ROWID, read_relation
+        from platform_plugin.engine.spark.frames.scan import PLACE as HIDDEN_PLACE
+        from platform_plugin.engine.spark.frames.scan import ROWID, read_relation
 
         table = part.pieces.scan.table
         if rows is None:

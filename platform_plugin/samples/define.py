@@ -25,11 +25,11 @@ from platform_plugin.views.ranges import first_uncovered
 from platform_plugin.views.record import read_records, result_fields
 
 if TYPE_CHECKING:
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.language.statements import statements as s
     from platform_plugin.queries.result import Result
     from platform_plugin.samples.definition import Source
-    from platform_plugin.spark.workspace import Workspace
 
 # The types whose values are the same text wherever they are read.
 _STRATA = {"boolean", "varchar", "date", "int8", "int16", "int32", "int64"}
@@ -120,7 +120,7 @@ def _fields(work: Workspace, relation: Table | View, snapshot: Snapshot) -> tupl
         record = read_records(connection, only=relation.uuid).get(relation.uuid)
     if record is not None:
         return result_fields(record)
-    from platform_plugin.spark.schema import from_spark_type
+    from platform_plugin.engine.spark.frames.schema import from_spark_type
 
     frame = read_named(work, (relation.name.schema, relation.name.relation), snapshot)
     with work.session.job():
@@ -143,11 +143,11 @@ def _check_strata(statement: s.CreateSample, fields: tuple[Field, ...]) -> None:
 
 
 def _check_condition(work: Workspace, statement: s.CreateSample, relation: Table | View, snapshot: Snapshot) -> None:
+    from platform_plugin.engine.spark.frames.scan import query_relations
     from platform_plugin.language.query.query import analyse_expression
     from platform_plugin.language.statements.render import identifier
     from platform_plugin.language.text.tokens import tokenize
     from platform_plugin.queries.select import placed
-    from platform_plugin.spark.relation import query_relations
 
     where = statement.where
     if where is None:

@@ -27,12 +27,12 @@ from platform_plugin.views.stored import find_inputs
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.samples.definition import Key
     from platform_plugin.samples.pieces import Pieces
     from platform_plugin.samples.record import Sample
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 
 def find_stored(work: Workspace, sample: Sample, snapshot: Snapshot) -> Grown | None:

@@ -12,10 +12,10 @@ from platform_plugin.samples.sliding import find_window
 from platform_plugin.samples.sources import find_parts, source_names
 
 if TYPE_CHECKING:
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.samples.definition import Key
     from platform_plugin.samples.record import Sample
-    from platform_plugin.spark.workspace import Workspace
 
 _SHOWN_STRATA = 20
 _A = {"stream": "a stream", "table": "a table", "view": "a view", "samples": "a sample"}

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import Scan
     from platform_plugin.samples.definition import Key
     from platform_plugin.samples.lowest import Held
     from platform_plugin.samples.record import Sample
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
     Integers = NDArray[np.int64]
 

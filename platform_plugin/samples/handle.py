@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.samples.growing import Grown
     from platform_plugin.samples.record import Sample
-    from platform_plugin.spark.workspace import Workspace
 
 
 class SampleReader:

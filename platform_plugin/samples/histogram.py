@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.samples.record import Sample
-    from platform_plugin.spark.workspace import Workspace
 
     Floats = NDArray[np.float64]
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.samples.definition import Key as Stratum
     from platform_plugin.samples.growing import Behind, Stored
     from platform_plugin.samples.local import Part
     from platform_plugin.samples.lowest import Held
     from platform_plugin.samples.maintain import Change
-    from platform_plugin.spark.workspace import Workspace
 
 Key = tuple[str, int, int]
 

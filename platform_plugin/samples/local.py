@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.samples.definition import Definition, Key
     from platform_plugin.samples.keys import HashedKeys
     from platform_plugin.samples.ladders import LadderKeys
     from platform_plugin.samples.pieces import Piece, Pieces
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
     Integers = NDArray[np.int64]
 

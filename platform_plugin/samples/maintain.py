@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import timedelta
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from platform_plugin.samples.growing import Behind, Grown
     from platform_plugin.samples.record import Sample
     from platform_plugin.samples.reservoirs import Slid
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 _ATTEMPTS = 5
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.samples.histogram import Histogram
-    from platform_plugin.spark.workspace import Workspace
 
     Floats = NDArray[np.float64]
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.read.scan import Scan
     from platform_plugin.language.query.references import Reference
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from platform_plugin.samples.growing import Grown
     from platform_plugin.samples.pieces import Pieces
     from platform_plugin.samples.record import Sample
-    from platform_plugin.spark.workspace import Workspace
 
 PILOT = 5_000
 """Rows of the first sample, by which the size of the second is planned."""

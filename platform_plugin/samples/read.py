@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from uuid import UUID
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.read.scan import Scan
     from platform_plugin.samples.record import Sample
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 _KEPT_SAMPLES = 50
 _KEPT_BYTES = 128 * 1024 * 1024

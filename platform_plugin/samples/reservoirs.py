@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.samples.definition import Key
     from platform_plugin.samples.growing import Grown
     from platform_plugin.samples.record import Sample
     from platform_plugin.samples.sliding import Window
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 Span = tuple[int, int]
 

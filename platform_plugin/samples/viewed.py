@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, View
     from platform_plugin.samples.definition import Definition, Key
     from platform_plugin.samples.record import Sample
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 # No column of a user's can have such a name.
 KEY, COUNT, STRATUM, RANK = "\x1fkey", "\x1fcount", "\x1fstratum", "\x1frank"
@@ -93,7 +93,7 @@ def draw_from_view(
 @contextmanager
 def _rows_of(work: Workspace, view: View, snapshot: Snapshot, where: str | None) -> Iterator[DataFrame]:
     """The rows of a view that pass; they are kept for as long as they are needed if it takes long to make them."""
-    from platform_plugin.spark.relation import query_relations
+    from platform_plugin.engine.spark.frames.scan import query_relations
 
     rows = read_named(work, (view.name.schema, view.name.relation), snapshot)
     if where is not None:
@@ -132,7 +132,7 @@ def is_scan(work: Workspace, view: View, snapshot: Snapshot) -> bool:
 
 def counting_frame(work: Workspace, definition: Definition, rows: DataFrame) -> DataFrame:
     """The query that counts the rows of each stratum."""
-    from platform_plugin.spark.relation import query_relations
+    from platform_plugin.engine.spark.frames.scan import query_relations
 
     name, shown = new_name(), _shown(definition.strata)
     if not shown:
@@ -170,7 +170,7 @@ def drawing_frame(
     work: Workspace, definition: Definition, rows: DataFrame, *, seed: int, size: int, bounds: Mapping[int, int]
 ) -> DataFrame:
     """The query of the rows whose keys are lowest, at most `size` of each stratum, of those that are not above its bound."""
-    from platform_plugin.spark.relation import arrow_frame, query_relations
+    from platform_plugin.engine.spark.frames.scan import arrow_frame, query_relations
 
     name, shown = new_name(), _shown(definition.strata)
     keyed = f"SELECT *, {spark_key(seed, 'monotonically_increasing_id()')} AS `{KEY}` FROM {name}"

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import Scan
-    from platform_plugin.spark.session import Session
 
 ROW_ID, ARRIVED_AT = "_row_id", "_arrived_at"
 
@@ -40,7 +40,7 @@ def read_with_arrivals(session: Session, lake: Lake, scan: Scan, columns: Sequen
     """A stream's rows with the hidden columns after their own."""
     from pyspark.sql.connect import functions as f
 
-    from platform_plugin.spark.relation import FILE, HIDDEN, ROWID, arrow_frame, read_relation
+    from platform_plugin.engine.spark.frames.scan import FILE, HIDDEN, ROWID, arrow_frame, read_relation
 
     rows = read_relation(session, lake, scan, columns=columns, hidden=True)
     known = f.broadcast(arrow_frame(session, _arrivals(lake, scan)))

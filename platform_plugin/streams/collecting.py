@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.language.query.probing import Probing
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference
     from platform_plugin.language.query.rendering import Rendered
     from platform_plugin.queries.arguments import Arguments
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Inputs:
 
     def whole(self, arrived: dict[Reference, Arrived]) -> tuple[DataFrame, Rendered | Probing]:
         """The query over what has arrived."""
-        from platform_plugin.spark.relation import query_relations
+        from platform_plugin.engine.spark.frames.scan import query_relations
 
         known = {self.names[reference]: found for reference, (_, found) in self.others.items()}
         frames = {self.names[reference]: frame for reference, (frame, _) in self.others.items()}

@@ -7,8 +7,8 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from platform_plugin.engine.spark.frames.stores import check_store
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed
-from platform_plugin.spark.stores import check_store
 from platform_plugin.streams.file_damage import find_damage
 from platform_plugin.streams.file_folding import FoldFiles, plan_fold, prepare_file_sources
 from platform_plugin.streams.file_listing import Batch, plan_batch, read_changed, read_listing
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.streams.feeds import FilesFeed
     from platform_plugin.streams.ingest import Limits
 

@@ -11,7 +11,7 @@ from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
-from platform_plugin.spark.schema import default_value_sql, to_spark_type
+from platform_plugin.engine.spark.frames.schema import default_value_sql, to_spark_type
 from platform_plugin.streams.feeds import FilesFeed, in_lines
 from platform_plugin.streams.screening import (
     BROKEN,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.spark.session import Session
+    from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.streams.file_shapes import Shape
     from platform_plugin.streams.sources import SourceFile
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.language.query.references import Reference
-    from platform_plugin.spark.job import ProgressHandler
     from platform_plugin.streams.collecting import Inputs
     from platform_plugin.streams.follow import Arrived
     from platform_plugin.views.parts import SplitPlan, State
@@ -118,13 +118,13 @@ class Folded:
         return names, self._tables | frames
 
     def _run(self, text: str, frames: dict[str, DataFrame]) -> DataFrame:
-        from platform_plugin.spark.relation import query_relations
+        from platform_plugin.engine.spark.frames.scan import query_relations
 
         return query_relations(self._inputs.work.session, text, frames)
 
     def _merged(self, state: State) -> DataFrame:
         """One row for each group of a state."""
-        from platform_plugin.spark.relation import arrow_frame
+        from platform_plugin.engine.spark.frames.scan import arrow_frame
 
         rows, groups = new_name(), self._groups[state.name]
         if groups:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.upkeep.leases import Lease
-    from platform_plugin.spark.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Arrived:
         """The rows as a DataFrame; `row_id` names a column for their numbers."""
         from pyspark.sql.connect import functions as f
 
-        from platform_plugin.spark.relation import HIDDEN, ROWID, read_relation
+        from platform_plugin.engine.spark.frames.scan import HIDDEN, ROWID, read_relation
 
         if self.is_exact and row_id is None:
             return read_relation(session, lake, self.scan, columns=columns)

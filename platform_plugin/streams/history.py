@@ -16,10 +16,10 @@ from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.tables.target import find_target, outcome
 
 if TYPE_CHECKING:
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.lake import Lake
     from platform_plugin.queries.result import Result
-    from platform_plugin.spark.workspace import Workspace
 
 HISTORY_OF = "history_of"
 

@@ -14,9 +14,9 @@ from platform_plugin.views.propagate import propagate
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Table
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.streams.feeds import Feed
 
 _ATTEMPTS = 3

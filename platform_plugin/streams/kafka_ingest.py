@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.spark.session.session import Session
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.session import Session
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.streams.feeds import KafkaFeed
     from platform_plugin.streams.ingest import Limits
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark.sql.connect import functions as f
 from pyspark.sql.connect.observation import Observation
 
+from platform_plugin.engine.spark.frames.write import run_write, shaped
 from platform_plugin.errors import InvalidValue, QueryFailed
-from platform_plugin.spark.write import run_write, shaped
 from platform_plugin.streams.quarantine import COLUMNS, quarantined
 from platform_plugin.streams.screening import BAD, SOURCE, column
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.spark.session.metrics import JobMetrics
+    from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.metrics import JobMetrics
-    from platform_plugin.spark.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
-from platform_plugin.spark.schema import to_spark_type
-from platform_plugin.spark.text_options import text_options
+from platform_plugin.engine.spark.frames.schema import to_spark_type
+from platform_plugin.engine.spark.frames.text_options import text_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,9 +10,9 @@ from platform_plugin.errors import PlatformError, ServerLost, UnknownObject
 from platform_plugin.streams.ingest import IngestReport, Limits, find_feed, run_ingest
 
 if TYPE_CHECKING:
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0

@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from platform_plugin.engine.spark.session.job import Progress
 from platform_plugin.errors import InvalidValue, QueryInterrupted
 from platform_plugin.lake.catalogue.relations import read_streams
 from platform_plugin.lake.catalogue.tables import Table
@@ -19,7 +20,6 @@ from platform_plugin.language.query.query import analyse_query
 from platform_plugin.queries.arguments import check_arguments
 from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_beside_sessions
 from platform_plugin.queries.result import Result
-from platform_plugin.spark.job import Progress
 from platform_plugin.streams.collecting import Collected, Inputs
 from platform_plugin.streams.folding import Folded, plan_fold
 from platform_plugin.streams.follow import Arrived, Follower
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.upkeep.leases import Lease
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference
     from platform_plugin.language.text.places import Span
     from platform_plugin.queries.arguments import Arguments
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 _LONGEST_PAUSE_SECONDS = 0.05
 _RENEWED_EVERY_SECONDS = 600.0

@@ -26,12 +26,12 @@ from platform_plugin.streams.sources import SOURCE_TABLE, Position, SourceGap, r
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import FileScan, Scan
     from platform_plugin.samples.picking import PickRows
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.streams.feeds import TableFeed
     from platform_plugin.streams.ingest import Limits
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import timedelta
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile, DeleteFile
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from platform_plugin.language.text.places import Span
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.queries.result import Result
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 _WRITERS = 8
 
@@ -72,8 +72,8 @@ def run_update(
     work: Workspace, statement: Update, arguments: Arguments, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
 ) -> Result:
     """Set columns in the rows that meet a condition. The rows are chosen once, then written anew with their row ids."""
-    from platform_plugin.spark.relation import ROWID, arrow_frame
-    from platform_plugin.spark.write import run_update_write
+    from platform_plugin.engine.spark.frames.scan import ROWID, arrow_frame
+    from platform_plugin.engine.spark.frames.write import run_update_write
 
     lake = work.lake
     with lake.lease(holder="update") as lease:
@@ -143,7 +143,7 @@ def find_rows(
     progress: ProgressHandler | None,
 ) -> Found:
     """Where the rows are that meet the condition. Eight bytes a row are held, whatever the rows are."""
-    from platform_plugin.spark.relation import FILE, POSITION, ROWID
+    from platform_plugin.engine.spark.frames.scan import FILE, POSITION, ROWID
 
     target = new_name()
     pieces: list[str | Span] = [f"SELECT {quoted(FILE)}, {quoted(POSITION)}, {quoted(ROWID)} FROM {target} AS {_called(statement)}"]

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
+from platform_plugin.engine.spark.frames.schema import to_spark_type
+from platform_plugin.engine.spark.frames.stores import check_store, spark_place
+from platform_plugin.engine.spark.frames.text_options import text_options
+from platform_plugin.engine.spark.frames.write import run_write, shaped
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, StorageError
 from platform_plugin.lake.files.sources import absolute_place
 from platform_plugin.language.text.values import Parameter
 from platform_plugin.queries.arguments import Arguments, argument
 from platform_plugin.queries.bind import pointing_at
-from platform_plugin.spark.schema import to_spark_type
-from platform_plugin.spark.stores import check_store, spark_place
-from platform_plugin.spark.text_options import text_options
-from platform_plugin.spark.write import run_write, shaped
 from platform_plugin.tables.target import append_files, find_repeat, find_target, named_fields, refuse_history, refuse_partitioned
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.language.statements.statements import Copy
     from platform_plugin.queries.result import Result
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 _ENDINGS: dict[str, Literal["csv", "json", "parquet"]] = {
     ".csv": "csv",

@@ -27,13 +27,13 @@ from platform_plugin.views.making import drop_view
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.queries.result import Result
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 
 def run_create_table(
@@ -84,8 +84,8 @@ def _create_from_query(
     timeout: timedelta | None,
     progress: ProgressHandler | None,
 ) -> Result:
-    from platform_plugin.spark.schema import from_spark_type
-    from platform_plugin.spark.write import run_write, shaped
+    from platform_plugin.engine.spark.frames.schema import from_spark_type
+    from platform_plugin.engine.spark.frames.write import run_write, shaped
 
     lake = work.lake
     if statement.query is None:

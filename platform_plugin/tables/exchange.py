@@ -14,11 +14,11 @@ from platform_plugin.tables.target import outcome
 if TYPE_CHECKING:
     from datetime import date
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.language.statements.statements import Delete
     from platform_plugin.queries.result import Result
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 
 def run_exchange(
@@ -29,7 +29,7 @@ def run_exchange(
     Repeating it changes nothing. Readers see either the old rows or the new ones.
     Another writer to the same rows is a conflict, and then nothing happens.
     """
-    from platform_plugin.spark.write import run_write, shaped
+    from platform_plugin.engine.spark.frames.write import run_write, shaped
 
     least, end = (str(each) if isinstance(each, int) else f"DATE '{each}'" for each in (first, last))
     where = f"{identifier(column)} >= {least} AND {identifier(column)} < {end}"

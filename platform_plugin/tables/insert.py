@@ -15,12 +15,12 @@ from platform_plugin.tables.target import append_files, find_repeat, find_target
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.language.statements.statements import Insert
     from platform_plugin.queries.arguments import Arguments
     from platform_plugin.queries.result import Result
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
 
 
 def run_insert(
@@ -41,7 +41,7 @@ def run_insert(
         return repeat
     if statement.rows is not None and not statement.by_name:
         return _insert_literals(work, table, statement, arguments, batch_id)
-    from platform_plugin.spark.write import run_write, shaped
+    from platform_plugin.engine.spark.frames.write import run_write, shaped
 
     with pointing_at(statement.name.span):
         named = [field.name for field in named_fields(table, statement.columns)]

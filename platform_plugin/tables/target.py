@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.spark.session.metrics import JobMetrics
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.relations import Declaration
     from platform_plugin.lake.catalogue.tables import Name as LakeName
     from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language.statements.statements import Name
-    from platform_plugin.spark.metrics import JobMetrics
-    from platform_plugin.spark.workspace import Workspace
 
 
 def find_target(lake: Lake, name: Name, snapshot: Snapshot | None = None) -> Table:

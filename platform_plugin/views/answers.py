@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.spark.session.metrics import JobMetrics
+    from platform_plugin.engine.spark.session.session import Session
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.metrics import JobMetrics
-    from platform_plugin.spark.session import Session
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.sharing import SharedPart
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
@@ -138,7 +138,7 @@ def put_answers(commit: Commit, written: Sequence[tuple[Target, Sequence[DataFil
 
 def _widened(target: Target, schema: StructType) -> Target:
     """The target with columns for what the answer gives now: a column of the stream may have become wider since the table was made."""
-    from platform_plugin.spark.schema import from_spark_type
+    from platform_plugin.engine.spark.frames.schema import from_spark_type
 
     if target.keeps is not None:
         return target

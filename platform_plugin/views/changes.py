@@ -16,8 +16,8 @@ from platform_plugin.lake.commit.data_operations import changes_rows_of, has_tab
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
-    from platform_plugin.spark.workspace import Workspace
 
 
 def last_change(work: Workspace, table: Table | View, snapshot: Snapshot, *, appends_only: bool = False) -> int:

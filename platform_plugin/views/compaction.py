@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.read.scan import Scan
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.maintain import Behind
     from platform_plugin.views.parts import State
 
@@ -105,7 +105,7 @@ def _rows_of(work: Workspace, additions: Additions) -> pa.Table:
 
 def compaction(work: Workspace, additions: Additions) -> Answer:
     """The query that does it in Spark."""
-    from platform_plugin.spark.relation import query_relations, read_relation
+    from platform_plugin.engine.spark.frames.scan import query_relations, read_relation
 
     frame = read_relation(work.session, work.lake, additions.scan)
     if additions.state is not None:

@@ -31,9 +31,9 @@ from platform_plugin.views.twins import find_alike, likeness
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, View
     from platform_plugin.language.statements import statements as s
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.relations import Meaning
 

@@ -11,8 +11,8 @@ from platform_plugin.views.record import FROM
 from platform_plugin.views.twins import find_twins
 
 if TYPE_CHECKING:
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.record import ViewRecord
 
 

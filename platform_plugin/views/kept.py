@@ -14,8 +14,8 @@ from platform_plugin.views.record import CREATED, read_records
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan, StaticPart
     from platform_plugin.views.record import ViewRecord
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.record import ViewRecord
 
     ReadWhole = Callable[[Workspace, Table, Snapshot], pa.Table | None]

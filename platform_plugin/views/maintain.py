@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.spark.session.metrics import JobMetrics
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.samples.joining import Guest
     from platform_plugin.samples.maintain import Change
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.metrics import JobMetrics
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.ranges import Range
     from platform_plugin.views.record import ViewRecord

@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.answers import Target
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.relations import Meaning
@@ -173,7 +173,7 @@ def _record(new: NewView, uuid: UUID, parts: Mapping[str, Table], known: Mapping
 
 def _analyse(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], snapshot: Snapshot) -> dict[str, DataFrame]:
     """The static parts as they are at the snapshot; states and the result without a row, whose types only Spark can tell."""
-    from platform_plugin.spark.relation import query_relations
+    from platform_plugin.engine.spark.frames.scan import query_relations
 
     frames: dict[str, DataFrame] = {}
 
@@ -204,7 +204,7 @@ def _analyse(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], sna
 
 
 def _fields(work: Workspace, name: Name, frames: Mapping[str, DataFrame]) -> dict[str, tuple[Field, ...]]:
-    from platform_plugin.spark.schema import from_spark_type
+    from platform_plugin.engine.spark.frames.schema import from_spark_type
 
     try:
         with work.session.job():
@@ -224,7 +224,7 @@ def _fields(work: Workspace, name: Name, frames: Mapping[str, DataFrame]) -> dic
 
 
 def _write(work: Workspace, table: Table, frame: DataFrame) -> list[DataFile]:
-    from platform_plugin.spark.write import run_write, shaped
+    from platform_plugin.engine.spark.frames.write import run_write, shaped
 
     files, _ = run_write(work.session, work.lake, table, shaped(frame, table.fields, [field.name for field in table.fields]))
     return files

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.read.scan import Scan
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import State
 
 _KEPT_BYTES = 256 * 1024 * 1024

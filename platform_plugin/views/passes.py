@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.samples.joining import Guest
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.ranges import Range
 
@@ -47,7 +47,7 @@ def answers_of_range(
 
     Guests are samples that look at the same rows in the same scan.
     """
-    from platform_plugin.spark.relation import query_relations
+    from platform_plugin.engine.spark.frames.scan import query_relations
 
     tail = views[0].ranges[stream]
     answers = [_stored_rows(work, stream, view) for view in views if view.is_deferred]

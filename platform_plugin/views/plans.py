@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.plan.nodes import Query
     from platform_plugin.algebra.types.data_types import DataType
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.language.text.places import Span
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.record import ViewRecord
 
@@ -79,7 +79,7 @@ def plan_query(work: Workspace, query: str | Span, snapshot: Snapshot, *, column
 
 
 def _type_columns(work: Workspace, text: str, snapshot: Snapshot) -> tuple[DataType, ...]:
-    from platform_plugin.spark.schema import from_spark_type
+    from platform_plugin.engine.spark.frames.schema import from_spark_type
 
     bound = bind_query(work, text, snapshot)
     with work.session.job():

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.maintain import Behind
     from platform_plugin.views.parts import StreamPart
     from platform_plugin.views.ranges import Range

@@ -15,8 +15,8 @@ from platform_plugin.views.record import PROPAGATED
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
-    from platform_plugin.spark.workspace import Workspace
 
 # Who wants the rows of a stream is the same within a schema version, and most streams have nobody.
 _WANTING: dict[tuple[UUID, UUID, int], list[tuple[UUID, int]]] = {}

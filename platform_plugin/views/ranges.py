@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import FileScan
-    from platform_plugin.spark.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ def rows_of(session: Session, lake: Lake, found: Range, *, columns: Sequence[str
     """The rows of a range, with `_row_id` where that is asked for."""
     from pyspark.sql.connect import functions as f
 
-    from platform_plugin.spark.relation import HIDDEN, ROWID, read_relation
+    from platform_plugin.engine.spark.frames.scan import HIDDEN, ROWID, read_relation
 
     if found.is_whole and not row_ids:
         return read_relation(session, lake, found.scan, columns=columns)

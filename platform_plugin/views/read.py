@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.read.scan import Scan
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan, State, StreamPart
     from platform_plugin.views.ranges import Range
     from platform_plugin.views.record import ViewRecord
@@ -33,7 +33,7 @@ _CACHED_TABLES = 10_000
 
 def read_view(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot, read_table: ReadTable) -> DataFrame:
     """A view's rows at a snapshot; `read_table` gives the relations that the upper query reads itself, by full name."""
-    from platform_plugin.spark.relation import query_relations
+    from platform_plugin.engine.spark.frames.scan import query_relations
 
     plan = plan_view(work, record, snapshot)
     tables = part_tables(work, record, snapshot)
@@ -115,14 +115,14 @@ def static_frames(work: Workspace, plan: SplitPlan, tables: Mapping[str, Table],
 
 
 def _whole(work: Workspace, table: Table, snapshot: Snapshot) -> DataFrame:
-    from platform_plugin.spark.relation import read_relation
+    from platform_plugin.engine.spark.frames.scan import read_relation
 
     return read_relation(work.session, work.lake, work.lake.scan(table, snapshot))
 
 
 def _merged(work: Workspace, state: State, live: Sequence[DataFrame], scan: Scan) -> DataFrame:
     """One row for each group of a state, the live part included."""
-    from platform_plugin.spark.relation import query_relations, read_relation
+    from platform_plugin.engine.spark.frames.scan import query_relations, read_relation
 
     rows = read_relation(work.session, work.lake, scan)
     if not live and state.keys and len(scan.files) <= 1:
@@ -137,7 +137,7 @@ def _stored_rows(
     work: Workspace, plan: SplitPlan, tables: Mapping[str, Table], ranges: Mapping[str, Range], snapshot: Snapshot
 ) -> dict[str, DataFrame]:
     """All rows that a deferred view covers, by stream: those that it has stored, and those that no run has taken up yet."""
-    from platform_plugin.spark.relation import read_relation
+    from platform_plugin.engine.spark.frames.scan import read_relation
 
     found = {}
     for stream, part in rows_parts(plan).items():
@@ -154,7 +154,7 @@ def run_part(
     work: Workspace, part: StreamPart, found: Range, statics: Mapping[str, DataFrame], *, rows: DataFrame | None = None
 ) -> DataFrame:
     """What a range of a stream adds to a state; `rows` may bring the range's rows where they are at hand already."""
-    from platform_plugin.spark.relation import query_relations
+    from platform_plugin.engine.spark.frames.scan import query_relations
 
     names = {part.stream: new_name()} | {name: new_name() for name in part.statics}
     frames = {names[name]: statics[name] for name in part.statics}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.spark.workspace import Workspace
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.ranges import Range
 
@@ -22,7 +22,7 @@ def rehearse_taking(
     work: Workspace, plan: SplitPlan, ranges: Mapping[str, Range], statics: Mapping[str, DataFrame]
 ) -> dict[str, list[DataFrame]]:
     """What a run would add to each state of a view that is alone on its streams, by state; one that fails with others is run alone too."""
-    from platform_plugin.spark.relation import query_relations
+    from platform_plugin.engine.spark.frames.scan import query_relations
 
     found: dict[str, list[DataFrame]] = {state.name: [] for state in plan.states}
     parts = [ViewParts(view="view", plan=plan, statics={name: name for name in statics})]

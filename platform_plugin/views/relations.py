@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.plan.nodes import Query, RelationKind
     from platform_plugin.algebra.types.data_types import DataType
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.language.text.places import Span
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
 
 

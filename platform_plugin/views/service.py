@@ -19,9 +19,9 @@ from platform_plugin.views.strategy import BATCH, keeps_result, strategy_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.maintain import Maintained
 
 

@@ -13,8 +13,8 @@ from platform_plugin.views.record import CREATED, ON_TABLE_CHANGE, REFUSE
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.record import ViewRecord
 

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.spark.session.metrics import JobMetrics
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.samples.record import Sample
-    from platform_plugin.spark.job import ProgressHandler
-    from platform_plugin.spark.metrics import JobMetrics
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.record import ViewRecord
 
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.maintain import Behind
     from platform_plugin.views.parts import StreamPart
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
     from platform_plugin.lake.commit.writer import Writer
-    from platform_plugin.spark.workspace import Workspace
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.record import ViewRecord
 

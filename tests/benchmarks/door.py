@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from platform_plugin.engine.spark.server.attach import attach, start, status, stop
+from platform_plugin.engine.spark.server.runtime import RUNTIME_VARIABLE
+from platform_plugin.engine.spark.server.settings import ServerSettings
 from platform_plugin.platform import Platform
-from platform_plugin.spark.attach import attach, start, status, stop
-from platform_plugin.spark.runtime import RUNTIME_VARIABLE
-from platform_plugin.spark.settings import ServerSettings
 from tests.benchmarks.report import Report
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def run() -> None:
 def _measure_second_process(report: Report) -> None:
     code = (
         "import time; t = time.perf_counter()\n"
-        "from platform_plugin.spark.attach import attach\n"
+        "from platform_plugin.engine.spark.server.attach import attach\n"
         "with attach() as s:\n    s.arrow('SELECT 1').read_all()\n"
         "print(time.perf_counter() - t)"
     )

@@ -22,6 +22,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from platform_plugin.engine.spark.server.attach import start, stop
+from platform_plugin.engine.spark.server.runtime import RUNTIME_VARIABLE
+from platform_plugin.engine.spark.server.settings import ServerSettings
 from platform_plugin.lake.catalogue.relations import Declaration, declare
 from platform_plugin.platform import Platform
 from platform_plugin.samples.counting import picking_frame
@@ -37,9 +40,6 @@ from platform_plugin.samples.record import definitions, find_sample
 from platform_plugin.samples.reservoir import Reservoir
 from platform_plugin.samples.shares import draw_shares
 from platform_plugin.samples.viewed import counting_frame, drawing_frame, plan_bounds, read_strata
-from platform_plugin.spark.attach import start, stop
-from platform_plugin.spark.runtime import RUNTIME_VARIABLE
-from platform_plugin.spark.settings import ServerSettings
 from tests.benchmarks import samples_draws
 from tests.benchmarks.report import Report, pairs, seconds
 from tests.benchmarks.samples_draws import PAIRS, ROWS, SCALE, SIZES

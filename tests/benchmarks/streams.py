@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from platform_plugin.engine.spark.server.attach import start, stop
+from platform_plugin.engine.spark.server.runtime import RUNTIME_VARIABLE
+from platform_plugin.engine.spark.server.settings import ServerSettings
 from platform_plugin.lake.catalogue.relations import Declaration, declare
 from platform_plugin.platform import Platform
-from platform_plugin.spark.attach import start, stop
-from platform_plugin.spark.runtime import RUNTIME_VARIABLE
-from platform_plugin.spark.settings import ServerSettings
 from tests.benchmarks.report import Report
 from tests.streams import tpch
 

@@ -7,9 +7,9 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from platform_plugin.engine.spark.server.attach import status
 from platform_plugin.lake.catalogue.catalogue import PLATFORM_LEASE
 from platform_plugin.platform import Platform
-from platform_plugin.spark.attach import status
 from tests.cli.conftest import COMMAND, IN_THE_BACKGROUND, ROOT
 from tests.cli.terminal import Terminal
 

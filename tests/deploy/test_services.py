@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin import Platform
-from platform_plugin.spark.control import ask
+from platform_plugin.engine.spark.server.control import ask
 from tests.deploy.services import Services
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.postgres, pytest.mark.timeout(900)]

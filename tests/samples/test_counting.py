@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from platform_plugin.engine.spark.frames import scan as relation
 from platform_plugin.lake.catalogue.relations import Declaration, declare
 from platform_plugin.platform import Platform
 from platform_plugin.samples.counting import CARDINALITY, KEY, PLACE, STRATUM, count_in_spark, picking_frame, read_picked
@@ -17,7 +18,6 @@ from platform_plugin.samples.definition import Definition
 from platform_plugin.samples.keys import EVERY, keys_of_ids
 from platform_plugin.samples.local import Part, find_local
 from platform_plugin.samples.pieces import read_pieces
-from platform_plugin.spark import relation
 
 DEFINITION = Definition(relation="", source="table", size=40, seed=1)
 

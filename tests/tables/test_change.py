@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from platform_plugin.engine.spark.frames import scan as relation
 from platform_plugin.errors import InvalidValue
 from platform_plugin.platform import Platform
-from platform_plugin.spark import relation
 
 pytestmark = pytest.mark.spark
 

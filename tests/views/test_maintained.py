@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from platform_plugin.spark.runtime import RuntimeFolder
+    from platform_plugin.engine.spark.server.runtime import RuntimeFolder
     from tests.views.composed import Rows
 
 BELOW = ("not in", "exists")

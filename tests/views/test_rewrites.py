@@ -18,7 +18,7 @@ from tests.views.test_split_property import ask, engine, fill  # noqa: F401  a f
 if TYPE_CHECKING:
     import duckdb
 
-    from platform_plugin.spark.session import Session
+    from platform_plugin.engine.spark.session.session import Session
     from tests.views.composed import Rows
 
 SPARK_ONLY = {"sessions", "time of the query", "order of another"}

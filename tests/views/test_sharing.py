@@ -11,7 +11,7 @@ from tests.views.admitted import ADMITTED
 from tests.views.composed import COLUMNS, ROWS, Rows, split, written, written_rows
 
 if TYPE_CHECKING:
-    from platform_plugin.spark.session import Session
+    from platform_plugin.engine.spark.session.session import Session
 
 VIEWS = {
     "per_user": "SELECT uid, count(*) AS n, sum(score) AS s FROM posts GROUP BY uid",

@@ -10,7 +10,7 @@ from tests.views.admitted import ADMITTED
 from tests.views.composed import ROWS, Cut, bag, composed, split, whole
 
 if TYPE_CHECKING:
-    from platform_plugin.spark.session import Session
+    from platform_plugin.engine.spark.session.session import Session
 
 CUT = Cut({"posts": (0, 3, 3, 7), "likes": (2, 5)}, merged_before=2)
 

@@ -12,7 +12,7 @@ from tests.views.composed import COLUMNS, ROWS, split, whole, written, written_r
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.plan.nodes import Output
-    from platform_plugin.spark.session import Session
+    from platform_plugin.engine.spark.session.session import Session
 
 EXPRESSIONS = (
     "amount + score",

@@ -1,7 +1,7 @@
 """The assignment rule: which values a column takes and what becomes of them, for every writer that does not go through Spark.
 
 It is Spark's ANSI store assignment, with what would lose something refused; docs/sql/types.md has it as a table. A query's values
-follow the same rule in `spark/assignment.py`.
+follow the same rule in `engine/spark/frames/assignment.py`.
 """
 
 from __future__ import annotations

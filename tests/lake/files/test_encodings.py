@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from platform_plugin.spark.session import Session
+    from platform_plugin.engine.spark.session.session import Session
     from tests.independent_reader import Duck
 
 COUNT = 10_000

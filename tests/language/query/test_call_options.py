@@ -13,7 +13,7 @@ from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.query.refusals import REFUSED_FUNCTIONS
 from platform_plugin.language.text.script import parse_statement
 from platform_plugin.language.text.words import TABLE_FUNCTIONS
-from tests.spark.functions import FUNCTIONS, OPTIONS_REFUSED, SOURCES, STATEMENTS
+from tests.engine.spark.functions import FUNCTIONS, OPTIONS_REFUSED, SOURCES, STATEMENTS
 
 JARS = Path(pyspark.__file__).parent / "jars"
 READERS = {"csv": "catalyst/csv/CSVOptions$", "json": "catalyst/json/JSONOptions$", "xml": "catalyst/xml/XmlOptions$"}

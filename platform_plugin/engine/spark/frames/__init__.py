@@ -1,0 +1,1 @@
+"""Frames: relations of the lake as DataFrames, and DataFrames as files of the lake."""

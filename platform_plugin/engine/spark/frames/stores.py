@@ -1,0 +1,73 @@
+"""Object stores as Spark reads them: under which scheme, with which jar, and a refusal before any job where that is not there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import QueryFailed, StorageError
+
+if TYPE_CHECKING:
+    from platform_plugin.engine.spark.session.session import Session
+
+_SCHEMES = {"s3": "s3a", "gcs": "gs", "local": "file"}
+# What each scheme's file system comes in. The jars of Hadoop have the version of the Hadoop that Spark brings.
+_PACKAGES = {
+    "s3a": "org.apache.hadoop:hadoop-aws:{hadoop}",
+    "s3": "org.apache.hadoop:hadoop-aws:{hadoop}",
+    "gs": "org.apache.hadoop:hadoop-gcp:{hadoop}",
+    "abfs": "org.apache.hadoop:hadoop-azure:{hadoop}",
+    "abfss": "org.apache.hadoop:hadoop-azure:{hadoop}",
+    "wasb": "org.apache.hadoop:hadoop-azure:{hadoop}",
+    "wasbs": "org.apache.hadoop:hadoop-azure:{hadoop}",
+}
+_CLASSES = {"s3a": "s3a", "azurebfs": "abfss", "azure": "wasbs", "gs": "gs"}
+_NO_CLASS = re.compile(r"Class \S*?\.(?P<package>s3a|azurebfs|azure|gs)\.\S+ not found")
+_NO_SCHEME = re.compile(r"No FileSystem for scheme:? \"?(?P<scheme>[\w+.\-]+)")
+
+
+def spark_place(place: str) -> str:
+    """The name of a place for Spark.
+
+    >>> spark_place("s3://bucket/x*.csv"), spark_place("/data/x.csv")
+    ('s3a://bucket/x*.csv', '/data/x.csv')
+    """
+    scheme, found, rest = place.partition("://")
+    return f"{_SCHEMES.get(scheme.lower(), scheme)}://{rest}" if found else place
+
+
+def check_store(session: Session, place: str) -> None:
+    """Refuses a place whose file system the server lacks, by one question to Spark's planner that runs no job."""
+    if "://" not in place or place.startswith("file:"):
+        return
+    try:
+        with session.job():
+            session.spark.read.schema("value STRING").text(spark_place(place)).schema  # noqa: B018  asking is all
+    except StorageError:
+        raise
+    except QueryFailed as error:
+        # Whatever else is wrong with the place is told by whoever reads it.
+        if (missing := missing_store(f"{error.message} {error.detail}")) is not None:
+            raise missing from error
+
+
+def missing_store(said: str) -> StorageError | None:
+    """The error for a message of Spark's that a file system is not there; None for other messages, and stores that are not known here."""
+    by_class, by_scheme = _NO_CLASS.search(said), _NO_SCHEME.search(said)
+    scheme = _CLASSES[by_class["package"]] if by_class else by_scheme["scheme"] if by_scheme else ""
+    package = _PACKAGES.get(scheme, "").format(hadoop=_hadoop_version())
+    if not package:
+        return None
+    return StorageError(
+        f'Spark lacks the jar that reads "{scheme}" places',
+        detail=f"it is {package}, of which Spark's Python package has none",
+        hint=f"start the server with the option spark.jars.packages={package}, or put the jar and what it needs into pyspark/jars",
+    )
+
+
+def _hadoop_version() -> str:
+    import pyspark
+
+    jars = Path(pyspark.__file__).parent / "jars"
+    return next((path.stem.rpartition("-")[2] for path in jars.glob("hadoop-client-api-*.jar")), "3.5.0")

@@ -1,0 +1,193 @@
+"""A DataFrame written as files of a table, which a commit then makes visible."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as t
+from pyspark.sql.connect import functions as f
+
+from platform_plugin.algebra.types.data_types import Primitive
+from platform_plugin.engine.spark.frames.assignment import assignable, truncated
+from platform_plugin.engine.spark.frames.scan import ROWID
+from platform_plugin.engine.spark.frames.schema import NOT_WRITTEN_BY_SPARK, default_value_sql, to_spark_schema
+from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.catalogue.identifiers import new_uuid
+from platform_plugin.lake.files.files import ROW_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from datetime import timedelta
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.spark.session.metrics import JobMetrics
+    from platform_plugin.engine.spark.session.session import Session
+    from platform_plugin.lake.catalogue.tables import Table
+    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.lake.lake import Lake
+
+
+def run_write(
+    session: Session,
+    lake: Lake,
+    table: Table,
+    frame: DataFrame,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> tuple[list[DataFile], JobMetrics]:
+    """Write a DataFrame that has the table's columns; one task writes one file. If it fails, nothing is left."""
+    written_by_spark = not any(_beyond_spark(field) for field in table.fields)
+    if not written_by_spark:
+        return _write_by_driver(session, lake, table, frame, timeout=timeout, progress=progress)
+    folder = f"{table.path}{new_uuid()}"
+    try:
+        with session.job(timeout=timeout, progress=progress) as job:
+            frame.write.mode("append").option("compression", "zstd").parquet(lake.storage.uri(folder))
+        paths = [path for path, info in lake.storage.listing(folder) if path.endswith(".parquet") and info["type"] == "file"]
+        files = lake.describe_files(table, sorted(paths)) if paths else []
+    except BaseException:
+        lake.storage.delete(path for path, _ in list(lake.storage.listing(folder)))
+        raise
+    lake.storage.delete(file.path for file in files if not file.record_count)
+    return [file for file in files if file.record_count], job.metrics()
+
+
+def shaped(
+    frame: DataFrame, fields: Sequence[Field], given: Sequence[str], *, changed: Collection[str] | None = None, parsed: bool = False
+) -> DataFrame:
+    """A query's columns, in the order of `given`, as the columns of a table: values by the assignment rule, defaults filled in.
+
+    An update names what is `changed`: the other columns are written as they are read, and the row ids with them. Records that were
+    `parsed` for these very columns hold what does not fit as NULL already, and times are cut to what a column keeps.
+    """
+    if len(given) != len(frame.columns):
+        raise InvalidValue(f"{len(given)} columns are to be filled, the query gives {len(frame.columns)}", hint="name the columns it fills")
+    names, now = {name.lower(): position for position, name in enumerate(given)}, datetime.now(UTC)
+    if len(names) < len(given):
+        twice = next(name for position, name in enumerate(given) if names[name.lower()] != position)
+        raise InvalidValue(f'column "{twice}" is given twice', hint="give each column one value")
+    placed = frame.toDF(*[f"_{position}" for position in range(len(given))])
+    schema = _texts(fields) if any(map(_beyond_spark, fields)) else to_spark_schema(fields)
+    columns: list[Any] = []
+    touched = None if changed is None else {name.lower() for name in changed}
+    for field in fields:
+        position = names.get(field.name.lower())
+        if position is None:
+            value = f.expr(default_value_sql(field, now))
+        elif touched is not None and field.name.lower() not in touched:
+            value = f.col(f"_{position}")
+        elif parsed:
+            value = truncated(f.col(f"_{position}"), field)
+        else:
+            value = assignable(f.col(f"_{position}"), frame.schema.fields[position].dataType, field)
+        columns.append(value.alias(field.name))
+    if changed is not None:
+        columns.append(f.col(f"_{names[ROWID]}").alias("_ducklake_internal_row_id"))
+        schema = schema.add(t.StructField("_ducklake_internal_row_id", t.LongType(), metadata={"parquet.field.id": ROW_ID}))
+    # `to` casts as INSERT does and refuses what would lose something, but leaves ids off columns that need no cast.
+    cast = placed.select(*columns).to(schema)
+    return cast.select(*[_with_ids(part) for part in schema.fields])
+
+
+def _with_ids(part: t.StructField) -> Any:
+    column = f.col("`" + part.name.replace("`", "``") + "`")
+    nested = isinstance(part.dataType, t.StructType | t.ArrayType | t.MapType)
+    kept = {key: value for key, value in (part.metadata or {}).items() if key == "parquet.field.id"}
+    return (column.cast(part.dataType) if nested else column).alias(part.name, metadata=kept)
+
+
+def _beyond_spark(field: Field) -> bool:
+    return any(isinstance(part.type, Primitive) and part.type.name in NOT_WRITTEN_BY_SPARK for part in field.walk())
+
+
+def _texts(fields: Sequence[Field]) -> t.StructType:
+    """The schema in which rows come to the driver when it writes them: UUIDs as text."""
+    plain = to_spark_schema(fields).fields
+    return t.StructType(
+        [
+            t.StructField(s.name, t.StringType() if field.type == Primitive("uuid") else s.dataType)
+            for s, field in zip(plain, fields, strict=True)
+        ]
+    )
+
+
+def _write_by_driver(
+    session: Session, lake: Lake, table: Table, frame: DataFrame, *, timeout: timedelta | None, progress: ProgressHandler | None
+) -> tuple[list[DataFile], JobMetrics]:
+    """Types that Spark does not write pass through this process, batch by batch."""
+    with session.arrow(frame, timeout=timeout, progress=progress) as stream:
+        uuids = {field.name for field in table.fields if field.type == Primitive("uuid")}
+        first = pa.schema([pa.field(part.name, pa.uuid()) if part.name in uuids else part for part in stream.schema])
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for batch in stream:
+                columns = [
+                    _parsed(column) if name in uuids else column for name, column in zip(batch.schema.names, batch.columns, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=first)
+
+        file = lake.write(table, pa.RecordBatchReader.from_batches(first, batches()))
+    if not file.record_count:
+        lake.storage.delete([file.path])
+    return [file] if file.record_count else [], stream.metrics()
+
+
+def _parsed(column: pa.Array) -> pa.Array:
+    try:
+        values = [None if text is None else UUID(text).bytes for text in column.to_pylist()]
+    except ValueError as error:
+        wrong = pc.filter(column, column.is_valid())[0].as_py()
+        raise InvalidValue(f'"{wrong}" is not a UUID', hint="write it as 8-4-4-4-12 hexadecimal digits") from error
+    return pa.array(values, pa.binary(16)).cast(pa.uuid())
+
+
+def run_update_write(
+    session: Session,
+    lake: Lake,
+    table: Table,
+    frame: DataFrame,
+    *,
+    changed: Collection[str],
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> list[DataFile]:
+    """Write changed rows, whose last column is their row id, as files that keep those ids."""
+    names = [field.name for field in table.fields]
+    with session.job(timeout=timeout):
+        columns = shaped(frame, table.fields, [*names, ROWID], changed=changed)
+    files: list[DataFile] = []
+    try:
+        with session.arrow(columns, timeout=timeout, progress=progress) as stream:
+            for part in _parts(stream):
+                rows = {name: part.column(name) for name in names}
+                for field in table.fields:
+                    if field.type == Primitive("uuid"):
+                        rows[field.name] = pa.chunked_array([_parsed(chunk) for chunk in rows[field.name].chunks], pa.uuid())
+                files.append(lake.write(table, pa.table(rows), row_ids=part.column("_ducklake_internal_row_id")))
+    except BaseException:
+        lake.discard(files)
+        raise
+    return files
+
+
+def _parts(stream: Iterator[pa.RecordBatch] | Any) -> Iterator[pa.Table]:
+    """A stream in parts that fit into memory."""
+    gathered: list[pa.RecordBatch] = []
+    for batch in stream:
+        gathered.append(batch)
+        if sum(part.nbytes for part in gathered) > _PART_BYTES:
+            yield pa.Table.from_batches(gathered)
+            gathered = []
+    if gathered:
+        yield pa.Table.from_batches(gathered)
+
+
+_PART_BYTES = 256 * 1024 * 1024

@@ -1,0 +1,108 @@
+"""Liveness: whether a server holds the runtime folder, what it says, and how one that says nothing is ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.engine.spark.server.control import ask
+from platform_plugin.engine.spark.server.runtime import RuntimeFolder, hold
+from platform_plugin.errors import ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import timedelta
+
+Watcher = Callable[[str, float], None]
+"""Told what is being waited for, and for how many seconds it has been."""
+
+ANSWER_SECONDS = 5.0
+
+
+def alive(runtime: RuntimeFolder) -> bool:
+    """Return whether a server holds the folder, by its lock, which no reuse of a process id can fake."""
+    with hold(runtime.server_lock, shared=True) as held:
+        return not held
+
+
+def ask_state(runtime: RuntimeFolder) -> dict[str, Any] | None:
+    """Return the live server's answer to a ping."""
+    if alive(runtime):
+        with suppress(ServerError):
+            return ask(runtime.control, "ping", seconds=ANSWER_SECONDS)
+    return None
+
+
+@contextmanager
+def starting(runtime: RuntimeFolder, watcher: Watcher | None, timeout: timedelta) -> Iterator[None]:
+    """Wait for the right to start, replace or stop the server, and hold it."""
+    began = time.monotonic()
+    while True:
+        with hold(runtime.start_lock) as held:
+            if held:
+                yield
+                return
+        waited = time.monotonic() - began
+        if waited > timeout.total_seconds():
+            raise ServerError(
+                f'another process has been starting the server in "{runtime.path}" for too long', hint="run `platform status`"
+            )
+        if watcher is not None:
+            watcher(str(runtime.read_state().get("phase", "another process starts the server")), waited)
+        time.sleep(0.05)
+
+
+def kill(runtime: RuntimeFolder) -> None:
+    """End the server that holds the folder, with its JVM, if it is this user's, and wait until the folder is free."""
+    pid = None
+    deadline = time.monotonic() + 2
+    while alive(runtime) and (pid := _find_server(runtime)) is None:
+        # It may be on its way out by itself.
+        if time.monotonic() > deadline:
+            raise ServerError(
+                f'platform server in "{runtime.path}" does not answer and can\'t be identified',
+                hint=f'end the process that holds "{runtime.server_lock}"',
+            )
+        time.sleep(0.05)
+    if pid is None:
+        return
+    jvm = runtime.read_state().get("jvm_pid")
+    with suppress(ProcessLookupError):
+        if os.getpgid(pid) == pid:
+            os.killpg(pid, signal.SIGKILL)
+        else:
+            os.kill(pid, signal.SIGKILL)
+    if isinstance(jvm, int):
+        with suppress(OSError):
+            if os.getpgid(jvm) == pid:
+                os.kill(jvm, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while alive(runtime):
+        if time.monotonic() > deadline:
+            raise ServerError(
+                f"platform server with process id {pid} can't be ended", hint="it may be stuck in the kernel; restart the machine"
+            )
+        time.sleep(0.05)
+
+
+def _find_server(runtime: RuntimeFolder) -> int | None:
+    """Return the process that the lock names, once it is sure that it is a server and this user's, because it will be killed."""
+    try:
+        pid = int(runtime.server_lock.read_text())
+    except (OSError, ValueError):
+        return None
+    if not Path("/proc/self").exists():
+        return pid
+    try:
+        owner = Path(f"/proc/{pid}").stat().st_uid
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return None
+    if owner != os.getuid():
+        raise ServerError(f"platform server with process id {pid} belongs to somebody else", hint="ask its owner to run `platform down`")
+    return pid if b"platform_plugin" in command else None

@@ -1,0 +1,92 @@
+"""A workspace: a lake and the Spark that works on it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from platform_plugin.engine.spark.server.liveness import Watcher
+    from platform_plugin.engine.spark.server.settings import ServerSettings
+    from platform_plugin.engine.spark.session.session import Session
+    from platform_plugin.lake.lake import Lake
+
+
+# What answers depend on, on whatever server: exact arithmetic, one time zone, columns by field id, and all of our types.
+_OPTIONS: dict[str, str | int | bool] = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.timeType.enabled": "true",
+    # Otherwise ${x} in a text is replaced by what a setting x holds.
+    "spark.sql.variable.substitute": "false",
+    # No answer depends on this one: maps of constants are searched from end to end up to a thousand entries, of files for instance.
+    "spark.sql.optimizer.mapLookupHashThreshold": "16",
+}
+
+
+class Workspace:
+    """What statements run on. Spark is attached to by the first statement that needs it, and anew after it was lost."""
+
+    def __init__(self, lake: Lake, *, settings: ServerSettings | None = None, watcher: Watcher | None = None) -> None:
+        self.lake = lake
+        self._settings = settings
+        self._watcher = watcher
+        self._session: Session | None = None
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    @property
+    def session(self) -> Session:
+        """The open session; the machine's platform server is started if it does not run."""
+        self._heed_fork()
+        with self._lock:
+            if self._session is not None and self._session.lost:
+                # It ended since the last statement, which this one has nothing to do with.
+                self._session.close()
+            if self._session is None or self._session.closed:
+                self._session = self._attach()
+            return self._session
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether a session is open already."""
+        return self._session is not None and not self._session.closed
+
+    def _attach(self) -> Session:
+        from platform_plugin.engine.spark.server.attach import attach, connect
+        from platform_plugin.engine.spark.session.spool import SpoolFolder
+
+        endpoint = self.lake.location.spark
+        session = connect(endpoint) if endpoint else attach(self._settings, watcher=self._watcher)
+        if session.spool is None:
+            # Spark reads and writes the lake's own files, wherever it runs; what a killed client leaves there, a vacuum removes.
+            session.spool = SpoolFolder(storage=self.lake.storage, path="_results/")
+        try:
+            with session.job():
+                session.spark.conf._set_all(_OPTIONS, silent=False)  # noqa: SLF001  one call, not one an option
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def forget_session(self) -> None:
+        """Attach anew at the next use: the server that this session was on is gone."""
+        self._heed_fork()
+        with self._lock:
+            session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def _heed_fork(self) -> None:
+        """A forked child must not speak over its parent's connection, nor close it, nor wait for its threads."""
+        if self._process != os.getpid():
+            self._process, self._session, self._lock = os.getpid(), None, threading.Lock()
+
+    def close(self) -> None:
+        """Close the session, if there is one, and the lake."""
+        self.forget_session()
+        self.lake.close()
