@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.server.settings import ServerSettings
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.queries.result import Result
-    from platform_plugin.samples.handle import SampleReader
+    from platform_plugin.relations.samples.handle import SampleReader
     from platform_plugin.streams.append import Grouping, WhenFull
     from platform_plugin.streams.stream import Stream, Streams
 
@@ -102,7 +102,7 @@ class Platform:
 
     def sample(self, name: str | tuple[str, str], *, version: int | None = None) -> SampleReader:
         """Read a sample: `.arrow()` or `.pandas()` are its rows at the newest snapshot, or at an older one."""
-        from platform_plugin.samples.handle import open_sample
+        from platform_plugin.relations.samples.handle import open_sample
 
         if version is None:
             self._await_appends()
@@ -110,7 +110,7 @@ class Platform:
 
     def plot(self, sample: str | tuple[str, str], *, versions: Sequence[int] = ()) -> bytes:
         """Draw a sample as SVG: its numeric columns, beside the population's where that is known and beside older snapshots'."""
-        from platform_plugin.samples.plot import plot_sample
+        from platform_plugin.relations.samples.plot import plot_sample
 
         self._await_appends()
         return plot_sample(self.work, sample, versions=versions)
@@ -237,7 +237,7 @@ class Platform:
 
                 return run_create_view(work, statement)
             case s.CreateSample():
-                from platform_plugin.samples.define import run_create_sample
+                from platform_plugin.relations.samples.define import run_create_sample
 
                 return run_create_sample(work, statement)
             case s.CreateSchema():
@@ -251,7 +251,7 @@ class Platform:
 
                 return run_rebuild(work, statement, **limits)
             case s.Refresh(kind="SAMPLE"):
-                from platform_plugin.samples.maintain import run_refresh_sample
+                from platform_plugin.relations.samples.reservoir.maintain import run_refresh_sample
 
                 return run_refresh_sample(work, statement, **limits)
             case s.Drop():

@@ -21,8 +21,8 @@ from platform_plugin.orchestration.inventory import Stored, read_changed, read_l
 from platform_plugin.orchestration.model import normalised
 from platform_plugin.quality.gate import gated
 from platform_plugin.queries.shows import created
-from platform_plugin.samples.define import run_create_sample
-from platform_plugin.samples.record import find_sample
+from platform_plugin.relations.samples.define import run_create_sample
+from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.streams.declaration import stored_option
 from platform_plugin.streams.history import run_create_history
 from platform_plugin.streams.ingest import run_ingest

@@ -24,7 +24,7 @@ from platform_plugin.platform import Platform
 from platform_plugin.quality.reconcile import run_reconcile
 from platform_plugin.quality.suite import Suite
 from platform_plugin.quality.validate import Finding, run_validation
-from platform_plugin.samples.record import find_sample
+from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.streams.quarantine import find_quarantine
 
 RESOURCE_KEY = "platform"

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from platform_plugin.orchestration.chart import as_markdown
-from platform_plugin.samples.plot import plot_sample
+from platform_plugin.relations.samples.plot import plot_sample
 from platform_plugin.views.explain import explain_split
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from platform_plugin.lake.ring.segments import CONSUMER, SEGMENT, read_ring
 from platform_plugin.orchestration.firing import Decision, build_sensor, checks_of, find_untold
 from platform_plugin.orchestration.refreshing import plan_refresh
 from platform_plugin.orchestration.waiting import Waiting, share_of_ring
-from platform_plugin.samples.record import all_samples, read_progress
-from platform_plugin.samples.waiting import read_pending
+from platform_plugin.relations.samples.record import all_samples, read_progress
+from platform_plugin.relations.samples.waiting import read_pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from platform_plugin.language.text.places import Place, Span, at
 from platform_plugin.queries.arguments import argument, check_arguments, used_arguments, value_of
 from platform_plugin.queries.size import SMALL_BYTES, SMALL_ROWS, is_plain
 from platform_plugin.queries.staleness import read_duration
-from platform_plugin.samples.record import find_sample
+from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.streams.arrivals import read_with_arrivals, wants_arrivals
 from platform_plugin.views.record import read_records
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.statements.statements import Name as WrittenName
     from platform_plugin.language.text.values import Parameter
     from platform_plugin.queries.arguments import Arguments
-    from platform_plugin.samples.record import Sample
+    from platform_plugin.relations.samples.record import Sample
 
 _DEEPEST_VIEW = 50
 # Rows that travel with a query.
@@ -249,7 +249,7 @@ def _read(
 
 def _read_sample(reading: _Reading, sample: Sample, snapshot: Snapshot, columns: Sequence[str] | None = None) -> DataFrame:
     from platform_plugin.engine.spark.frames.scan import frame_of, read_relation
-    from platform_plugin.samples.read import find_scan, read_sample
+    from platform_plugin.relations.samples.read import find_scan, read_sample
 
     work = reading.work
     scan = find_scan(work, sample, snapshot)

@@ -20,8 +20,8 @@ from platform_plugin.lake.read.read import read_rows
 from platform_plugin.language.query.lookup import Condition, Given, Lookup, plan_lookup
 from platform_plugin.queries.result import Result
 from platform_plugin.queries.staleness import read_duration
-from platform_plugin.samples.read import is_drawn_here, read_sample
-from platform_plugin.samples.record import find_sample
+from platform_plugin.relations.samples.read import is_drawn_here, read_sample
+from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.views.local import read_local
 from platform_plugin.views.stored import find_recent, find_stored
 

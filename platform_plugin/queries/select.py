@@ -51,7 +51,7 @@ def run_select(
         if reads_session(query):
             return run_session(work, query, arguments, timeout=timeout, progress=progress, tags=tags)
     if wants_sample(query):
-        from platform_plugin.samples.approximate import run_approximation
+        from platform_plugin.relations.samples.estimate.approximate import run_approximation
 
         return run_approximation(work, query, arguments, timeout=timeout, progress=progress)
     answer = answer_lookup(work, query, arguments)
@@ -89,7 +89,7 @@ def run_explain(work: Workspace, statement: Explain, query: Select, arguments: A
     """How Spark would run a query, and which files of the lake it would read."""
     with work.lake.lease(holder="explain") as lease:
         if wants_sample(query.query):
-            from platform_plugin.samples.approximate import explain_approximation
+            from platform_plugin.relations.samples.estimate.approximate import explain_approximation
 
             return Result(pa.table({"plan": explain_approximation(work, query.query, lease.snapshot)}), snapshot=lease.snapshot)
         session = _explain_session(work, query.query, arguments, lease.snapshot)

@@ -19,9 +19,9 @@ from platform_plugin.language.statements.render import feed_text, identifier, na
 from platform_plugin.language.text.places import at
 from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
 from platform_plugin.queries.result import Result
-from platform_plugin.samples.definition import Definition
-from platform_plugin.samples.record import Sample, find_sample
-from platform_plugin.samples.sources import sample_statement
+from platform_plugin.relations.samples.definition import Definition
+from platform_plugin.relations.samples.record import Sample, find_sample
+from platform_plugin.relations.samples.sources import sample_statement
 from platform_plugin.streams.declaration import stream_statement
 from platform_plugin.streams.figures import read_figures
 from platform_plugin.streams.history import HISTORY_OF, find_source
@@ -164,7 +164,7 @@ def column_rows(fields: Sequence[Field]) -> list[dict[str, Any]]:
 
 def run_describe(work: Workspace, statement: s.Describe) -> Result:
     """A relation's columns; when extended, also what it is and how it was declared."""
-    from platform_plugin.samples.figures import sample_facts
+    from platform_plugin.relations.samples.figures import sample_facts
     from platform_plugin.views.figures import view_facts
     from platform_plugin.views.record import result_fields
 

@@ -16,7 +16,7 @@ from platform_plugin.errors import CatalogueError, CommitConflict, OutcomeUnknow
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.database import LostRace
 from platform_plugin.lake.catalogue.identifiers import new_uuid
-from platform_plugin.samples.picking import plan_picks
+from platform_plugin.relations.samples.reservoir.picking import plan_picks
 from platform_plugin.streams.batches import BatchTaken, TakeBatches, read_batches
 from platform_plugin.streams.rows import refitted_rows
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.samples.picking import PickRows
+    from platform_plugin.relations.samples.reservoir.picking import PickRows
     from platform_plugin.streams.batches import Batch
 
     Arrived = Callable[[Table, Snapshot], None]

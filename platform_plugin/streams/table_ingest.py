@@ -18,7 +18,7 @@ from platform_plugin.lake.read.evolution import adapt
 from platform_plugin.lake.read.inlined import read_inlined
 from platform_plugin.lake.read.read import column_at, read_raw
 from platform_plugin.lake.read.scan import plan_scan
-from platform_plugin.samples.picking import plan_picks
+from platform_plugin.relations.samples.reservoir.picking import plan_picks
 from platform_plugin.streams.group import find_by_identity
 from platform_plugin.streams.ingest import IngestReport
 from platform_plugin.streams.sources import SOURCE_TABLE, Position, SourceGap, read_position
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import FileScan, Scan
-    from platform_plugin.samples.picking import PickRows
+    from platform_plugin.relations.samples.reservoir.picking import PickRows
     from platform_plugin.streams.feeds import TableFeed
     from platform_plugin.streams.ingest import Limits
 

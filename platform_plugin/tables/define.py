@@ -14,8 +14,8 @@ from platform_plugin.language.statements.options import STREAM
 from platform_plugin.language.text.places import at
 from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
 from platform_plugin.queries.select import placed
-from platform_plugin.samples.record import Leave, find_sample
-from platform_plugin.samples.remove import drop_sample, samples_of
+from platform_plugin.relations.samples.record import Leave, find_sample
+from platform_plugin.relations.samples.remove import drop_sample, samples_of
 from platform_plugin.streams.declaration import stored_limits, stored_option
 from platform_plugin.streams.feeds import altered_feed, declared_feed
 from platform_plugin.streams.history import find_twin

@@ -12,7 +12,7 @@ from platform_plugin.lake.commit.dependents import find_protector, protected
 from platform_plugin.language.text.places import did_you_mean
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.queries.result import Result
-from platform_plugin.samples.picking import plan_picks
+from platform_plugin.relations.samples.reservoir.picking import plan_picks
 from platform_plugin.streams.batches import BatchTaken, TakeBatches, check_batch_id, read_batches
 from platform_plugin.views.propagate import propagate
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import CatalogueError, CommitConflict, PlatformError, QueryInterrupted, ServerError, StorageError
-from platform_plugin.samples.joining import find_guests
+from platform_plugin.relations.samples.reservoir.joining import find_guests
 from platform_plugin.views.advance import Advance, Advances
 from platform_plugin.views.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.views.compaction import compact_locally, compaction, find_additions
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.samples.joining import Guest
-    from platform_plugin.samples.maintain import Change
+    from platform_plugin.relations.samples.reservoir.joining import Guest
+    from platform_plugin.relations.samples.reservoir.maintain import Change
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.ranges import Range
     from platform_plugin.views.record import ViewRecord

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
-    from platform_plugin.samples.joining import Guest
+    from platform_plugin.relations.samples.reservoir.joining import Guest
     from platform_plugin.views.parts import SplitPlan
     from platform_plugin.views.ranges import Range
 

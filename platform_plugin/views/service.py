@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from platform_plugin.errors import InvalidValue, PlatformError, ServerLost
 from platform_plugin.lake.catalogue.tables import Table
-from platform_plugin.samples.maintain import run_sample_maintenance
-from platform_plugin.samples.record import find_sample
+from platform_plugin.relations.samples.record import find_sample
+from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from platform_plugin.streams.service import pause_after
 from platform_plugin.views.maintain import run_maintenance
 from platform_plugin.views.record import read_records

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, ServerError
 from platform_plugin.lake.catalogue.tables import Name, View, read_snapshot, read_tables
 from platform_plugin.lake.commit.data_operations import has_table
-from platform_plugin.samples.record import find_sample
-from platform_plugin.samples.sources import find_parts, find_table, find_view
+from platform_plugin.relations.samples.record import find_sample
+from platform_plugin.relations.samples.sources import find_parts, find_table, find_view
 from platform_plugin.views.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.views.changes import has_changed
 from platform_plugin.views.plans import plan_view
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.metrics import JobMetrics
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
-    from platform_plugin.samples.record import Sample
+    from platform_plugin.relations.samples.record import Sample
     from platform_plugin.views.record import ViewRecord
 
 

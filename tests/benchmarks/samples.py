@@ -27,19 +27,19 @@ from platform_plugin.engine.spark.server.runtime import RUNTIME_VARIABLE
 from platform_plugin.engine.spark.server.settings import ServerSettings
 from platform_plugin.lake.catalogue.relations import Declaration, declare
 from platform_plugin.platform import Platform
-from platform_plugin.samples.counting import picking_frame
-from platform_plugin.samples.definition import Definition
-from platform_plugin.samples.drawn import run_drawing
-from platform_plugin.samples.growing import find_behind, run_growing
-from platform_plugin.samples.local import Part, find_local
-from platform_plugin.samples.maintain import run_sample_maintenance
-from platform_plugin.samples.merge import draw_picks
-from platform_plugin.samples.picking import PickRows
-from platform_plugin.samples.pieces import read_pieces
-from platform_plugin.samples.record import definitions, find_sample
-from platform_plugin.samples.reservoir import Reservoir
-from platform_plugin.samples.shares import draw_shares
-from platform_plugin.samples.viewed import counting_frame, drawing_frame, plan_bounds, read_strata
+from platform_plugin.relations.samples.definition import Definition
+from platform_plugin.relations.samples.draw.drawn import run_drawing
+from platform_plugin.relations.samples.draw.pieces import read_pieces
+from platform_plugin.relations.samples.draw.viewed import counting_frame, drawing_frame, plan_bounds, read_strata
+from platform_plugin.relations.samples.record import definitions, find_sample
+from platform_plugin.relations.samples.reservoir.counting import picking_frame
+from platform_plugin.relations.samples.reservoir.growing import find_behind, run_growing
+from platform_plugin.relations.samples.reservoir.local import Part, find_local
+from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
+from platform_plugin.relations.samples.reservoir.merge import draw_picks
+from platform_plugin.relations.samples.reservoir.picking import PickRows
+from platform_plugin.relations.samples.reservoir.reservoir import Reservoir
+from platform_plugin.relations.samples.reservoir.shares import draw_shares
 from tests.benchmarks import samples_draws
 from tests.benchmarks.report import Report, pairs, seconds
 from tests.benchmarks.samples_draws import PAIRS, ROWS, SCALE, SIZES
@@ -337,14 +337,14 @@ def _measure_conditions(report: Report, platform: Platform) -> None:
         part = Part(pieces=pieces, size=definition.cap(1), seed=5)
 
         def in_spark() -> None:
-            with patch("platform_plugin.samples.local.look_here", lambda *_: None):
+            with patch("platform_plugin.relations.samples.reservoir.local.look_here", lambda *_: None):
                 find_local(platform.work, definition, part)  # noqa: B023
 
         arms = {"Arrow here": lambda: find_local(platform.work, definition, part), "Spark": in_spark}  # noqa: B023
         for name, arm in arms.items():
             ratio, ours = pairs(arm, lambda: session.arrow(bare).read_all(), times=PAIRS)  # noqa: B023
             report.add(what=f"reservoirs, n = 1000, {what}, by {name}", milliseconds=ours * 1000, of_bare_scan=ratio)
-        with patch("platform_plugin.samples.local.look_here", lambda *_: None):
+        with patch("platform_plugin.relations.samples.reservoir.local.look_here", lambda *_: None):
             picked = session.arrow(picking_frame(platform.work, definition, part, None)).read_all()
         report.add(what=f"numbers of rows that reach the client of Spark, {what}", rows=picked.num_rows, bytes=picked.nbytes)
 

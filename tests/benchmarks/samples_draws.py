@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from platform_plugin.samples.drawn import run_drawing
-from platform_plugin.samples.record import find_sample
+from platform_plugin.relations.samples.draw.drawn import run_drawing
+from platform_plugin.relations.samples.record import find_sample
 from tests.benchmarks.report import pairs, seconds
 
 if TYPE_CHECKING:

@@ -1,0 +1,252 @@
+"""CREATE SAMPLE: the table that will hold it, its definition, and its claim on the rows of a stream, in one commit."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
+from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
+from platform_plugin.lake.catalogue.relations import RELATION, STATE, Declaration, declare, read_declaration
+from platform_plugin.lake.catalogue.tables import Table, View
+from platform_plugin.lake.ring.segments import RING_TABLES
+from platform_plugin.language.statements.render import type_text
+from platform_plugin.language.text.places import at, did_you_mean
+from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
+from platform_plugin.relations.samples.definition import LARGEST, Definition, parse_window
+from platform_plugin.relations.samples.draw.merged import plan_merged
+from platform_plugin.relations.samples.keys.weights import SAMPLE_WEIGHT, can_date, can_weigh, weight_field
+from platform_plugin.relations.samples.record import KIND, TABLES, Attach, Join, Progress, Store, find_sample
+from platform_plugin.relations.samples.reservoir.weighing import local_condition
+from platform_plugin.tables.target import find_existing, outcome
+from platform_plugin.views.ranges import first_uncovered
+from platform_plugin.views.record import read_records, result_fields
+
+if TYPE_CHECKING:
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.language.statements import statements as s
+    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.samples.definition import Source
+
+# The types whose values are the same text wherever they are read.
+_STRATA = {"boolean", "varchar", "date", "int8", "int16", "int32", "int64"}
+# Whose value is another at every look: a sample of them would not be of anything.
+_VOLATILE = {
+    *("rand", "randn", "random", "uuid", "now", "current_timestamp", "current_date", "current_time", "localtimestamp", "curdate"),
+    *("unix_timestamp", "monotonically_increasing_id", "shuffle", "input_file_name"),
+}
+
+
+def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
+    """Declare a sample. Of a stream it is of what the stream holds now and all that comes, of tables and views of what they are."""
+    lake, name = work.lake, lake_name(statement.name)
+    with lake.lease(holder="create sample") as lease:
+        base = lease.snapshot
+        old = find_existing(lake, name, base)
+        if old is not None:
+            if statement.if_not_exists:
+                return outcome(base, f"sample {name} exists already")
+            raise at(statement.name.span).attach(ObjectExists(f'"{name}" exists already', hint="choose another name"))
+        relation: Table | View | None = None
+        if statement.parts:
+            fields, definition = _merged(work, statement, base)
+        else:
+            with pointing_at(statement.relation.span), lake.reading() as connection:
+                relation = lake.find_relation(connection, lake_name(statement.relation), base)
+            source = _source(work, statement, relation)
+            fields = _fields(work, relation, base)
+            _check_strata(statement, fields)
+            if statement.where is not None:
+                _check_condition(work, statement, relation, base)
+            definition = _definition(statement, relation, source)
+            if definition.is_weighted:
+                fields, definition = _weighted(statement, relation, definition)
+        lake.prepare_tables([RELATION, *RING_TABLES, *TABLES])
+        with pointing_at(statement.name.span), lake.commit(f"create sample {name}", base=base) as commit:
+            shown = [replace(field, nullable=True, default=None) for field in fields]
+            table = commit.create_table(name, shown)
+            declare(commit, table, Declaration(kind=KIND, options=definition.options()))
+            if definition.parts:
+                commit.also(Join(sample=table, parts=definition.parts))
+            if isinstance(relation, Table) and definition.source == "stream":
+                start = first_uncovered(lake, relation, base, earliest=True)
+                if definition.is_windowed:
+                    commit.also(Store(sample=table, progress=Progress(next_row_id=start)))
+                else:
+                    commit.also(Attach(sample=table, stream=relation, next_row_id=start))
+    return outcome(commit.made, f"sample {name} created")
+
+
+def _source(work: Workspace, statement: s.CreateSample, relation: Table | View) -> Source:
+    if isinstance(relation, View):
+        return "view"
+    with work.lake.reading() as connection:
+        kind = read_declaration(connection, relation.uuid).kind
+    if kind in (KIND, STATE):
+        what = "a sample itself" if kind == KIND else "part of a continuous view"
+        hint = "sample what it was made from" + (", or merge samples: ON SAMPLES (one, other)" if kind == KIND else "")
+        raise at(statement.relation.span).attach(InvalidValue(f'"{relation.name}" is {what}', hint=hint))
+    return "stream" if kind == "stream" else "table"
+
+
+def _merged(work: Workspace, statement: s.CreateSample, base: Snapshot) -> tuple[tuple[Field, ...], Definition]:
+    """The columns and the definition of a sample that merges others."""
+    parts = []
+    for written in statement.parts:
+        with pointing_at(written.span), work.lake.reading() as connection:
+            if str(lake_name(written)).lower() == str(lake_name(statement.name)).lower():
+                raise InvalidValue(f'sample "{lake_name(written)}" can\'t be part of itself', hint="give the merged sample another name")
+            relation = work.lake.find_relation(connection, lake_name(written), base)
+            found = find_sample(work.lake, relation, base) if isinstance(relation, Table) else None
+            if found is None:
+                raise InvalidValue(f'"{relation.name}" is not a sample', hint=f"make one of it first: CREATE SAMPLE … ON {relation.name}")
+        parts.append(found)
+    _check_sizes(statement)
+    window = next((option for option in statement.options if option.name == "window"), None)
+    if window is not None:
+        raise at(window.span).attach(InvalidValue("a merged sample has no window of its own", hint="give its samples one"))
+    with pointing_at(statement.span):
+        definition = plan_merged(work.lake, parts, statement.size, _seed(statement), base)
+    return parts[0].table.fields, definition
+
+
+def _fields(work: Workspace, relation: Table | View, snapshot: Snapshot) -> tuple[Field, ...]:
+    if isinstance(relation, Table):
+        return relation.fields
+    with work.lake.reading() as connection:
+        record = read_records(connection, only=relation.uuid).get(relation.uuid)
+    if record is not None:
+        return result_fields(record)
+    from platform_plugin.engine.spark.frames.schema import from_spark_type
+
+    frame = read_named(work, (relation.name.schema, relation.name.relation), snapshot)
+    with work.session.job():
+        return tuple(Field(name=part.name, type=from_spark_type(part.dataType, column=part.name)) for part in frame.schema.fields)
+
+
+def _check_strata(statement: s.CreateSample, fields: tuple[Field, ...]) -> None:
+    known = {field.name.lower(): field for field in fields}
+    for column in statement.strata:
+        field = known.get(column.lower())
+        if field is None:
+            hint = did_you_mean(column, [field.name for field in fields]) or f"its columns are {', '.join(field.name for field in fields)}"
+            raise at(statement.span).attach(UnknownObject(f'column "{column}" does not exist in "{statement.relation}"', hint=hint))
+        if not isinstance(field.type, Decimal) and not (isinstance(field.type, Primitive) and field.type.name in _STRATA):
+            raise at(statement.span).attach(
+                InvalidValue(
+                    f'column "{column}" has the type {field.type}, by which nothing is stratified', hint="use whole numbers, texts or dates"
+                )
+            )
+
+
+def _check_condition(work: Workspace, statement: s.CreateSample, relation: Table | View, snapshot: Snapshot) -> None:
+    from platform_plugin.engine.spark.frames.scan import query_relations
+    from platform_plugin.language.query.query import analyse_expression
+    from platform_plugin.language.statements.render import identifier
+    from platform_plugin.language.text.tokens import tokenize
+    from platform_plugin.queries.select import placed
+
+    where = statement.where
+    if where is None:
+        return
+    tokens = tokenize(where.source, where.start, where.end)
+    for index in range(len(tokens)):
+        if tokens.text(index).lower() in _VOLATILE:
+            raise at(where).attach(
+                InvalidValue(f'"{tokens.text(index)}" gives another value at every look', hint="use only what the row itself says")
+            )
+    expression = analyse_expression(where, statement.relation)
+    if expression.relations:
+        raise at(expression.relations[0].span).attach(
+            InvalidValue("the condition of a sample reads another relation", hint="use only the columns of the relation itself")
+        )
+    name = new_name()
+    rendered = expression.render({})
+    frame = read_named(work, (relation.name.schema, relation.name.relation), snapshot)
+    text = f"SELECT 1 FROM {name} AS {identifier(relation.name.relation)} WHERE ({rendered.text})"
+    with placed(rendered), work.session.job():
+        _ = query_relations(work.session, text, {name: frame}).schema
+
+
+def _weights(statement: s.CreateSample) -> dict[str, Any]:
+    given = {option.name: option for option in statement.options}
+    half_life, time = given.get("half_life"), given.get("time_column")
+    if (half_life is None) != (time is None):
+        said = 'option "half_life" needs the column that says when a row was' if time is None else 'option "time_column" needs a half_life'
+        hint = "write WITH (half_life = '1 hour', time_column = 'created_at')"
+        raise at((half_life or time or given["seed"]).span).attach(InvalidValue(said, hint=hint))
+    seconds = half_life.value.total_seconds() if half_life is not None and isinstance(half_life.value, timedelta) else None
+    if half_life is not None and seconds is not None and seconds < 1:
+        raise at(half_life.span).attach(InvalidValue("a half-life is at least a second", hint="write '1 second' or more"))
+    return {"weight": statement.weight, "half_life": seconds, "time": None if time is None else str(time.value)}
+
+
+def _weighted(statement: s.CreateSample, relation: Table | View, definition: Definition) -> tuple[tuple[Field, ...], Definition]:
+    """The columns of a weighted sample, and its definition with columns called as they are."""
+    with pointing_at(statement.span):
+        if isinstance(relation, View):
+            raise InvalidValue(
+                "a view has no weighted sample: its rows have no lasting numbers", hint="keep its rows in a table, and sample that"
+            )
+        if definition.is_windowed or definition.strata:
+            what = "window" if definition.is_windowed else "strata"
+            raise InvalidValue(f"a weighted sample has no {what}", hint="leave out one of the two")
+        known = {field.name.lower(): field for field in relation.fields}
+        if SAMPLE_WEIGHT in known:
+            raise InvalidValue(f'"{relation.name}" has a column "{SAMPLE_WEIGHT}", as a weighted sample adds one', hint="rename it")
+        found: dict[str, Any] = {}
+        for role, column, fits in (("weight", definition.weight, can_weigh), ("time", definition.time, can_date)):
+            if column is None:
+                continue
+            field = known.get(column.lower())
+            if field is None:
+                hint = did_you_mean(column, [field.name for field in relation.fields])
+                raise UnknownObject(
+                    f'column "{column}" does not exist in "{statement.relation}"', hint=hint or "DESCRIBE lists its columns"
+                )
+            if not fits(field.type):
+                wanted = "a number" if role == "weight" else "a time"
+                raise InvalidValue(f'column "{column}" has the type {type_text(field.type)}, which is no {role}', hint=f"use {wanted}")
+            found[role] = field.name
+        local_condition(relation, definition)
+    return (*relation.fields, weight_field()), replace(definition, **found)
+
+
+def _check_sizes(statement: s.CreateSample) -> None:
+    for size in (statement.size, statement.size_per_stratum or 1):
+        if not 1 <= size <= LARGEST:
+            raise at(statement.span).attach(InvalidValue(f"a sample can't have {size} rows", hint=f"give 1 to {LARGEST}"))
+
+
+def _seed(statement: s.CreateSample) -> int:
+    given = next((option for option in statement.options if option.name == "seed"), None)
+    return secrets.randbits(62) if given is None else int(str(given.value))
+
+
+def _definition(statement: s.CreateSample, relation: Table | View, source: Source) -> Definition:
+    given = {option.name: option for option in statement.options}
+    _check_sizes(statement)
+    window = None
+    if "window" in given:
+        window = parse_window(str(given["window"].value))
+        if window is None or source != "stream":
+            what = f"{given['window'].value!r} is not a window" if window is None else f"a {source} has no window"
+            hint = "write '1 hour', '1000 rows' or 'retention'" if window is None else "only rows of a stream leave; leave it out"
+            raise at(given["window"].span).attach(InvalidValue(what, hint=hint))
+    return Definition(
+        relation=str(relation.uuid),
+        source=source,
+        size=statement.size,
+        seed=_seed(statement),
+        where=None if statement.where is None else statement.where.text,
+        strata=statement.strata,
+        size_per_stratum=statement.size_per_stratum,
+        **_weights(statement),
+        window_rows=window if isinstance(window, int) else None,
+        window_seconds=window.total_seconds() if isinstance(window, timedelta) else None,
+        retained=window == "retention",
+        has_ladders=source != "view",
+    )

@@ -1,0 +1,131 @@
+"""Blocks: runs of neighbouring rows, drawn whole for an answer. To read one page costs what a single row of it costs.
+
+Whether neighbours are alike need not be known: the estimators look at blocks, never at rows as if they had been drawn one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, nan, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from platform_plugin.lake.files.files import PAGE_ROWS
+from platform_plugin.relations.samples.estimate.estimators import FEW, Bounded, student
+from platform_plugin.relations.samples.reservoir.reservoir import draw_positions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockDesign:
+    """How many blocks of rows there are, and how many rows each of those has that were drawn."""
+
+    block_count: int
+    population: int
+    rows: Integers
+
+    @property
+    def size(self) -> int:
+        """All rows of the blocks that were drawn."""
+        return int(self.rows.sum())
+
+    @property
+    def is_census(self) -> bool:
+        """Whether every block was drawn, so that nothing is estimated."""
+        return len(self.rows) == self.block_count
+
+    def needed(self, found: Bounded, error: float) -> float:
+        """How many blocks must be drawn for the relative error to be this; infinite where these can't tell."""
+        reached = found.relative_error
+        if reached <= error:
+            return float(len(self.rows))
+        if reached == inf:
+            return inf
+        spread = max(1 / len(self.rows) - 1 / self.block_count, 1e-18)
+        return 1 / (spread * (error / reached) ** 2 + 1 / self.block_count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnBlocks:
+    """The numbers of all rows of some blocks, ascending, which block each is of, and how they were drawn."""
+
+    places: Integers
+    units: Integers
+    design: BlockDesign
+
+
+def count_blocks(counts: Integers) -> int:
+    """How many blocks pieces of so many rows have.
+
+    >>> count_blocks(np.array([1, PAGE_ROWS, PAGE_ROWS + 1]))
+    4
+    """
+    return int((-(-counts // PAGE_ROWS)).sum())
+
+
+def draw_blocks(counts: Integers, size: int, random: np.random.Generator) -> DrawnBlocks:
+    """So many blocks of the rows of pieces, every set of them as likely; a block lies in one piece."""
+    own = -(-counts // PAGE_ROWS)
+    ends = np.cumsum(own)
+    total = int(ends[-1]) if len(ends) else 0
+    chosen = draw_positions(total, size, random)
+    piece = np.searchsorted(ends, chosen, side="right")
+    inside = (chosen - (ends - own)[piece]) * PAGE_ROWS
+    rows = np.minimum(counts[piece] - inside, PAGE_ROWS)
+    begins = (np.cumsum(counts) - counts)[piece] + inside
+    units = np.repeat(np.arange(len(chosen)), rows)
+    places = np.arange(len(units)) + np.repeat(begins - (np.cumsum(rows) - rows), rows)
+    return DrawnBlocks(places=places, units=units, design=BlockDesign(block_count=total, population=int(counts.sum()), rows=rows))
+
+
+def block_total(sums: Floats, design: BlockDesign, confidence: float) -> Bounded:
+    """The sum over all rows, of the sums of the drawn blocks: what a row of them has on average, for each row that there is."""
+    found = block_ratio(sums, design.rows.astype(float), design, confidence, telling=_telling(sums))
+    scale = design.population
+    return Bounded(value=found.value * scale, low=found.low * scale, high=found.high * scale)
+
+
+def block_ratio(above: Floats, below: Floats, design: BlockDesign, confidence: float, *, telling: float | None = None) -> Bounded:
+    """The ratio of two sums over all rows, of their sums in each of the drawn blocks."""
+    divisor = float(below.sum())
+    if divisor == 0:
+        return Bounded(value=nan, low=nan, high=nan)
+    estimate = float(above.sum()) / divisor
+    if design.is_census:
+        return Bounded(value=estimate, low=estimate, high=estimate)
+    telling = _telling(below) if telling is None else telling
+    if telling < FEW:
+        return Bounded(value=estimate, low=nan, high=nan)
+    count = len(design.rows)
+    spread = float(((above - estimate * below) ** 2).sum()) / (count - 1)
+    deviation = sqrt((1 - count / design.block_count) * spread * count) / abs(divisor)
+    half = student(confidence, int(telling) - 1) * deviation
+    return Bounded(value=estimate, low=estimate - half, high=estimate + half)
+
+
+def _telling(sums: Floats) -> float:
+    """How many blocks tell something, each weighted by how much: of one that holds nearly all nobody knows how many more there are."""
+    squares = float((sums * sums).sum())
+    return float(np.abs(sums).sum()) ** 2 / squares if squares else 0.0
+
+
+def block_quantile(values: Floats, units: Integers, design: BlockDesign, confidence: float, share: float) -> Bounded:
+    """The value below which this share of all rows lie, bounded as Woodruff does."""
+    if not len(values):
+        return Bounded(value=nan, low=nan, high=nan)
+    ordered = np.sort(values)
+    reached = (np.arange(len(ordered)) + 0.5) / len(ordered)
+    estimate = float(np.interp(share, reached, ordered))
+    count = len(design.rows)
+    below = np.bincount(units, weights=values <= estimate, minlength=count).astype(float)
+    around = block_ratio(below, np.bincount(units, minlength=count).astype(float), design, confidence)
+    half = (around.high - around.low) / 2
+    low = float(np.interp(share - half, reached, ordered)) if share - half >= reached[0] else nan
+    high = float(np.interp(share + half, reached, ordered)) if share + half <= reached[-1] else nan
+    return Bounded(value=estimate, low=estimate if design.is_census else low, high=estimate if design.is_census else high)

@@ -1,0 +1,118 @@
+"""Samples of tables and views: at every snapshot one that was drawn from the rows of that snapshot, and the same for each who asks.
+
+What was stored is used as long as nothing has changed since.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from platform_plugin.lake.read.read import read_rows
+from platform_plugin.relations.samples.draw.pieces import read_pieces
+from platform_plugin.relations.samples.draw.standing import draw_standing
+from platform_plugin.relations.samples.draw.viewed import draw_from_view
+from platform_plugin.relations.samples.keys.keys import sample_seed
+from platform_plugin.relations.samples.keys.weights import drawn_rows, with_weights
+from platform_plugin.relations.samples.record import Progress, read_progress
+from platform_plugin.relations.samples.reservoir.growing import Grown
+from platform_plugin.relations.samples.reservoir.local import Part
+from platform_plugin.relations.samples.reservoir.weighing import weigh_part
+from platform_plugin.relations.samples.sources import find_parts, find_table, find_view, in_shape, wanted_fields
+from platform_plugin.views.changes import has_changed, last_change
+from platform_plugin.views.record import read_records
+from platform_plugin.views.stored import find_inputs
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.relations.samples.definition import Key
+    from platform_plugin.relations.samples.draw.pieces import Pieces
+    from platform_plugin.relations.samples.record import Sample
+
+
+def find_stored(work: Workspace, sample: Sample, snapshot: Snapshot) -> Grown | None:
+    """The stored sample if it is of the relation as it is at the snapshot, or None."""
+    progress = find_current(work, sample, snapshot)
+    if progress is None:
+        return None
+    return Grown(rows=read_rows(work.lake, work.lake.scan(sample.table, snapshot)), progress=progress)
+
+
+def find_current(work: Workspace, sample: Sample, snapshot: Snapshot) -> Progress | None:
+    """What the stored sample stands for, if it is of the relation as it is at the snapshot."""
+    with work.lake.reading() as connection:
+        progress = read_progress(connection, sample.table.uuid, snapshot.id)
+    if progress.of_snapshot < 0:
+        return None
+    if sample.definition.source == "table":
+        table = find_table(work.lake, sample, snapshot)
+        return None if has_changed(work, table, progress.of_snapshot, snapshot) else progress
+    changed = version_of(work, sample, snapshot)
+    return None if changed is None or changed > progress.of_snapshot else progress
+
+
+def version_of(work: Workspace, sample: Sample, snapshot: Snapshot) -> int | None:
+    """The newest snapshot that changed what a sample is drawn from; None where that can't be told."""
+    definition = sample.definition
+    if definition.source == "samples":
+        versions = [version_of(work, part, snapshot) for part in find_parts(work.lake, sample, snapshot)]
+        known = [version for version in versions if version is not None]
+        return max(known) if len(known) == len(versions) else None
+    if definition.source != "view":
+        # A window of time moves with every snapshot.
+        appends_only = definition.source == "stream" and not definition.is_windowed
+        table = find_table(work.lake, sample, snapshot)
+        return None if definition.window_seconds is not None else last_change(work, table, snapshot, appends_only=appends_only)
+    view = find_view(work.lake, sample, snapshot)
+    with work.lake.reading() as connection:
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+    if record is None:
+        return None
+    inputs = find_inputs(work, record, snapshot)
+    return (
+        None
+        if inputs is None
+        else max((last_change(work, table, snapshot, appends_only=appends_only) for table, appends_only in inputs), default=0)
+    )
+
+
+def run_drawing(
+    work: Workspace,
+    sample: Sample,
+    snapshot: Snapshot,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> Grown:
+    """Draw a sample from its relation as it is at a snapshot."""
+    if sample.definition.source == "view":
+        view, version = find_view(work.lake, sample, snapshot), version_of(work, sample, snapshot)
+        return draw_from_view(work, sample, view, snapshot, version or snapshot.id, timeout=timeout, progress=progress)
+    table = find_table(work.lake, sample, snapshot)
+    definition = sample.definition
+    if not definition.is_weighted:
+        return draw_standing(work, sample, table, snapshot, timeout=timeout, progress=progress)
+    pieces = read_pieces(work.lake, work.lake.scan(table, snapshot))
+    return _weighted(work, sample, table, pieces, sample_seed(definition.seed, "draw", last_change(work, table, snapshot)))
+
+
+def _weighted(work: Workspace, sample: Sample, table: Table, pieces: Pieces, seed: int) -> Grown:
+    definition = sample.definition
+    (held,) = weigh_part(work.lake, definition, Part(pieces=pieces, size=definition.cap(1), seed=seed)).values() or (None,)
+    if held is None:
+        numbers = keys = _NONE
+    else:
+        order = np.argsort(held.places)
+        numbers, keys = held.places[order], held.keys[order]
+    cardinalities: dict[Key, int] = {} if held is None else {(): held.cardinality}
+    rows = in_shape(sample, pieces.fetch(work.lake, numbers, wanted_fields(sample, table)))
+    drawn = drawn_rows(with_weights(definition, rows, keys))
+    return Grown(rows=drawn, progress=Progress(of_snapshot=pieces.scan.snapshot.id, cardinalities=cardinalities), fetched=rows.num_rows)
+
+
+_NONE = np.empty(0, dtype=np.int64)

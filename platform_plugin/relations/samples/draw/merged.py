@@ -1,0 +1,135 @@
+"""Merged samples: uniform over all that several samples stand for together, such as those of streams with the same columns.
+
+Nothing of a part is kept: at every snapshot the parts are merged as they are then, with shares by the exact integer method.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from platform_plugin.errors import InvalidValue
+from platform_plugin.language.statements.render import type_text
+from platform_plugin.relations.samples.definition import Definition
+from platform_plugin.relations.samples.keys.seeds import generator
+from platform_plugin.relations.samples.record import Progress
+from platform_plugin.relations.samples.reservoir.growing import Grown
+from platform_plugin.relations.samples.reservoir.merge import draw_picks
+from platform_plugin.relations.samples.sources import find_parts, in_shape
+from platform_plugin.relations.samples.strata import group, sortable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.relations.samples.definition import Key
+    from platform_plugin.relations.samples.record import Sample
+
+_DEEPEST = 16
+_NONE = np.empty(0, dtype=np.int64)
+
+
+def plan_merged(lake: Lake, parts: Sequence[Sample], size: int, seed: int, snapshot: Snapshot) -> Definition:
+    """The definition of what merges some samples, or an error where the draw would not be uniform, or have no columns.
+
+    It has the strata of its parts, and no more rows of one than each of them may have.
+    """
+    _check_parts(lake, parts, size, snapshot)
+    limits = [limit for part in parts if (limit := part.definition.size_per_stratum) is not None]
+    return Definition(
+        relation="",
+        source="samples",
+        size=size,
+        seed=seed,
+        strata=parts[0].definition.strata,
+        size_per_stratum=min(limits, default=None),
+        parts=tuple(str(part.table.uuid) for part in parts),
+    )
+
+
+def _check_parts(lake: Lake, parts: Sequence[Sample], size: int, snapshot: Snapshot) -> None:
+    first = parts[0]
+    for part in parts:
+        definition = part.definition
+        if [name.lower() for name in definition.strata] != [name.lower() for name in first.definition.strata]:
+            ways = [f"by {', '.join(each.definition.strata)}" if each.definition.strata else "by nothing" for each in (first, part)]
+            raise InvalidValue(
+                f'sample "{first.name}" is stratified {ways[0]}, "{part.name}" {ways[1]}',
+                hint="merge samples with the same strata, or without any",
+            )
+        if definition.is_weighted:
+            raise InvalidValue(f'sample "{part.name}" is weighted, a merged sample is uniform', hint="merge uniform samples")
+        if definition.size < size:
+            raise InvalidValue(
+                f'sample "{part.name}" holds {definition.size} rows, a merged sample of {size} rows may need {size} of it',
+                hint=f"ask for {definition.size} rows at most, or make the part larger",
+            )
+        _check_columns(first, part)
+    leaves = [leaf for part in parts for leaf in _leaves(lake, part, snapshot)]
+    relations: dict[str, Sample] = {}
+    seeds: dict[int, Sample] = {}
+    for leaf in leaves:
+        other = relations.setdefault(leaf.definition.relation, leaf)
+        if other is not leaf:
+            raise InvalidValue(
+                f'samples "{other.name}" and "{leaf.name}" are of one relation',
+                detail="each of its rows would count twice",
+                hint="merge samples of different relations",
+            )
+        # Equal seeds give rows of equal numbers equal keys, so that the samples would not be independent of each other.
+        other = seeds.setdefault(leaf.definition.seed, leaf)
+        if other is not leaf:
+            raise InvalidValue(
+                f'samples "{other.name}" and "{leaf.name}" have the same seed, so that their draws depend on each other',
+                hint="make one of them anew with another seed, or without one",
+            )
+
+
+def _check_columns(one: Sample, other: Sample) -> None:
+    ours = {field.name.lower(): field for field in one.table.fields}
+    theirs = {field.name.lower(): field for field in other.table.fields}
+    hint = "merge samples of relations with the same columns"
+    for name in (*ours, *theirs):
+        if name not in ours or name not in theirs:
+            having, lacking = (one, other) if name in ours else (other, one)
+            column = ours.get(name) or theirs[name]
+            raise InvalidValue(f'sample "{lacking.name}" has no column "{column.name}", which "{having.name}" has', hint=hint)
+        if ours[name].type != theirs[name].type:
+            kinds = f'{type_text(ours[name].type)} in sample "{one.name}", {type_text(theirs[name].type)} in "{other.name}"'
+            raise InvalidValue(f'column "{ours[name].name}" is {kinds}', hint=hint)
+
+
+def _leaves(lake: Lake, sample: Sample, snapshot: Snapshot, depth: int = 1) -> list[Sample]:
+    """The samples that a sample is merged from in the end; itself if it is not merged."""
+    if not sample.definition.parts:
+        return [sample]
+    if depth >= _DEEPEST:
+        raise InvalidValue(f'sample "{sample.name}" is merged in too many steps', hint=f"merge in {_DEEPEST} steps at most")
+    return [leaf for part in find_parts(lake, sample, snapshot) for leaf in _leaves(lake, part, snapshot, depth + 1)]
+
+
+def merge_parts(definition: Definition, parts: Sequence[Sample], read: Sequence[Grown], snapshot: Snapshot) -> Grown:
+    """A sample of all that the parts stand for, as they were read at a snapshot, uniform in each stratum.
+
+    Who merges the same parts by the same definition has the same rows.
+    """
+    counts = [dict(one.progress.cardinalities) for one in read]
+    named = zip(parts, read, counts, strict=True)
+    words = [f"{part.table.uuid}:{one.progress.next_row_id}:{sum(count.values())}" for part, one, count in named]
+    random = generator(definition.seed, "merge", *words)
+    rows = [in_shape(parts[0], one.rows) for one in read]
+    strata = [group(own, definition.strata) for own in rows]
+    starts = np.cumsum([0, *(own.num_rows for own in rows)])
+    cardinalities: dict[Key, int] = {}
+    chosen = [_NONE]
+    keys = sorted({key for count in counts for key in count}, key=sortable)
+    for key in keys:
+        places = [own.get(key, _NONE) + start for own, start in zip(strata, starts[:-1], strict=True)]
+        held, whole = [len(own) for own in places], [count.get(key, 0) for count in counts]
+        chosen.append(np.concatenate(places)[draw_picks(held, whole, definition.cap(len(keys)), random)])
+        cardinalities[key] = sum(whole)
+    found = pa.concat_tables(rows).take(pa.array(np.concatenate(chosen)))
+    return Grown(rows=found, progress=Progress(of_snapshot=snapshot.id, cardinalities=cardinalities), fetched=found.num_rows)

@@ -1,0 +1,193 @@
+"""Draws from views: their rows have no ids, so each gets a key where Spark makes it, and those with the lowest keys of a stratum stay.
+
+The first job counts, so that the second one passes on hardly more rows than the sample has, and hands out no others however many tasks
+there are. What a view joins or groups is worked out once, and kept between the two.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from platform_plugin.algebra.build.grouping import has_aggregate
+from platform_plugin.errors import PlatformError, UnknownObject
+from platform_plugin.lake.catalogue.tables import Name, Table
+from platform_plugin.lake.values.types import arrow_schema
+from platform_plugin.language.statements.render import identifier
+from platform_plugin.queries.bind import new_name, read_named
+from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed, spark_key
+from platform_plugin.relations.samples.keys.lowest import bound_of
+from platform_plugin.relations.samples.record import Progress
+from platform_plugin.relations.samples.reservoir.growing import Grown
+from platform_plugin.relations.samples.sources import in_shape
+from platform_plugin.relations.samples.strata import group
+from platform_plugin.views.body import read_body
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import timedelta
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, View
+    from platform_plugin.relations.samples.definition import Definition, Key
+    from platform_plugin.relations.samples.record import Sample
+
+# No column of a user's can have such a name.
+KEY, COUNT, STRATUM, RANK = "\x1fkey", "\x1fcount", "\x1fstratum", "\x1frank"
+# Where a query does any of these, its rows cost more to make than to keep.
+_COSTLY = (exp.Join, exp.Group, exp.Distinct, exp.Window, exp.Order, exp.Limit, exp.Subquery, exp.With, exp.Lateral)
+# Nor would rows that are other ones at every look be those that were counted.
+_RANDOM = {"rand", "randn", "random", "uuid", "shuffle", "randstr", "uniform"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stratum:
+    """A stratum of a view: Spark's hash of its values, and how many rows it has."""
+
+    hash: int
+    cardinality: int
+
+
+def draw_from_view(
+    work: Workspace,
+    sample: Sample,
+    view: View,
+    snapshot: Snapshot,
+    version: int,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> Grown:
+    """A sample of a view's rows at a snapshot; `version` is what its draws are told apart by."""
+    definition = sample.definition
+    with _rows_of(work, view, snapshot, definition.where) as rows:
+        with work.session.arrow(counting_frame(work, definition, rows), timeout=timeout, progress=progress) as stream:
+            strata = read_strata(definition, stream.read_all())
+        if not strata:
+            none = pa.Table.from_batches([], schema=arrow_schema(sample.table.fields))
+            return Grown(rows=none, progress=Progress(of_snapshot=snapshot.id, cardinalities={}))
+        seed, size = sample_seed(definition.seed, "draw", version), definition.cap(len(strata))
+        for bounds in (plan_bounds(strata.values(), size), {one.hash: EVERY for one in strata.values()}):
+            frame = drawing_frame(work, definition, rows, seed=seed, size=size, bounds=bounds)
+            with work.session.arrow(frame, timeout=timeout, progress=progress) as stream:
+                found = stream.read_all()
+            # That a stratum comes short of rows below its bound next to never happens.
+            if found.num_rows >= sum(min(size, one.cardinality) for one in strata.values()):
+                break
+    found = found.take(pc.sort_indices(found.column(KEY)))
+    return Grown(
+        rows=in_shape(sample, found.drop_columns([name for name in (KEY, STRATUM, RANK) if name in found.column_names])),
+        progress=Progress(of_snapshot=snapshot.id, cardinalities={key: one.cardinality for key, one in strata.items()}),
+        fetched=found.num_rows,
+    )
+
+
+@contextmanager
+def _rows_of(work: Workspace, view: View, snapshot: Snapshot, where: str | None) -> Iterator[DataFrame]:
+    """The rows of a view that pass; they are kept for as long as they are needed if it takes long to make them."""
+    from platform_plugin.engine.spark.frames.scan import query_relations
+
+    rows = read_named(work, (view.name.schema, view.name.relation), snapshot)
+    if where is not None:
+        name = new_name()
+        rows = query_relations(work.session, f"SELECT * FROM {name} AS {identifier(view.name.relation)} WHERE ({where})", {name: rows})
+    if is_scan(work, view, snapshot):
+        yield rows
+        return
+    with work.session.job():
+        kept = rows.persist()
+    try:
+        yield kept
+    finally:
+        with work.session.job():
+            kept.unpersist()
+
+
+def is_scan(work: Workspace, view: View, snapshot: Snapshot) -> bool:
+    """Whether a view does nothing but choose and calculate from the rows of one table or stream."""
+    try:
+        tree = read_body(view.sql)
+    except PlatformError:
+        return False
+    tables = list(tree.find_all(exp.Table))
+    if not isinstance(tree, exp.Select) or len(tables) != 1 or tree.find(*_COSTLY) or any(map(has_aggregate, tree.expressions)):
+        return False
+    if any(str(call.this).lower() in _RANDOM for call in tree.find_all(exp.Anonymous)):
+        return False
+    name = Name(schema=tables[0].db or view.name.schema, relation=tables[0].name)
+    try:
+        with work.lake.reading() as connection:
+            return isinstance(work.lake.find_relation(connection, name, snapshot), Table)
+    except UnknownObject:
+        return False
+
+
+def counting_frame(work: Workspace, definition: Definition, rows: DataFrame) -> DataFrame:
+    """The query that counts the rows of each stratum."""
+    from platform_plugin.engine.spark.frames.scan import query_relations
+
+    name, shown = new_name(), _shown(definition.strata)
+    if not shown:
+        return query_relations(work.session, f"SELECT count(*) AS `{COUNT}`, 0L AS `{STRATUM}` FROM {name}", {name: rows})
+    text = f"SELECT {shown}, count(*) AS `{COUNT}`, xxhash64({shown}) AS `{STRATUM}` FROM {name} GROUP BY {shown}"
+    return query_relations(work.session, text, {name: rows})
+
+
+def read_strata(definition: Definition, counted: pa.Table) -> dict[Key, Stratum]:
+    """The strata that have been counted; a view without rows has none."""
+    counts, hashes = counted.column(COUNT).to_pylist(), counted.column(STRATUM).to_pylist()
+    found = {}
+    for key, places in group(counted, definition.strata).items():
+        count = sum(counts[place] for place in places)
+        if count:
+            found[key] = Stratum(hash=hashes[places[0]], cardinality=count)
+    return found
+
+
+def plan_bounds(strata: Iterable[Stratum], size: int) -> dict[int, int]:
+    """Up to which key rows are passed on, by the hashes of strata; those of different strata may be equal.
+
+    >>> plan_bounds([Stratum(hash=7, cardinality=1), Stratum(hash=7, cardinality=1000), Stratum(hash=8, cardinality=1 << 30)], 10)[
+    ...     7
+    ... ] == EVERY
+    True
+    """
+    bounds: dict[int, int] = {}
+    for one in strata:
+        bounds[one.hash] = max(bounds.get(one.hash, 0), bound_of(size, one.cardinality))
+    return bounds
+
+
+def drawing_frame(
+    work: Workspace, definition: Definition, rows: DataFrame, *, seed: int, size: int, bounds: Mapping[int, int]
+) -> DataFrame:
+    """The query of the rows whose keys are lowest, at most `size` of each stratum, of those that are not above its bound."""
+    from platform_plugin.engine.spark.frames.scan import arrow_frame, query_relations
+
+    name, shown = new_name(), _shown(definition.strata)
+    keyed = f"SELECT *, {spark_key(seed, 'monotonically_increasing_id()')} AS `{KEY}` FROM {name}"
+    if not shown:
+        bound = bounds.get(0, EVERY)
+        text = f"SELECT * FROM ({keyed}) WHERE `{KEY}` <= {bound}L ORDER BY `{KEY}` LIMIT {size}"
+        return query_relations(work.session, text, {name: rows})
+    known = new_name()
+    text = f"""
+        SELECT * FROM (
+          SELECT /*+ BROADCAST(bounds) */ found.*, row_number() OVER (PARTITION BY {shown} ORDER BY `{KEY}`) AS `{RANK}`
+          FROM (SELECT *, xxhash64({shown}) AS `{STRATUM}` FROM ({keyed})) AS found JOIN {known} AS bounds
+            ON found.`{STRATUM}` = bounds._of AND found.`{KEY}` <= bounds._bound)
+        WHERE `{RANK}` <= {size}"""
+    table = pa.table({"_of": pa.array(bounds.keys(), pa.int64()), "_bound": pa.array(bounds.values(), pa.int64())})
+    return query_relations(work.session, text, {name: rows, known: arrow_frame(work.session, table)})
+
+
+def _shown(strata: Sequence[str]) -> str:
+    return ", ".join("`" + column.replace("`", "``") + "`" for column in strata)

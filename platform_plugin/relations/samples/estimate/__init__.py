@@ -1,0 +1,1 @@
+"""Estimates: answers from sampled rows, with bounds."""

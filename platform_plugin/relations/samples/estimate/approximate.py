@@ -1,0 +1,172 @@
+"""Approximate answers: a query is asked of a sample, and every number comes with its bounds, or with the size that would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, inf
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.files.files import PAGE_ROWS
+from platform_plugin.language.query.approximate import plan_approximation
+from platform_plugin.language.query.query import analyse_query
+from platform_plugin.language.text.places import Span, at
+from platform_plugin.queries.arguments import check_arguments
+from platform_plugin.queries.result import Result
+from platform_plugin.relations.samples.draw.blocks import BlockDesign
+from platform_plugin.relations.samples.estimate.answer import Answer, estimate
+from platform_plugin.relations.samples.estimate.asking import Asking, as_written
+from platform_plugin.relations.samples.estimate.estimators import Design, needed_size
+from platform_plugin.relations.samples.population import PILOT, find_source
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.language.query.approximate import Approximation
+    from platform_plugin.queries.arguments import Arguments
+    from platform_plugin.relations.samples.population import Drawn, Source
+
+MOST_ROWS = 500_000
+"""Rows that are drawn at most for one answer one by one, or in blocks if Spark has to be asked."""
+MOST_BLOCK_ROWS = 4_000_000
+"""Rows that are drawn at most for one answer in blocks, if Arrow can be asked: a block costs little more than a row of it."""
+_MARGIN = 1.15
+_ATTEMPTS = 3
+_FIRST_BLOCKS = 64
+# Of fewer blocks too large a part would have to be read before anything can be said.
+_ENOUGH_BLOCKS = 4 * _FIRST_BLOCKS
+
+
+def run_approximation(
+    work: Workspace,
+    query: Span,
+    arguments: Arguments,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> Result:
+    """Estimate a query within the bounds that it asks for, or refuse and name the sample that could."""
+    plan = plan_approximation(query)
+    if not isinstance(arguments, Mapping):
+        arguments = {f"_positional_{place}": value for place, value in enumerate(arguments)}
+    with work.lake.lease(holder="estimate") as lease:
+        asked = analyse_query(plan.text)
+        check_arguments(asked.parameters, arguments)
+        asking = Asking(
+            work=work, written=query, asked=asked, arguments=arguments, snapshot=lease.snapshot, timeout=timeout, progress=progress
+        )
+        source = find_source(work, asking.as_written(asked.relations[0]), lease.snapshot, arguments)
+        answer = _Estimating(plan=plan, asking=asking, source=source).answer()
+        return Result(answer.table(), snapshot=lease.snapshot)
+
+
+def explain_approximation(work: Workspace, query: Span, snapshot: Snapshot) -> list[str]:
+    """Where the sample of a query would come from, and what it would be asked."""
+    plan = plan_approximation(query)
+    asked = analyse_query(plan.text)
+    source = find_source(work, as_written(query, asked.relations[0]), snapshot)
+    said = f"estimates {', '.join(measure.name for measure in plan.measures)} within {plan.error:g} at a confidence of {plan.confidence:g}"
+    begun = [said, f'samples "{source.name}"']
+    if source.fixed is not None:
+        begun.append(f"has a sample of {source.fixed.design.size} of {source.fixed.design.population} rows at hand")
+    if source.pieces is not None:
+        count = source.pieces.row_count
+        if source.block_count >= _ENOUGH_BLOCKS:
+            begun.append(f"can draw whole blocks of {PAGE_ROWS} rows, {_FIRST_BLOCKS} of {source.block_count} at first")
+        begun.append(f"can draw up to {min(count, MOST_ROWS)} of {count} rows, {min(count, PILOT)} of them at first")
+    return [*begun, "asks of each sampled row:", plan.text]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Estimating:
+    """One query, and the ways to a sample that is large enough for it."""
+
+    plan: Approximation
+    asking: Asking
+    source: Source
+
+    def answer(self) -> Answer:
+        """Of a sample that is there, or else of blocks, or else of single rows; the error says which size would do."""
+        source, size = self.source, PILOT
+        if source.fixed is not None:
+            found = self._estimate(source.fixed)
+            wanted = self._wanted(found)
+            if wanted <= found.design.size or found.design.is_census:
+                return found
+            if source.pieces is None:
+                raise self._refusal(found, wanted)
+            size = self._next_size(wanted, found.design) or PILOT
+        return self._from_blocks() or self._from_rows(size)
+
+    def _estimate(self, drawn: Drawn) -> Answer:
+        return estimate(self.plan, self.asking.ask(drawn), drawn.design)
+
+    def _from_blocks(self) -> Answer | None:
+        """None where rows are too few, or too unevenly spread over them."""
+        count = self.source.block_count
+        if count < _ENOUGH_BLOCKS:
+            return None
+        most = min(count // 2, (MOST_BLOCK_ROWS if self.asking.is_local(self.source.fields) else MOST_ROWS) // PAGE_ROWS)
+        size = _FIRST_BLOCKS
+        for attempt in range(_ATTEMPTS):
+            found = self._estimate(self.source.draw_blocks(self.asking.work, size, attempt))
+            design = found.design
+            if not isinstance(design, BlockDesign):
+                raise TypeError(design)
+            wanted = max((design.needed(one, self.plan.error) for one in found.bounds), default=0.0)
+            if wanted <= size:
+                return found
+            # Where too few blocks match to tell, eight times as many may.
+            size = size * 8 if wanted == inf else ceil(wanted * _MARGIN)
+            if size > most:
+                break
+        return None
+
+    def _from_rows(self, size: int) -> Answer:
+        attempt = 0
+        while True:
+            found = self._estimate(self.source.draw(self.asking.work, size, attempt))
+            wanted = self._wanted(found)
+            if wanted <= found.design.size or found.design.is_census:
+                return found
+            following, attempt = self._next_size(wanted, found.design), attempt + 1
+            if following is None or attempt == _ATTEMPTS:
+                raise self._refusal(found, wanted)
+            size = following
+
+    def _wanted(self, found: Answer) -> float:
+        """How many rows a sample must have for all estimates to be as good as was asked for."""
+        if not isinstance(found.design, Design):
+            raise TypeError(found.design)
+        return max((needed_size(one, self.plan.error, found.design) for one in found.bounds), default=0.0)
+
+    @staticmethod
+    def _next_size(wanted: float, design: Design | BlockDesign) -> int | None:
+        """How many rows to draw next; None where no sample that may be drawn is large enough."""
+        population, most = design.population, min(design.population, MOST_ROWS)
+        # Where too few rows match to tell, ten times as many may.
+        size = design.size * 10 if wanted == inf else ceil(wanted * _MARGIN)
+        if size >= population / 2 and population <= MOST_ROWS:
+            return population
+        if size > most:
+            return most if wanted == inf and design.size < most else None
+        return size
+
+    def _refusal(self, answer: Answer, wanted: float) -> InvalidValue:
+        source, plan, design = self.source, self.plan, answer.design
+        reached = max((one.relative_error for one in answer.bounds), default=inf)
+        said = "no bound is known" if reached == inf else f"the error is {reached:.3g}"
+        would = "too few rows match for any bound" if wanted == inf else f"a sample of {min(ceil(wanted), design.population)} rows would do"
+        allow = "" if reached == inf else f", or allow error = {reached * 1.05:.2g}"
+        make = "ask without WITH SAMPLE" if source.pieces is not None or wanted == inf else "make a larger sample"
+        refusal = InvalidValue(
+            f'"{source.name}" can\'t be estimated with an error of {plan.error:g} at a confidence of {plan.confidence:g}',
+            detail=f"with {design.size} sampled of {design.population} rows {said}; {would}",
+            hint=make + allow,
+        )
+        at(self.asking.written).attach(refusal)
+        return refusal

@@ -1,0 +1,185 @@
+"""Keys: a random number for each row of a stream, the same for whoever asks, by which a sample is the rows whose keys are lowest.
+
+Where rows are looked at, a key is the xxHash of the row's id under the sample's seed, as Spark's `xxhash64` computes it, so that a
+writer, a reader and a Spark task agree without a word. Ids that differ have keys that differ, up to the last bit, which is dropped so
+that no key is negative. Where rows are only counted, `ladders` has others, of which the lowest are found faster.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from platform_plugin.relations.samples.keys.seeds import derive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Integers = NDArray[np.int64]
+
+EVERY = (1 << 63) - 1
+"""The highest key: a reservoir that holds all keys up to this one holds every row."""
+
+_P1, _P2, _P3, _P4, _P5 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
+_MASK = (1 << 64) - 1
+_SPARK_SEED = 42
+# Blocks that stay in the processor's cache are twice as fast.
+_BLOCK = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class HashedKeys:
+    """The keys of a sample that looks at its rows."""
+
+    seed: int
+    at_once: ClassVar[int] = 1 << 20
+    """So many rows are worth a task of their own."""
+    ahead: ClassVar[int] = 1 << 17
+    """So many are looked at once for several appends, which costs each of them less than to look at its own."""
+
+    def below(self, first: int, end: int, bound: int) -> tuple[Integers, Integers]:
+        """Of the rows from one id up to another those whose keys are at most a bound: which they are from `first` on, and their keys."""
+        return low_keys(self.seed, first, end, bound)
+
+    def of(self, ids: Integers) -> Integers:
+        """The keys of the rows with these ids."""
+        return keys_of_ids(self.seed, ids)
+
+    def bound_for(self, wanted: int, count: int) -> int:
+        """Up to which key so many of a number of rows are expected."""
+        return hash_bound(wanted, count)
+
+    def rows_for(self, wanted: int, bound: int) -> int:
+        """Of how many rows so many are expected to have keys up to a bound."""
+        return wanted * EVERY // max(1, bound)
+
+
+def hash_bound(wanted: int, count: int) -> int:
+    """Up to which hash so many of a number of rows are expected."""
+    return EVERY if wanted >= count else min(EVERY, ceil(wanted / count * EVERY))
+
+
+def sample_seed(seed: int, *words: object) -> int:
+    """The literal under which Spark hashes rows: 64 bits of the sample's seed, as a signed number."""
+    found = derive(seed, "rows", *words) >> 64
+    return found - (1 << 64) if found >> 63 else found
+
+
+def spark_key(seed: int, *columns: str) -> str:
+    """The key of a row in Spark SQL."""
+    return f"shiftrightunsigned(xxhash64({seed}L, {', '.join(columns)}), 1)"
+
+
+def keys_between(seed: int, first: int, end: int) -> Integers:
+    """The keys of the rows whose ids are from `first` up to but not including `end`.
+
+    >>> keys_between(7, 10, 12).tolist() == keys_of_ids(7, np.array([10, 11])).tolist()
+    True
+    """
+    found = np.empty(end - first, dtype=np.uint64)
+    for start, mixed in _blocks(seed, first, end):
+        _fold(mixed, found[start : start + len(mixed)])
+    return found.view(np.int64)
+
+
+def low_keys(seed: int, first: int, end: int, bound: int, *, step: int = 1) -> tuple[Integers, Integers]:
+    """Of these rows, or the first of each so many, those whose keys are at most a bound: which they are from `first` on, and their keys.
+
+    >>> [part.tolist() for part in low_keys(7, 10, 12, EVERY)] == [[0, 1], keys_between(7, 10, 12).tolist()]
+    True
+    """
+    if bound < 0:  # no row is wanted, as of an append none of whose rows passes a condition
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    places, found = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.uint64)]
+    # Its last step leaves the upper half of a hash as it is, so that it is taken only of those that can be low enough.
+    limit = np.uint64((bound << 1 | 1) | 0xFFFFFFFF)
+    for start, mixed in _blocks(seed, first, end, step):
+        inside = np.flatnonzero(mixed <= limit)
+        if len(inside):
+            found.append(mixed[inside])
+            places.append(inside + start)
+    rows, mixed = np.concatenate(places), np.concatenate(found)
+    keys = _fold(mixed, np.empty_like(mixed)).view(np.int64)
+    low = keys <= bound
+    return (rows, keys) if low.all() else (rows[low], keys[low])
+
+
+def keys_of_ids(seed: int, ids: Integers) -> Integers:
+    """The keys of the rows with these ids."""
+    found = ids.astype(np.int64).view(np.uint64)
+    found *= np.uint64(_P2)
+    scratch = np.empty_like(found)
+    _mix(found, scratch, _state(seed))
+    return _fold(found, scratch).view(np.int64)
+
+
+def _blocks(seed: int, first: int, end: int, step: int = 1) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+    """Hashes but for their last step, in blocks that each overwrite the one before: new memory for each would cost more than the hash."""
+    if not hasattr(_SCRATCH, "blocks"):
+        _SCRATCH.blocks = np.empty((2, _BLOCK), dtype=np.uint64)
+    state, steps, count = _state(seed), _steps(step), -(-(end - first) // step)
+    for start in range(0, count, _BLOCK):
+        mixed, scratch = _SCRATCH.blocks[:, : min(_BLOCK, count - start)]
+        np.add(steps[: len(mixed)], np.uint64((first + start * step) * _P2 & _MASK), out=mixed)
+        _mix(mixed, scratch, state)
+        yield start, mixed
+
+
+_SCRATCH = threading.local()
+
+
+@cache
+def _steps(step: int) -> NDArray[np.uint64]:
+    """Ids that are equally far apart are so too after the hash's first multiplication."""
+    return np.arange(_BLOCK, dtype=np.uint64) * np.uint64(step * _P2 & _MASK)
+
+
+def _mix(h: NDArray[np.uint64], t: NDArray[np.uint64], state: np.uint64) -> None:
+    """XXH64 of eight bytes each, in place, from after its first step to before its last."""
+    np.right_shift(h, np.uint64(33), out=t)
+    h <<= np.uint64(31)
+    h |= t
+    h *= np.uint64(_P1)
+    h ^= state
+    np.right_shift(h, np.uint64(37), out=t)
+    h <<= np.uint64(27)
+    h |= t
+    h *= np.uint64(_P1)
+    h += np.uint64(_P4)
+    for bits, prime in ((33, _P2), (29, _P3)):
+        np.right_shift(h, np.uint64(bits), out=t)
+        h ^= t
+        h *= np.uint64(prime)
+
+
+def _fold(h: NDArray[np.uint64], out: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The last step of the hash, and the bit that is dropped."""
+    np.right_shift(h, np.uint64(32), out=out)
+    out ^= h
+    out >>= np.uint64(1)
+    return out
+
+
+def _state(seed: int) -> np.uint64:
+    """The hash's state once Spark's own seed and the sample's have gone in."""
+    return np.uint64((_hash_one(seed & _MASK, _SPARK_SEED) + _P5 + 8) & _MASK)
+
+
+def _hash_one(value: int, seed: int) -> int:
+    h = (seed + _P5 + 8) & _MASK
+    h ^= _rotated(value * _P2 & _MASK, 31) * _P1 & _MASK
+    h = (_rotated(h, 27) * _P1 + _P4) & _MASK
+    h = (h ^ h >> 33) * _P2 & _MASK
+    h = (h ^ h >> 29) * _P3 & _MASK
+    return h ^ h >> 32
+
+
+def _rotated(value: int, bits: int) -> int:
+    return (value << bits | value >> (64 - bits)) & _MASK

@@ -1,0 +1,104 @@
+"""Lowest keys: of the rows of several parts those whose keys are lowest, which are a uniform sample of all of them.
+
+A part need not hold as many rows as the sample: it holds those of its rows whose keys are at most its bound, and says how many rows it
+stands for. Of parts with different bounds the lowest counts; what is below that is complete, whatever was merged before and in which order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from platform_plugin.relations.samples.keys.keys import EVERY, hash_bound
+from platform_plugin.relations.samples.strata import sortable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from platform_plugin.relations.samples.definition import Key
+
+    Integers = NDArray[np.int64]
+
+_NONE = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a part holds of a stratum: all rows whose keys are at most `bound`, by their places, and how many rows it stands for."""
+
+    cardinality: int
+    bound: int
+    keys: Integers
+    places: Integers
+
+    def lowest(self, size: int) -> Held:
+        """The same with at most so many rows, in the order that they had."""
+        if len(self.keys) <= size:
+            return self
+        chosen = np.sort(np.argpartition(self.keys, size - 1)[:size])
+        keys = self.keys[chosen]
+        return replace(self, bound=int(keys.max()), keys=keys, places=self.places[chosen])
+
+    def up_to(self, bound: int) -> Held:
+        """The same with a lower bound."""
+        if bound >= self.bound:
+            return self
+        inside = self.keys <= bound
+        return replace(self, bound=bound, keys=self.keys[inside], places=self.places[inside])
+
+
+def margin(size: int) -> int:
+    """So many rows have to be expected below a bound for it to be nearly sure that there are `size` of them."""
+    return size + 8 * isqrt(size) + 48
+
+
+def bound_of(size: int, count: int) -> int:
+    """Up to which key there are nearly surely so many of a number of rows."""
+    return hash_bound(margin(size), count)
+
+
+def whole_sample(cardinality: int, keys: Integers, places: Integers) -> Held:
+    """A stratum of a sample: it has all its rows, or else its highest key is the bound."""
+    bound = EVERY if len(keys) >= cardinality else int(keys.max()) if len(keys) else -1
+    return Held(cardinality=cardinality, bound=bound, keys=keys, places=places)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowest:
+    """The rows of a sample by their places in each part, and how many rows each stratum stands for.
+
+    Strata that are `short` should have more rows than the parts hold.
+    """
+
+    places: tuple[Integers, ...]
+    cardinalities: Mapping[Key, int]
+    short: frozenset[Key]
+
+
+def choose_lowest(parts: Sequence[Mapping[Key, Held]], cap: Callable[[int], int]) -> Lowest:
+    """A uniform sample of all that the parts stand for, stratum by stratum; `cap` says how large each is, given their number."""
+    counts: dict[Key, int] = {}
+    for part in parts:
+        for key, held in part.items():
+            counts[key] = counts.get(key, 0) + held.cardinality
+    size = cap(len(counts))
+    places: list[list[Integers]] = [[] for _ in parts]
+    short = set()
+    for key in sorted(counts, key=sortable):
+        own = [(number, part[key]) for number, part in enumerate(parts) if key in part]
+        bound = min(held.bound for _, held in own)
+        own = [(number, held.up_to(bound)) for number, held in own]
+        keys = np.concatenate([held.keys for _, held in own])
+        if len(keys) < min(size, counts[key]):
+            short.add(key)
+        last = bound if len(keys) <= size else int(np.partition(keys, size - 1)[size - 1])
+        for number, held in own:
+            places[number].append(held.up_to(last).places)
+    return Lowest(
+        places=tuple(np.sort(np.concatenate(own)) if own else _NONE for own in places), cardinalities=counts, short=frozenset(short)
+    )

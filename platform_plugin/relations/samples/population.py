@@ -1,0 +1,180 @@
+"""Populations: where the rows of a relation can be sampled from, and what was drawn of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.catalogue.tables import View
+from platform_plugin.lake.read.read import read_rows
+from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.relations.samples.draw.blocks import count_blocks, draw_blocks
+from platform_plugin.relations.samples.draw.drawn import find_stored
+from platform_plugin.relations.samples.draw.pieces import read_pieces
+from platform_plugin.relations.samples.estimate.estimators import Design
+from platform_plugin.relations.samples.keys.seeds import generator
+from platform_plugin.relations.samples.read import find_scan, read_sample
+from platform_plugin.relations.samples.record import all_samples, find_sample, read_progress
+from platform_plugin.relations.samples.reservoir.reservoir import draw_positions
+from platform_plugin.relations.samples.strata import keys_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.read.scan import Scan
+    from platform_plugin.language.query.references import Reference
+    from platform_plugin.queries.arguments import Arguments
+    from platform_plugin.relations.samples.draw.blocks import BlockDesign
+    from platform_plugin.relations.samples.draw.pieces import Pieces
+    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.reservoir.growing import Grown
+
+PILOT = 5_000
+"""Rows of the first sample, by which the size of the second is planned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """Rows of the sampled relation, the stratum of each, and how they were drawn."""
+
+    fields: tuple[Field, ...]
+    design: Design | BlockDesign
+    rows: pa.Table | None = None
+    strata: NDArray[np.int64] | None = None
+    """All of one stratum, where there are none."""
+    units: NDArray[np.int64] | None = None
+    """What was drawn with each row: a block; the row itself, where there are none."""
+    scan: Scan | None = None
+    """Where the rows are stored just as they were drawn, and of one stratum: then they need not be read here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where samples of a relation come from: its pieces, of which any number of rows can be drawn, or one that is there."""
+
+    name: str
+    fields: tuple[Field, ...]
+    pieces: Pieces | None = None
+    fixed: Drawn | None = None
+
+    def draw(self, work: Workspace, size: int, *words: Any) -> Drawn:
+        """A sample of this size where that can be had."""
+        if self.fixed is not None and (self.pieces is None or size <= self.fixed.design.size):
+            return self.fixed
+        if self.pieces is None:
+            message = "a source without rows"
+            raise ValueError(message)
+        count = self.pieces.row_count
+        size = min(size, count)
+        places = draw_positions(count, size, generator(0, "estimate", self.name, self.pieces.scan.snapshot.id, *words))
+        rows = self.pieces.fetch(work.lake, places, self.fields)
+        return Drawn(rows=rows, fields=self.fields, design=Design(populations=np.array([count]), sizes=np.array([size])))
+
+    @property
+    def block_count(self) -> int:
+        """How many blocks of rows can be drawn."""
+        return 0 if self.pieces is None else count_blocks(self.pieces.counts)
+
+    def draw_blocks(self, work: Workspace, size: int, *words: Any) -> Drawn:
+        """So many blocks of rows."""
+        if self.pieces is None:
+            message = "a source without rows"
+            raise ValueError(message)
+        random = generator(0, "estimate by blocks", self.name, self.pieces.scan.snapshot.id, *words)
+        drawn = draw_blocks(self.pieces.counts, size, random)
+        return Drawn(
+            rows=self.pieces.fetch(work.lake, drawn.places, self.fields), fields=self.fields, units=drawn.units, design=drawn.design
+        )
+
+
+def read_drawn(work: Workspace, drawn: Drawn) -> Drawn:
+    """The same with its rows in memory."""
+    if drawn.scan is None:
+        return drawn
+    return replace(drawn, rows=read_rows(work.lake, drawn.scan, columns=[field.name for field in drawn.fields]), scan=None)
+
+
+def find_source(work: Workspace, reference: Reference, snapshot: Snapshot, arguments: Arguments = ()) -> Source:
+    """Where a relation's rows can be sampled, files left out that can't hold what is asked for; a view needs a sample of its own."""
+    lake = work.lake
+    with pointing_at(reference.span):
+        if reference.travel is not None or reference.session is not None:
+            raise InvalidValue("a relation is estimated as it is now", hint="leave out AT and SESSION")
+        with lake.reading() as connection:
+            relation = lake.find_relation(connection, lake_name(reference.name), snapshot)
+        name = str(relation.name)
+        sample = None if isinstance(relation, View) else find_sample(lake, relation, snapshot)
+        if isinstance(relation, View):
+            known = [
+                one for one in all_samples(lake, snapshot) if one.definition.relation == str(relation.uuid) and not one.definition.where
+            ]
+            sample = max(known, key=lambda one: one.definition.size, default=None)
+            if sample is None:
+                raise InvalidValue(
+                    f'view "{name}" has no sample', hint=f"CREATE SAMPLE … ON {name} SIZE {PILOT}, or ask without WITH SAMPLE"
+                )
+        if sample is not None and sample.definition.is_weighted:
+            raise InvalidValue(
+                f'sample "{sample.name}" is weighted, bounds are known of uniform draws',
+                hint=f"ask what it is of, or sum with its weights: SELECT sum(… * sample_weight) FROM {sample.name}",
+            )
+    if sample is not None:
+        drawn = _stored(work, sample, reference, snapshot) or _as_drawn(sample, read_sample(work, sample, snapshot), reference)
+        return Source(name=name, fields=drawn.fields, fixed=drawn)
+    if isinstance(relation, View):
+        raise TypeError(relation)
+    fields = _asked_of(relation.fields, reference)
+    pieces = read_pieces(lake, lake.scan(relation, snapshot, where=reference.filter(arguments)))
+    return Source(name=name, fields=fields, pieces=pieces, fixed=_find_kept(work, relation, fields, reference, snapshot))
+
+
+def _asked_of(fields: Sequence[Field], reference: Reference) -> tuple[Field, ...]:
+    """The columns that a query asks for; where it asks for none there is still a row to count."""
+    columns = reference.columns
+    return tuple(field for field in fields if columns is None or field.name.lower() in columns) or tuple(fields[:1])
+
+
+def _as_drawn(sample: Sample, read: Grown, reference: Reference) -> Drawn:
+    numbers, keys = keys_of(read.rows, sample.definition.strata)
+    populations = np.array([read.progress.cardinalities[key] for key in keys], dtype=np.int64)
+    design = Design(populations=populations, sizes=np.bincount(numbers, minlength=len(keys)).astype(np.int64))
+    fields = _asked_of(sample.table.fields, reference)
+    return Drawn(rows=read.rows.select([field.name for field in fields]), fields=fields, strata=numbers.astype(np.int64), design=design)
+
+
+def _find_kept(work: Workspace, relation: Table, fields: Sequence[Field], reference: Reference, snapshot: Snapshot) -> Drawn | None:
+    """The largest stored sample of a table that is of the table as it is now: its rows need not be looked for."""
+    found = None
+    for sample in all_samples(work.lake, snapshot):
+        definition = sample.definition
+        if definition.relation != str(relation.uuid) or definition.source != "table" or definition.where is not None:
+            continue
+        if definition.is_weighted:
+            continue
+        known = {field.name for field in sample.table.fields}
+        if any(field.name not in known for field in fields) or (found is not None and found.design.size >= definition.size):
+            continue
+        stored = find_stored(work, sample, snapshot) if definition.strata else None
+        found = _stored(work, sample, reference, snapshot) or (found if stored is None else _as_drawn(sample, stored, reference))
+    return found
+
+
+def _stored(work: Workspace, sample: Sample, reference: Reference, snapshot: Snapshot) -> Drawn | None:
+    """A plain sample whose rows are in files as they are, so that Spark can read them."""
+    scan = None if sample.definition.strata else find_scan(work, sample, snapshot)
+    if scan is None:
+        return None
+    with work.lake.reading() as connection:
+        progress = read_progress(connection, sample.table.uuid, snapshot.id)
+    counts = np.array([progress.cardinalities.get((), 0)], dtype=np.int64)
+    design = Design(populations=counts, sizes=np.array([scan.record_count], dtype=np.int64))
+    return Drawn(fields=_asked_of(sample.table.fields, reference), design=design, scan=scan)

@@ -1,0 +1,127 @@
+"""Reading a sample: its rows at a snapshot, those included that no run has taken up; without Spark where rows are only counted."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from platform_plugin.lake.read.read import read_rows
+from platform_plugin.relations.samples.draw.drawn import find_current, find_stored, run_drawing
+from platform_plugin.relations.samples.draw.merged import merge_parts
+from platform_plugin.relations.samples.keys.weights import drawn_rows
+from platform_plugin.relations.samples.reservoir.growing import Grown, find_behind, run_growing
+from platform_plugin.relations.samples.reservoir.sliding import find_window, run_window
+from platform_plugin.relations.samples.sources import find_parts, in_shape
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from uuid import UUID
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.read.scan import Scan
+    from platform_plugin.relations.samples.record import Sample
+
+_KEPT_SAMPLES = 50
+_KEPT_BYTES = 128 * 1024 * 1024
+
+
+def read_sample(
+    work: Workspace,
+    sample: Sample,
+    snapshot: Snapshot,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> Grown:
+    """A sample of its relation as it is at a snapshot. The same snapshot always gives the same rows."""
+    kept = _KEPT.get(work, sample, snapshot)
+    if kept is None:
+        kept = _read(work, sample, snapshot, timeout=timeout, progress=progress)
+        _KEPT.put(work, sample, snapshot, kept)
+    return kept
+
+
+def find_scan(work: Workspace, sample: Sample, snapshot: Snapshot) -> Scan | None:
+    """The files that hold a sample just as it is at a snapshot; None where it has to be merged or drawn."""
+    definition = sample.definition
+    if definition.is_windowed:
+        return None
+    if definition.source == "stream":
+        behind = find_behind(work, sample, snapshot)
+        # What is stored of a weighted one has the row beyond.
+        return behind.scan if behind.tail.is_empty and not definition.is_weighted else None
+    return None if find_current(work, sample, snapshot) is None else work.lake.scan(sample.table, snapshot)
+
+
+def is_drawn_here(work: Workspace, sample: Sample, snapshot: Snapshot) -> bool:
+    """Whether a sample is read without Spark: it is at hand, or its rows are only counted."""
+    definition = sample.definition
+    if (definition.is_counted or definition.is_weighted) and definition.source in ("stream", "table"):
+        return True
+    if _KEPT.get(work, sample, snapshot) is not None or find_scan(work, sample, snapshot) is not None:
+        return True
+    parts = find_parts(work.lake, sample, snapshot) if sample.definition.parts else []
+    return bool(parts) and all(is_drawn_here(work, part, snapshot) for part in parts)
+
+
+def draw_sample(
+    work: Workspace,
+    sample: Sample,
+    snapshot: Snapshot,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> Grown:
+    """The sample of a table, a view or other samples, drawn from them as they are at a snapshot whether it is stored or not."""
+    if not sample.definition.parts:
+        return run_drawing(work, sample, snapshot, timeout=timeout, progress=progress)
+    parts = find_parts(work.lake, sample, snapshot)
+    read = [read_sample(work, part, snapshot, timeout=timeout, progress=progress) for part in parts]
+    merged = merge_parts(sample.definition, parts, read, snapshot)
+    return replace(merged, rows=in_shape(sample, merged.rows))
+
+
+def _read(work: Workspace, sample: Sample, snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None) -> Grown:
+    if sample.definition.source != "stream":
+        stored = find_stored(work, sample, snapshot)
+        return stored or draw_sample(work, sample, snapshot, timeout=timeout, progress=progress)
+    if sample.definition.is_windowed:
+        return run_window(work, find_window(work, sample, snapshot), timeout=timeout, progress=progress)
+    behind = find_behind(work, sample, snapshot)
+    if behind.tail.is_empty:
+        found = Grown(rows=read_rows(work.lake, behind.scan), progress=behind.progress)
+    else:
+        found = run_growing(work, behind, timeout=timeout, progress=progress)
+    return replace(found, rows=drawn_rows(found.rows), row_ids=None) if sample.definition.is_weighted else found
+
+
+class _Kept:
+    """What was read of a sample at a snapshot holds for ever, so the last few are kept."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[UUID, str, UUID, int], Grown] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, work: Workspace, sample: Sample, snapshot: Snapshot) -> Grown | None:
+        with self._lock:
+            return self._known.get(_key(work, sample, snapshot))
+
+    def put(self, work: Workspace, sample: Sample, snapshot: Snapshot, read: Grown) -> None:
+        with self._lock:
+            if self._known.setdefault(_key(work, sample, snapshot), read) is read:
+                self._bytes += read.rows.nbytes
+            while len(self._known) > 1 and (len(self._known) > _KEPT_SAMPLES or self._bytes > _KEPT_BYTES):
+                _, oldest = self._known.popitem(last=False)
+                self._bytes -= oldest.rows.nbytes
+
+
+_KEPT = _Kept()
+
+
+def _key(work: Workspace, sample: Sample, snapshot: Snapshot) -> tuple[UUID, str, UUID, int]:
+    return work.lake.uuid, str(work.lake.location), sample.table.uuid, snapshot.id

@@ -1,0 +1,259 @@
+"""What the lake keeps of a sample besides its rows: how far it has come, and how many rows each stratum stands for.
+
+That is kept for every snapshot, so that a read at an old one finds the sample as it was.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.relations import read_declarations
+from platform_plugin.lake.catalogue.tables import read_tables
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.ring.segments import CONSUMER, read_ring
+from platform_plugin.relations.samples.definition import Definition, Key
+from platform_plugin.relations.samples.reservoir.picks import ENDED_PICK, PICK, encode_rows, end_picks, insert_picks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.catalogue.relations import Kind
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.commit.writer import Writer
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.relations.samples.reservoir.picks import Picks
+
+SAMPLE = sa.Table(
+    "platform_sample",
+    c.metadata,
+    sa.Column("sample_uuid", sa.String, primary_key=True),
+    sa.Column("snapshot_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("next_row_id", sa.BigInteger, nullable=False),
+    sa.Column("of_snapshot", sa.BigInteger, nullable=False),
+    sa.Column("cardinalities", sa.String, nullable=False),
+)
+TABLES = (SAMPLE, PICK, ENDED_PICK)
+KIND: Kind = "sample"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a sample had come: what it holds is the relation as it was at `of_snapshot`, of a stream the rows before `next_row_id`."""
+
+    next_row_id: int = 0
+    of_snapshot: int = -1
+    cardinalities: Mapping[Key, int] = field(default_factory=dict)
+    snapshot_id: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A sample of the lake: the table that holds it, and its definition."""
+
+    table: Table
+    definition: Definition
+
+    @property
+    def name(self) -> str:
+        """Its full name, for messages."""
+        return str(self.table.name)
+
+
+_KNOWN: dict[tuple[UUID, int], dict[str, Definition]] = {}
+_CACHED = 100
+
+
+def definitions(lake: Lake, snapshot: Snapshot) -> dict[str, Definition]:
+    """The samples of a lake by the identity of their tables; which there are can't change within a schema version."""
+    key = (lake.uuid, snapshot.schema_version)
+    known = _KNOWN.get(key)
+    if known is None:
+        with lake.reading() as connection:
+            declared = {uuid: found for uuid, found in read_declarations(connection).items() if found.kind == KIND}
+            # What was declared stays when the sample is dropped, for reads at older snapshots.
+            there = read_tables(connection, snapshot.id, uuids=[UUID(uuid) for uuid in declared]) if declared else []
+            lacks_tables = bool(there) and not all(has_table(connection, table.name) for table in TABLES)
+        if lacks_tables:
+            # An earlier version, which made the samples, kept less of them.
+            lake.prepare_tables(TABLES)
+        known = {str(table.uuid): Definition.of(declared[str(table.uuid)].options) for table in there}
+        if len(_KNOWN) >= _CACHED:
+            _KNOWN.clear()
+        _KNOWN[key] = known
+    return known
+
+
+def find_sample(lake: Lake, table: Table, snapshot: Snapshot) -> Sample | None:
+    """A table as the sample that it is, or None."""
+    definition = definitions(lake, snapshot).get(str(table.uuid))
+    return None if definition is None else Sample(table=table, definition=definition)
+
+
+def all_samples(lake: Lake, snapshot: Snapshot, *, windowed: bool | None = None) -> list[Sample]:
+    """All samples at a snapshot, or only those with a window, or without one."""
+    known = definitions(lake, snapshot)
+    wanted = [UUID(uuid) for uuid, found in known.items() if windowed in (None, found.is_windowed)]
+    if not wanted:
+        return []
+    with lake.reading() as connection:
+        return [Sample(table=table, definition=known[str(table.uuid)]) for table in read_tables(connection, snapshot.id, uuids=wanted)]
+
+
+def read_progress(connection: Connection, sample: UUID, snapshot_id: int) -> Progress:
+    """How far a sample had come at a snapshot."""
+    s = SAMPLE.c
+    newest = sa.select(SAMPLE).where(s.sample_uuid == str(sample), s.snapshot_id <= snapshot_id).order_by(s.snapshot_id.desc()).limit(1)
+    row = connection.execute(newest).first()
+    if row is None:
+        return Progress()
+    counts = {tuple(key): count for *key, count in json.loads(row.cardinalities)}
+    return Progress(next_row_id=row.next_row_id, of_snapshot=row.of_snapshot, cardinalities=counts, snapshot_id=row.snapshot_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attach:
+    """A new sample begins to consume a stream."""
+
+    sample: Table
+    stream: Table
+    next_row_id: int
+
+    def apply(self, w: Writer) -> None:
+        ring = read_ring(w.connection, self.stream.uuid)
+        if ring.first_row_id > self.next_row_id:
+            raise w.conflict(f'rows of stream "{self.stream.name}" left before the sample could hold them')
+        w.insert(CONSUMER, relation_uuid=str(self.stream.uuid), consumer=str(self.sample.uuid), next_row_id=self.next_row_id)
+        _note(w, self.sample, Progress(next_row_id=self.next_row_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeUp:
+    """A sample has taken up a range of a stream in this same commit; a conflict if another run has taken up any of it."""
+
+    sample: Table
+    stream: Table
+    expected: int
+    progress: Progress
+
+    def apply(self, w: Writer) -> None:
+        own = sa.and_(CONSUMER.c.relation_uuid == str(self.stream.uuid), CONSUMER.c.consumer == str(self.sample.uuid))
+        seen = w.connection.execute(sa.select(CONSUMER.c.next_row_id).where(own)).scalar()
+        found = read_progress(w.connection, self.sample.uuid, w.id)
+        if seen is None or found.snapshot_id != self.expected:
+            raise w.conflict(
+                f'another run has let sample "{self.sample.name}" take up stream "{self.stream.name}" up to row {found.next_row_id}'
+            )
+        # What was picked meanwhile is the sample's already.
+        if seen < self.progress.next_row_id:
+            w.connection.execute(sa.update(CONSUMER).where(own).values(next_row_id=self.progress.next_row_id))
+        end_picks(w, self.sample.uuid, PICK.c.first_row_id < self.progress.next_row_id)
+        _note(w, self.sample, self.progress)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slide:
+    """A windowed sample has moved on in this same commit; a conflict if another run has moved it meanwhile.
+
+    Picks that begin at `ended` rows end, and `picked` ones take their place.
+    """
+
+    sample: Table
+    expected: int
+    progress: Progress
+    ended: tuple[int, ...] = ()
+    picked: tuple[Picks, ...] = ()
+
+    def apply(self, w: Writer) -> None:
+        found = read_progress(w.connection, self.sample.uuid, w.id)
+        if found.snapshot_id != self.expected:
+            raise w.conflict(f'another run has maintained sample "{self.sample.name}"')
+        for part in chunks(self.ended):
+            end_picks(w, self.sample.uuid, PICK.c.first_row_id.in_(part))
+        for picks in self.picked:
+            insert_picks(w, self.sample.uuid, picks.span, picks.strata, encode_rows(picks.rows))
+        _note(w, self.sample, self.progress)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """What this commit stores is the sample of its relation as it was at a snapshot."""
+
+    sample: Table
+    progress: Progress
+
+    def apply(self, w: Writer) -> None:
+        _note(w, self.sample, self.progress)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """A new sample merges others; a conflict if one of them was dropped meanwhile."""
+
+    sample: Table
+    parts: tuple[str, ...]
+
+    def apply(self, w: Writer) -> None:
+        if len(_living(w, self.parts)) < len(self.parts):
+            raise w.conflict(f'a part of sample "{self.sample.name}" was dropped meanwhile')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    """A sample is dropped by itself; a conflict if another one that merges it was made meanwhile."""
+
+    sample: Table
+
+    def apply(self, w: Writer) -> None:
+        own = str(self.sample.uuid)
+        known = read_declarations(w.connection)
+        merging = _living(w, [uuid for uuid, found in known.items() if found.kind == KIND and own in found.options.get("parts", ())])
+        if merging:
+            raise w.conflict(f'sample "{self.sample.name}" became part of {", ".join(merging)} meanwhile')
+
+
+def _living(w: Writer, uuids: Sequence[str]) -> list[str]:
+    """The names of those tables that this commit leaves in being."""
+    if not uuids:
+        return []
+    w.flush()
+    t = c.TABLE.c
+    query = sa.select(t.table_name).where(t.table_uuid.in_([UUID(uuid) for uuid in uuids]), c.live(c.TABLE, w.id))
+    return sorted(w.connection.execute(query).scalars())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detach:
+    """A sample is dropped: its stream no longer waits for it. What it was stays known for reads at older snapshots."""
+
+    sample: Table
+
+    def apply(self, w: Writer) -> None:
+        w.connection.execute(sa.delete(CONSUMER).where(CONSUMER.c.consumer == str(self.sample.uuid)))
+        end_picks(w, self.sample.uuid)
+
+
+def _note(w: Writer, sample: Table, progress: Progress) -> None:
+    """Note how far a sample is from this snapshot on, and forget what no snapshot that is kept needs."""
+    s = SAMPLE.c
+    own = s.sample_uuid == str(sample.uuid)
+    oldest = sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id)).scalar_subquery()
+    needed = w.connection.execute(sa.select(sa.func.max(s.snapshot_id)).where(own, s.snapshot_id <= oldest)).scalar()
+    if needed is not None:
+        w.connection.execute(sa.delete(SAMPLE).where(own, s.snapshot_id < needed))
+    w.insert(
+        SAMPLE,
+        sample_uuid=str(sample.uuid),
+        snapshot_id=w.id,
+        next_row_id=progress.next_row_id,
+        of_snapshot=progress.of_snapshot,
+        cardinalities=json.dumps([[*key, count] for key, count in progress.cardinalities.items()]),
+    )

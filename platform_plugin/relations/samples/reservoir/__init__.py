@@ -1,0 +1,1 @@
+"""Reservoirs: samples of streams that are drawn as rows arrive, merged and kept up by maintenance runs."""

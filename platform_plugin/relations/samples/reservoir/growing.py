@@ -1,0 +1,220 @@
+"""Samples that grow with their stream: uniform over all rows that it held when the sample was made and all that came since.
+
+A sample is the rows whose keys are lowest: of those stored, of what was picked when rows came, and of ranges that nobody has looked at.
+Keys above the highest of a full sample are not in it whatever comes, so little is picked, and of unseen ranges only those rows are read
+that stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from platform_plugin.errors import CatalogueError, StreamOverrun
+from platform_plugin.lake.files.files import ROW_ID
+from platform_plugin.lake.read.evolution import adapt
+from platform_plugin.lake.read.read import column_at, read_raw
+from platform_plugin.lake.values.types import arrow_schema
+from platform_plugin.relations.samples.draw.pieces import read_pieces
+from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
+from platform_plugin.relations.samples.keys.lowest import Lowest, choose_lowest, whole_sample
+from platform_plugin.relations.samples.keys.weights import keys_of_sampled, with_weights
+from platform_plugin.relations.samples.record import Progress, read_progress
+from platform_plugin.relations.samples.reservoir.local import Part, find_local
+from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks, read_picks
+from platform_plugin.relations.samples.sources import find_table, in_shape, wanted_fields
+from platform_plugin.relations.samples.strata import group
+from platform_plugin.views.ranges import Range, read_range, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import timedelta
+
+    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.read.scan import Scan
+    from platform_plugin.relations.samples.definition import Key
+    from platform_plugin.relations.samples.keys.lowest import Held
+    from platform_plugin.relations.samples.record import Sample
+
+    Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """The rows of a sample as a run left them, with the ids that they have in the stream."""
+
+    rows: pa.Table
+    row_ids: Integers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behind:
+    """A sample as it is stored, what was picked since, and the ranges of its stream that nobody has looked at."""
+
+    sample: Sample
+    scan: Scan
+    progress: Progress
+    picks: tuple[Picks, ...]
+    gaps: tuple[Range, ...]
+    tail: Range
+    """From the first row that the stored sample does not stand for."""
+
+    @property
+    def gap_rows(self) -> int:
+        """How many rows nobody has looked at."""
+        return sum(gap.row_count for gap in self.gaps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grown:
+    """A sample that has taken up all of its stream at a snapshot."""
+
+    rows: pa.Table
+    progress: Progress
+    fetched: int = 0
+    rows_changed: bool = True
+    row_ids: Integers | None = None
+
+
+def find_behind(work: Workspace, sample: Sample, snapshot: Snapshot) -> Behind:
+    """What a sample has not taken up of its stream at a snapshot; it may be nothing."""
+    lake = work.lake
+    with lake.reading() as connection:
+        progress = read_progress(connection, sample.table.uuid, snapshot.id)
+        picks = tuple(read_picks(connection, sample, snapshot.id, first_row_id=progress.next_row_id))
+    stream = find_table(lake, sample, snapshot)
+    seen = progress.next_row_id
+    for each in picks:
+        if each.first_row_id > seen:
+            break
+        seen = max(seen, each.next_row_id)
+    unseen = read_tail(work, sample, stream, snapshot, seen)
+    end = max([unseen.next_row_id, *(each.next_row_id for each in picks)])
+    return Behind(
+        sample=sample,
+        scan=lake.scan(sample.table, snapshot),
+        progress=progress,
+        picks=picks,
+        gaps=tuple(Range(scan=unseen.scan, first_row_id=first, next_row_id=last) for first, last in plan_gaps(seen, end, picks)),
+        tail=Range(scan=unseen.scan, first_row_id=progress.next_row_id, next_row_id=end),
+    )
+
+
+def plan_gaps(first: int, end: int, picks: Sequence[Picks]) -> list[tuple[int, int]]:
+    """The ranges from a row id up to another that no picks stand for."""
+    gaps = []
+    for each in picks:
+        if each.first_row_id > first:
+            gaps.append((first, min(each.first_row_id, end)))
+        first = max(first, each.next_row_id)
+    return [*gaps, (first, end)] if first < end else gaps
+
+
+def read_tail(work: Workspace, sample: Sample, stream: Table, snapshot: Snapshot, first_row_id: int) -> Range:
+    """The rows of a stream from a row id on; that some are gone is told of the sample."""
+    try:
+        return read_range(work.lake, stream, snapshot, first_row_id, view=sample.name)
+    except StreamOverrun as error:
+        if not error.message.startswith("view "):
+            raise
+        raise StreamOverrun(
+            error.message.replace("view ", "sample ", 1), hint="make the sample anew, and maintain it before rows leave"
+        ) from error
+
+
+def read_stored(lake: Lake, sample: Sample, scan: Scan) -> Stored:
+    """The stored rows of a growing sample, in the order of the stream."""
+    fields = sample.table.fields
+    rows, ids = [pa.Table.from_batches([], schema=arrow_schema(fields))], [np.empty(0, dtype=np.int64)]
+    for file in scan.files:
+        raw, _ = read_raw(lake, file, scan.snapshot, fields=fields, hidden=(ROW_ID,))
+        own = column_at(raw, ROW_ID)
+        if own is None:
+            raise CatalogueError(f'what is stored of sample "{sample.name}" lacks row ids', hint="make the sample anew")
+        rows.append(adapt(raw, fields))
+        ids.append(own.to_numpy())
+    return Stored(rows=pa.concat_tables(rows), row_ids=np.concatenate(ids))
+
+
+def held_of(sample: Sample, stored: Stored, progress: Progress) -> dict[Key, Held]:
+    """What a stored sample holds of each stratum."""
+    keys = keys_of_sampled(sample.definition, stored.rows, stored.row_ids)
+    places = group(stored.rows, sample.definition.strata)
+    none = np.empty(0, dtype=np.int64)
+    return {key: whole_sample(count, keys[places.get(key, none)], places.get(key, none)) for key, count in progress.cardinalities.items()}
+
+
+def part_of_gap(behind: Behind, work: Workspace, gap: Range, held: Mapping[Key, Held]) -> Part:
+    """A range that nobody has looked at, of which only keys are wanted that a full sample would take."""
+    definition = behind.sample.definition
+    size = definition.cap(len(held))
+    full = {key: own.bound for key, own in held.items() if len(own.keys) >= size and own.bound < EVERY}
+    return Part(
+        pieces=read_pieces(work.lake, gap.scan, first_row_id=gap.first_row_id, next_row_id=gap.next_row_id),
+        size=size,
+        seed=sample_seed(definition.seed),
+        bounds=full if not definition.strata else {},
+    )
+
+
+def run_growing(
+    work: Workspace,
+    behind: Behind,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> Grown:
+    """A sample with all of its tail. Whoever takes up the same rows has the same sample."""
+    stored = read_stored(work.lake, behind.sample, behind.scan)
+    held = held_of(behind.sample, stored, behind.progress)
+    looked = []
+    for gap in behind.gaps:
+        part = part_of_gap(behind, work, gap, held)
+        rows = partial(_rows_of, work, gap)
+        looked.append((part, find_local(work, behind.sample.definition, part, rows, timeout=timeout, progress=progress)))
+    return grow(work, behind, stored, held=held, looked=looked)
+
+
+def _rows_of(work: Workspace, gap: Range) -> DataFrame:
+    return rows_of(work.session, work.lake, gap, row_ids=True)
+
+
+def grow(
+    work: Workspace, behind: Behind, stored: Stored, *, held: Mapping[Key, Held], looked: Sequence[tuple[Part, Mapping[Key, Held]]]
+) -> Grown:
+    """A sample that its picks and the local reservoirs of its gaps have joined."""
+    sample = behind.sample
+    pooled = pool_picks(sample, behind.picks)
+    chosen = choose_lowest([held, pooled.held, *(found for _, found in looked)], sample.definition.cap)
+    kept, picked, *unseen = chosen.places
+    rows = [stored.rows.take(pa.array(kept)), pooled.rows.drop_columns([ROW]).take(pa.array(picked))]
+    ids = [stored.row_ids[kept], pooled.row_ids[picked]]
+    fetched = 0
+    for (part, _), numbers in zip(looked, unseen, strict=True):
+        found = part.pieces.fetch(work.lake, numbers, wanted_fields(sample, behind.tail.stream))
+        rows.append(in_shape(sample, found))
+        ids.append(part.pieces.row_ids(numbers))
+        fetched += found.num_rows
+    row_ids = np.concatenate(ids)
+    order = np.argsort(row_ids, kind="stable")
+    if len(kept) == stored.rows.num_rows == len(row_ids):
+        return Grown(rows=stored.rows, progress=_progress(behind, chosen), fetched=fetched, rows_changed=False, row_ids=stored.row_ids)
+    found, row_ids = pa.concat_tables(rows).take(pa.array(order)), row_ids[order]
+    if sample.definition.is_weighted:
+        found = with_weights(sample.definition, found, keys_of_sampled(sample.definition, found, row_ids))
+    return Grown(rows=found, progress=_progress(behind, chosen), fetched=fetched, row_ids=row_ids)
+
+
+def _progress(behind: Behind, chosen: Lowest) -> Progress:
+    tail = behind.tail
+    return Progress(next_row_id=tail.next_row_id, of_snapshot=tail.scan.snapshot.id, cardinalities=chosen.cardinalities)

@@ -1,0 +1,83 @@
+"""Guests: samples that take up a range of a stream in the very scan and commit in which views take it up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from platform_plugin.relations.samples.reservoir.counting import complete, picking_frame
+from platform_plugin.relations.samples.reservoir.growing import grow, held_of, part_of_gap, read_stored
+from platform_plugin.relations.samples.reservoir.local import find_local
+from platform_plugin.relations.samples.reservoir.maintain import find_samples_behind, write_change
+from platform_plugin.views.answers import Answer, Target
+from platform_plugin.views.ranges import rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.relations.samples.definition import Key as Stratum
+    from platform_plugin.relations.samples.keys.lowest import Held
+    from platform_plugin.relations.samples.reservoir.growing import Behind, Stored
+    from platform_plugin.relations.samples.reservoir.local import Part
+    from platform_plugin.relations.samples.reservoir.maintain import Change
+
+Key = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guest:
+    """A sample at somebody else's run: its query, where it has one, and what comes of it."""
+
+    behind: Behind
+    stored: Stored
+    held: Mapping[Stratum, Held]
+    part: Part
+    picked: list[pa.Table] = field(default_factory=list)
+
+    @property
+    def key(self) -> Key:
+        """The range that it takes up, as views name it."""
+        gap, name = self.behind.gaps[0], self.behind.tail.stream.name
+        return f"{name.schema}.{name.relation}", gap.first_row_id, gap.next_row_id
+
+    @property
+    def looks_at_rows(self) -> bool:
+        """Whether the range has to be scanned for it."""
+        return not self.behind.sample.definition.is_counted and bool(self.part.pieces.row_count)
+
+    def answer(self, work: Workspace, rows: DataFrame) -> Answer:
+        """Its query over the range's rows, which have their row ids."""
+        frame = picking_frame(work, self.behind.sample.definition, self.part, rows)
+        return Answer(frame=frame, targets=(Target(table=self.behind.sample.table, keeps=self.picked),))
+
+    def change(self, work: Workspace) -> Change:
+        """What the run makes of it, once all rows have gone by."""
+        definition, part = self.behind.sample.definition, self.part
+        if not self.looks_at_rows:
+            found = find_local(work, definition, part)
+        else:
+            rows = partial(rows_of, work.session, work.lake, self.behind.gaps[0], row_ids=True)
+            found = complete(work, definition, part, pa.concat_tables(self.picked), rows) if self.picked else {}
+        return write_change(work, self.behind, grow(work, self.behind, self.stored, held=self.held, looked=[(part, found)]))
+
+
+def find_guests(work: Workspace, snapshot: Snapshot, ranges: Collection[Key]) -> list[Guest]:
+    """The samples that have just these ranges to take up; others, and those in trouble, have runs of their own."""
+    behind, _ = find_samples_behind(work, snapshot)
+    guests = []
+    for each in behind:
+        if len(each.gaps) != 1 or each.sample.definition.is_weighted:
+            continue
+        gap, name = each.gaps[0], each.tail.stream.name
+        if (f"{name.schema}.{name.relation}", gap.first_row_id, gap.next_row_id) in ranges:
+            stored = read_stored(work.lake, each.sample, each.scan)
+            held = held_of(each.sample, stored, each.progress)
+            guests.append(Guest(behind=each, stored=stored, held=held, part=part_of_gap(each, work, gap, held)))
+    return guests

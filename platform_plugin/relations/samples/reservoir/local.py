@@ -1,0 +1,129 @@
+"""The local phase: of a part of a relation, the rows of each stratum whose keys are lowest, and how many rows the stratum has.
+
+Where only rows are counted the catalogue knows the number, and no row is looked at before it is drawn. Otherwise Arrow looks at the columns
+of the condition and the strata, or a Spark job does and hands out places of rows, and the rows themselves are fetched after the draw.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from platform_plugin.relations.samples.keys.keys import EVERY
+from platform_plugin.relations.samples.keys.ladders import row_keys
+from platform_plugin.relations.samples.keys.lowest import Held, margin
+from platform_plugin.relations.samples.reservoir.counting import count_in_spark
+from platform_plugin.relations.samples.reservoir.looking import look_here
+from platform_plugin.relations.samples.reservoir.weighing import weigh_part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import timedelta
+
+    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.relations.samples.definition import Definition, Key
+    from platform_plugin.relations.samples.draw.pieces import Piece, Pieces
+    from platform_plugin.relations.samples.keys.keys import HashedKeys
+    from platform_plugin.relations.samples.keys.ladders import LadderKeys
+
+    Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a relation: its rows in pieces, and which of them are wanted, at most `size` of each stratum.
+
+    Rows whose keys are above the bound of their stratum are not in the sample whatever else there is.
+    """
+
+    pieces: Pieces
+    size: int
+    seed: int
+    bounds: Mapping[Key, int] = field(default_factory=dict)
+
+
+def find_local(
+    work: Workspace,
+    definition: Definition,
+    part: Part,
+    rows: Callable[[], DataFrame] | None = None,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> dict[Key, Held]:
+    """The local reservoirs of a part; `rows` makes its rows, with `_row_id`, where Spark has to look at a range of a stream."""
+    if not part.pieces.row_count:
+        return {}
+    if definition.is_counted:
+        return {(): lowest_of_pieces(part, row_keys(definition))}
+    if definition.is_weighted:
+        return weigh_part(work.lake, definition, part)
+    here = look_here(work.lake, definition, part)
+    if here is not None and not _lacks(definition, part, here):
+        return here
+    return count_in_spark(work, definition, part, rows, timeout=timeout, progress=progress)
+
+
+def _lacks(definition: Definition, part: Part, found: Mapping[Key, Held]) -> bool:
+    """Whether a stratum has fewer rows than it should, which next to never happens: they were taken up to a bound."""
+    return any(
+        len(held.keys) < min(part.size, held.cardinality) and held.bound < part.bounds.get(key if definition.strata else (), EVERY)
+        for key, held in found.items()
+    )
+
+
+def lowest_of_pieces(part: Part, keys: LadderKeys | HashedKeys) -> Held:
+    """The rows of a stream or table whose keys are lowest, without a look at any of them."""
+    count, most = part.pieces.row_count, part.bounds.get((), EVERY)
+    bound = min(most, keys.bound_for(margin(part.size), count))
+    found, places = _rows_up_to(part, keys, bound)
+    if bound < most and len(found) < min(part.size, count):
+        bound = most
+        found, places = _rows_up_to(part, keys, bound)  # next to never
+    return Held(cardinality=count, bound=bound, keys=found, places=places).lowest(part.size)
+
+
+def _rows_up_to(part: Part, keys: LadderKeys | HashedKeys, bound: int) -> tuple[Integers, Integers]:
+    """The keys that are at most a bound, and the numbers of their rows; of many rows on all cores."""
+    asked = []
+    start = 0
+    for piece in part.pieces.parts:
+        asked += [(piece, start, low, min(piece.count, low + keys.at_once)) for low in range(0, piece.count, keys.at_once)]
+        start += piece.count
+
+    def find(one: tuple[Piece, int, int, int]) -> tuple[Integers, Integers]:
+        piece, start, low, end = one
+        places, low_keys = _low_rows(keys, piece, low, end, bound)
+        return low_keys, places + (start + low)
+
+    if len(asked) < 4:
+        found = [find(one) for one in asked]
+    else:
+        with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
+            found = list(pool.map(find, asked))
+    return np.concatenate([_NONE, *(keys for keys, _ in found)]), np.concatenate([_NONE, *(places for _, places in found)])
+
+
+def _low_rows(keys: LadderKeys | HashedKeys, piece: Piece, low: int, end: int, bound: int) -> tuple[Integers, Integers]:
+    """Of some rows of a piece those with low keys, counted from the first of them, and their keys."""
+    if piece.positions is None and piece.row_ids is None:
+        return keys.below(piece.first_row_id + low, piece.first_row_id + end, bound)
+    ids = piece.row_ids_of(np.arange(low, end, dtype=np.int64))
+    first, last = int(ids.min()), int(ids.max())
+    found, own = keys.below(first, last + 1, bound)
+    if not len(found):
+        return found, own
+    at = np.minimum(np.searchsorted(found, ids - first), len(found) - 1)
+    inside = np.flatnonzero(found[at] == ids - first)
+    return inside, own[at[inside]]
+
+
+_NONE = np.empty(0, dtype=np.int64)

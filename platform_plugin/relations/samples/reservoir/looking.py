@@ -1,0 +1,172 @@
+"""Looking at rows without Spark: the local phase by Arrow, where it certainly means the same by the condition."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from platform_plugin.errors import PlatformError
+from platform_plugin.lake.files.files import ROW_ID
+from platform_plugin.lake.read.evolution import adapt
+from platform_plugin.lake.read.read import column_at, read_raw
+from platform_plugin.lake.read.scan import InlinedTable
+from platform_plugin.language.statements.render import identifier
+from platform_plugin.relations.samples.keys.keys import EVERY, keys_of_ids
+from platform_plugin.relations.samples.keys.lowest import Held, bound_of
+from platform_plugin.relations.samples.strata import group, keys_of
+from platform_plugin.views.arrow_values import NotLocal, RelationColumns, Rows, evaluate_node
+from platform_plugin.views.body import read_body
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from platform_plugin.lake.catalogue.tables import Table
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.relations.samples.definition import Definition, Key
+    from platform_plugin.relations.samples.draw.pieces import Piece
+    from platform_plugin.relations.samples.reservoir.local import Part
+
+    Integers = NDArray[np.int64]
+
+_MOST_ROWS = 200_000_000
+_THREADS = min(8, os.cpu_count() or 1)
+
+
+class Condition:
+    """A sample's condition over Arrow rows; `NotLocal` where that is Spark's to say."""
+
+    def __init__(self, table: Table, where: str) -> None:
+        name = table.name.relation
+        try:
+            tree = read_body(f"SELECT 1 FROM {identifier(name)} WHERE ({where})")
+        except PlatformError as error:
+            raise NotLocal from error
+        found = tree.args.get("where")
+        if found is None:
+            raise NotLocal
+        self._node = found.this
+        used = {column.name.lower() for column in self._node.find_all(exp.Column)}
+        self.columns = [field.name for field in table.fields if field.name.lower() in used]
+        self._relation = name
+
+    def mask(self, rows: pa.Table) -> NDArray[np.bool_]:
+        """Which rows pass: NULL does not."""
+        try:
+            found = evaluate_node(self._node, Rows(columns=RelationColumns(rows, self._relation), count=rows.num_rows))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise NotLocal from error  # an overflow, for instance, which Spark tells in its own words
+        if not pa.types.is_boolean(found.type):
+            raise NotLocal
+        if isinstance(found, pa.Scalar):
+            return np.full(rows.num_rows, found.as_py() is True)
+        return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=bool)  # noqa: FBT003
+
+
+def look_here(lake: Lake, definition: Definition, part: Part) -> dict[Key, Held] | None:
+    """The local reservoirs of a part, looked at by this process; None where Spark has to."""
+    pieces = part.pieces
+    # Files elsewhere come to this machine anyway where Spark is a server of it.
+    if not lake.storage.is_local and lake.location.spark is not None:
+        return None
+    if pieces.row_count > _MOST_ROWS or any(isinstance(piece.source, InlinedTable) for piece in pieces.parts):
+        return None
+    table = pieces.scan.table
+    try:
+        condition = None if definition.where is None else Condition(table, definition.where)
+    except NotLocal:
+        return None
+    starts = np.cumsum(pieces.counts) - pieces.counts
+    found: dict[Key, Held] = {}
+    pool = ThreadPoolExecutor(max_workers=_THREADS)
+    try:
+        looks = [pool.submit(_look, lake, definition, part, piece, condition) for piece in pieces.parts]
+        for start, done in zip(starts.tolist(), looks, strict=True):
+            for key, held in done.result().items():
+                found[key] = _joined(found.get(key), held, start).lowest(part.size)
+    except NotLocal:
+        return None
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return found
+
+
+def _joined(one: Held | None, other: Held, start: int) -> Held:
+    moved = Held(cardinality=other.cardinality, bound=other.bound, keys=other.keys, places=other.places + start)
+    if one is None:
+        return moved
+    bound = min(one.bound, other.bound)
+    left, right = one.up_to(bound), moved.up_to(bound)
+    return Held(
+        cardinality=one.cardinality + other.cardinality,
+        bound=bound,
+        keys=np.concatenate([left.keys, right.keys]),
+        places=np.concatenate([left.places, right.places]),
+    )
+
+
+def _look(lake: Lake, definition: Definition, part: Part, piece: Piece, condition: Condition | None) -> dict[Key, Held]:
+    """The local reservoirs of one file."""
+    scan = part.pieces.scan
+    names = {name.lower() for name in (*definition.strata, *(condition.columns if condition is not None else ()))}
+    fields = [field for field in scan.table.fields if field.name.lower() in names] or list(scan.table.fields[:1])
+    if isinstance(piece.source, InlinedTable):
+        raise NotLocal
+    raw, kept = read_raw(lake, piece.source, scan.snapshot, fields=fields, hidden=(ROW_ID,))
+    rows, own = adapt(raw, fields), column_at(raw, ROW_ID)
+    positions = kept.to_numpy(zero_copy_only=False)
+    inside = slice(*np.searchsorted(positions, (piece.low, piece.low + piece.count))) if piece.positions is None else None
+    if inside is not None:
+        rows, positions = rows.slice(inside.start, inside.stop - inside.start), positions[inside]
+    if rows.num_rows != piece.count:
+        raise NotLocal
+    start = piece.source.row_id_start or 0
+    ids = positions + start if own is None else own.to_numpy()[inside or slice(None)]
+    return lowest_of_rows(rows, keys_of_ids(part.seed, ids), definition, condition, lambda key, count: _bound(part, key, count))
+
+
+def _bound(part: Part, key: Key, count: int) -> int:
+    return min(bound_of(part.size, count), part.bounds.get(key, EVERY))
+
+
+def lowest_of_rows(
+    rows: pa.Table, keys: Integers, definition: Definition, condition: Condition | None, bound: Callable[[Key, int], int]
+) -> dict[Key, Held]:
+    """Of rows at hand those that pass and whose keys are at most the bound of their stratum, which depends on how many rows it has."""
+    if condition is None:
+        inside = None
+    else:
+        inside = np.flatnonzero(condition.mask(rows))
+        keys = keys[inside]
+        rows = rows.take(pa.array(inside)) if definition.strata else rows.slice(0, len(inside))
+    if not len(keys):
+        return {}
+    found = {}
+    for key, count, limit, places in _low_places(rows, keys, definition, bound):
+        chosen = places if inside is None else inside[places]
+        found[key] = Held(cardinality=count, bound=limit, keys=keys[places], places=chosen)
+    return found
+
+
+def _low_places(
+    rows: pa.Table, keys: Integers, definition: Definition, bound: Callable[[Key, int], int]
+) -> Iterator[tuple[Key, int, int, Integers]]:
+    if not definition.strata:
+        limit = bound((), len(keys))
+        yield (), len(keys), limit, np.flatnonzero(keys <= limit)
+        return
+    numbers, strata = keys_of(rows, definition.strata)
+    counts = np.bincount(numbers, minlength=len(strata)).tolist()
+    limits = np.array([bound(key, count) for key, count in zip(strata, counts, strict=True)], dtype=np.int64)
+    low = np.flatnonzero(keys <= limits[numbers])
+    by_number = group(pa.table({"n": numbers[low]}), ["n"]) if len(low) else {}
+    for number, (key, count) in enumerate(zip(strata, counts, strict=True)):
+        places = by_number.get((str(number),), np.empty(0, dtype=np.int64))
+        yield key, count, int(limits[number]), low[places]

@@ -1,0 +1,246 @@
+"""Maintenance of samples: what has arrived in their streams joins them, all of them in one commit."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
+from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.relations.samples.draw.drawn import find_stored
+from platform_plugin.relations.samples.read import draw_sample
+from platform_plugin.relations.samples.record import SAMPLE, Store, TakeUp, all_samples, definitions, find_sample
+from platform_plugin.relations.samples.reservoir.growing import find_behind, run_growing
+from platform_plugin.relations.samples.reservoir.reservoirs import run_sliding
+from platform_plugin.relations.samples.reservoir.sliding import Window, find_window
+from platform_plugin.relations.samples.waiting import read_pending
+from platform_plugin.tables.target import find_target, outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from datetime import timedelta
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.language.statements import statements as s
+    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.reservoir.growing import Behind, Grown
+    from platform_plugin.relations.samples.reservoir.reservoirs import Slid
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenUp:
+    """What a run did: the rows of streams that joined samples, and how many of them had to be read for that."""
+
+    samples: tuple[str, ...] = ()
+    rows: int = 0
+    fetched: int = 0
+    seconds: float = 0.0
+    snapshot: Snapshot
+    failed: dict[str, PlatformError] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A sample's next version, written but not committed."""
+
+    behind: Behind
+    grown: Grown
+    files: tuple[DataFile, ...]
+
+    def put(self, commit: Commit) -> None:
+        """Let it become the sample in a commit; a conflict if another run has taken up any of it."""
+        sample, stored = self.behind.sample, self.behind.scan
+        if self.grown.rows_changed:
+            commit.replace(sample.table, [file.id for file in stored.files], self.files)
+        stream, expected = self.behind.tail.stream, self.behind.progress.snapshot_id
+        commit.also(TakeUp(sample=sample.table, stream=stream, expected=expected, progress=self.grown.progress))
+
+
+def find_samples_behind(
+    work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None
+) -> tuple[list[Behind], dict[str, PlatformError]]:
+    """The samples of streams that have rows to take up, and those that can't be maintained.
+
+    What was picked when it came waits until there is much of it, unless the sample is named.
+    """
+    found, failed = [], {}
+    for sample in all_samples(work.lake, snapshot, windowed=False):
+        if sample.definition.source != "stream" or (only is not None and sample.table.name not in only):
+            continue
+        try:
+            if only is None and _is_quiet(work, sample, snapshot):
+                continue
+            behind = find_behind(work, sample, snapshot)
+        except PlatformError as error:
+            failed[sample.name] = error
+        else:
+            if not behind.tail.is_empty:
+                found.append(behind)
+    return found, failed
+
+
+def find_windows_behind(
+    work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None
+) -> tuple[list[Window], dict[str, PlatformError]]:
+    """The windowed samples whose stream has rows that no reservoir stands for."""
+    found, failed = [], {}
+    for sample in all_samples(work.lake, snapshot, windowed=True):
+        if only is not None and sample.table.name not in only:
+            continue
+        try:
+            if only is None and _is_quiet(work, sample, snapshot):
+                continue
+            window = find_window(work, sample, snapshot)
+        except PlatformError as error:
+            failed[sample.name] = error
+        else:
+            if window.whole.next_row_id > max(window.progress.next_row_id, window.whole.first_row_id):
+                found.append(window)
+    return found, failed
+
+
+def _is_quiet(work: Workspace, sample: Sample, snapshot: Snapshot) -> bool:
+    """Whether nothing waits for a sample that is worth a run."""
+    with work.lake.reading() as connection:
+        return not read_pending(connection, sample.table.uuid, sample.definition.relation, snapshot.id).is_due
+
+
+def _are_quiet(work: Workspace, snapshot: Snapshot) -> bool:
+    """The same of all samples, in a fraction of the time that it takes to look at each."""
+    known = [(uuid, found.relation) for uuid, found in definitions(work.lake, snapshot).items() if found.source == "stream"]
+    if not known:
+        return True
+    with work.lake.reading() as connection:
+        return not any(read_pending(connection, uuid, relation, snapshot.id).is_due for uuid, relation in known)
+
+
+def write_change(work: Workspace, behind: Behind, grown: Grown) -> Change:
+    """Write a sample's next version; where none of the new rows got in, there is nothing to write."""
+    table = behind.sample.table
+    files: tuple[DataFile, ...] = ()
+    if grown.rows_changed and grown.rows.num_rows:
+        files = (work.lake.write(table, grown.rows, row_ids=pa.array(grown.row_ids, pa.int64())),)
+    return Change(behind=behind, grown=grown, files=files)
+
+
+def run_sample_maintenance(
+    work: Workspace,
+    only: Collection[Name] | None = None,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> TakenUp:
+    """Let samples take up what has arrived, all that are behind or those that are named; a run that loses a race begins anew."""
+    began = time.monotonic()
+    now = work.lake.snapshot()
+    if only is None and _are_quiet(work, now):
+        return TakenUp(snapshot=now, seconds=time.monotonic() - began)
+    for attempt in range(_ATTEMPTS):
+        with work.lake.lease(holder="samples") as lease:
+            behind, failed = find_samples_behind(work, lease.snapshot, only)
+            windows, troubled = find_windows_behind(work, lease.snapshot, only)
+            failed |= troubled
+            if not behind and not windows:
+                return TakenUp(snapshot=lease.snapshot, failed=failed, seconds=time.monotonic() - began)
+            try:
+                done = _take_up(work, [*behind, *windows], lease.snapshot, timeout=timeout, progress=progress)
+            except CommitConflict:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                continue
+            return replace(done, failed=failed | done.failed, seconds=time.monotonic() - began)
+    raise AssertionError  # unreachable: the last attempt returns or raises
+
+
+def _take_up(
+    work: Workspace, behind: Sequence[Behind | Window], snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None
+) -> TakenUp:
+    changes: list[Change | Slid] = []
+    failed: dict[str, PlatformError] = {}
+    try:
+        for each in behind:
+            try:
+                if isinstance(each, Window):
+                    changes.append(run_sliding(work, each, timeout=timeout, progress=progress))
+                else:
+                    changes.append(write_change(work, each, run_growing(work, each, timeout=timeout, progress=progress)))
+            except PlatformError as error:
+                # What one sample can't digest must not hold up the others.
+                failed[each.sample.name] = error
+        if not changes:
+            return TakenUp(snapshot=snapshot, failed=failed)
+        with work.lake.commit(f"sample {', '.join(change.behind.sample.name for change in changes)}"[:200], base=snapshot) as commit:
+            for change in changes:
+                change.put(commit)
+    except BaseException:
+        work.lake.discard(file for change in changes for file in change.files)
+        raise
+    return TakenUp(
+        samples=tuple(change.behind.sample.name for change in changes),
+        rows=sum(_new_rows(change.behind) for change in changes),
+        fetched=sum(change.grown.fetched for change in changes),
+        snapshot=commit.made,
+        failed=failed,
+    )
+
+
+def _new_rows(behind: Behind | Window) -> int:
+    """How many rows are merged now that were not before."""
+    end = behind.whole.next_row_id if isinstance(behind, Window) else behind.tail.next_row_id
+    first = behind.whole.first_row_id if isinstance(behind, Window) else behind.tail.first_row_id
+    return max(0, end - max(first, behind.progress.next_row_id))
+
+
+def run_refresh_sample(
+    work: Workspace, statement: s.Refresh, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> Result:
+    """REFRESH SAMPLE: take up what has arrived, or draw anew and store what was drawn, so that reads need not."""
+    snapshot = work.lake.snapshot()
+    table = find_target(work.lake, statement.name, snapshot)
+    sample = find_sample(work.lake, table, snapshot)
+    if sample is None:
+        with pointing_at(statement.name.span):
+            raise InvalidValue(f'"{lake_name(statement.name)}" is not a sample', hint="SHOW SAMPLES lists them")
+    if sample.definition.source == "stream":
+        done = run_sample_maintenance(work, [table.name], timeout=timeout, progress=progress)
+        if done.failed:
+            raise next(iter(done.failed.values()))
+        return outcome(done.snapshot, f"sample {table.name} took up {done.rows} rows", rows=done.rows)
+    made, rows = store_drawn(work, sample, timeout=timeout, progress=progress)
+    return outcome(made, f"sample {table.name} holds {rows} rows", rows=rows)
+
+
+def store_drawn(
+    work: Workspace, sample: Sample, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> tuple[Snapshot, int]:
+    """Draw the sample of a table, a view or other samples and store it, unless what is stored is of the relation as it is now."""
+    lake = work.lake
+    with lake.lease(holder="samples") as lease:
+        stored = find_stored(work, sample, lease.snapshot)
+        if stored is not None:
+            return lease.snapshot, stored.rows.num_rows
+        drawn = draw_sample(work, sample, lease.snapshot, timeout=timeout, progress=progress)
+        files = []
+        if drawn.rows_changed and drawn.rows.num_rows:
+            row_ids = None if drawn.row_ids is None else pa.array(drawn.row_ids, pa.int64())
+            files = [lake.write(sample.table, drawn.rows, row_ids=row_ids)]
+        lake.prepare_tables([SAMPLE])
+        try:
+            with lake.commit(f"sample {sample.name}", base=lease.snapshot) as commit:
+                if drawn.rows_changed:
+                    commit.replace(sample.table, [file.id for file in lake.scan(sample.table, lease.snapshot).files], files)
+                commit.also(Store(sample=sample.table, progress=drawn.progress))
+        except BaseException:
+            lake.discard(files)
+            raise
+    return commit.made, drawn.rows.num_rows

@@ -1,0 +1,115 @@
+"""Picking: what becomes of a stream's samples when rows are appended from memory, in the same commit and without another look at them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from platform_plugin.lake.ring.segments import CONSUMER
+from platform_plugin.relations.samples.reservoir.known import known_samples
+from platform_plugin.relations.samples.reservoir.picks import PICK, insert_picks
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    import pyarrow as pa
+
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.commit.writer import Writer
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.relations.samples.reservoir.known import KnownSamples
+    from platform_plugin.relations.samples.reservoir.picker import Picked
+
+_LET_GO_EVERY = 16
+
+
+def plan_picks(lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> PickRows | None:
+    """What the samples of a stream pick of rows that are about to be appended; None if it has none."""
+    known = known_samples(lake, base, table)
+    return PickRows(known, rows) if known.pickers else None
+
+
+class PickRows:
+    """Part of a commit that appends rows to a stream: its samples pick theirs.
+
+    To `prepare` makes the commit shorter, and is cheapest when the rows were just written and are near. `settle` when the commit is made.
+    """
+
+    def __init__(self, known: KnownSamples, rows: pa.Table) -> None:
+        self._known = known
+        self._rows = rows
+        self._first = -1
+        self._picked: list[Picked] = []
+        self._made = False
+
+    def prepare(self) -> None:
+        """Pick as if the rows began where the last ones ended: mostly they do."""
+        self._prepare(self._known.next_row_id)
+
+    def _prepare(self, first_row_id: int) -> None:
+        """Pick as if the rows began with this id."""
+        self._first = first_row_id
+        self._picked = []
+        with self._known.lock:
+            for picker in self._known.pickers:
+                picked = picker.pick(self._rows, first_row_id)
+                if picked is not None:
+                    self._picked.append(picked)
+
+    def apply(self, w: Writer) -> None:
+        """Write what was picked, unless relations have changed meanwhile; then a run looks at the rows."""
+        self._made = w.head.schema_version == self._known.schema_version
+        if not self._made:
+            return
+        first = w.first_row_ids[self._known.stream]
+        if first != self._first:
+            self._prepare(first)
+        for picked in self._picked:
+            strata = {key: (held.cardinality, held.bound) for key, held in picked.strata.items()}
+            insert_picks(w, picked.picker.sample.table.uuid, (first, first + self._rows.num_rows), strata, picked.data)
+        if self._known.commits % _LET_GO_EVERY == _LET_GO_EVERY - 1:
+            let_go(w, self._known.stream)
+
+    def settle(self) -> None:
+        """The commit is made: what was picked counts from now on."""
+        known = self._known
+        with known.lock:
+            known.commits += 1
+            known.count_in(self._first, self._first + self._rows.num_rows)
+            for picked in self._picked if self._made else ():
+                picked.picker.window_rows += self._rows.num_rows
+                for key, held in picked.strata.items():
+                    picked.picker.learn(key, held.keys)
+            if len(self._picked) < len(known.pickers):
+                known.look_again()
+
+
+def let_go(w: Writer, stream: UUID) -> None:
+    """A stream need not keep rows for samples that have picked theirs of all up to there."""
+    w.flush()
+    ends: dict[str, tuple[int, int]] = {}
+    for sample, seen, first, end in w.connection.execute(_AHEAD, {"stream": str(stream)}):
+        before, reached = ends.get(sample, (seen, seen))
+        ends[sample] = (before, max(reached, end) if first <= reached else reached)
+    moved = [{"sample": sample, "end": end} for sample, (seen, end) in ends.items() if end > seen]
+    if moved:
+        w.connection.execute(_MOVE, [{"stream": str(stream), **each} for each in moved])
+
+
+def _plan_ahead() -> sa.Select[Any]:
+    """The picks of the samples of a stream from where it may let go of their rows, in their order."""
+    n, p = CONSUMER.c, PICK.c
+    ahead = sa.and_(p.sample_uuid == n.consumer, p.first_row_id >= n.next_row_id, p.end_snapshot.is_(None))
+    query = sa.select(n.consumer, n.next_row_id, p.first_row_id, p.next_row_id).join_from(CONSUMER, PICK, ahead)
+    return query.where(n.relation_uuid == sa.bindparam("stream", type_=sa.String)).order_by(n.consumer, p.first_row_id)
+
+
+def _plan_move() -> sa.Update:
+    n = CONSUMER.c
+    own = n.relation_uuid == sa.bindparam("stream", type_=sa.String), n.consumer == sa.bindparam("sample", type_=sa.String)
+    return sa.update(CONSUMER).where(*own).values(next_row_id=sa.bindparam("end", type_=sa.BigInteger))
+
+
+# Made once: to put a statement together takes longer than to run it.
+_AHEAD, _MOVE = _plan_ahead(), _plan_move()

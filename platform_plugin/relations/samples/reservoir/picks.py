@@ -1,0 +1,207 @@
+"""Picks: the local reservoir of a range of a stream, kept in the catalogue from the commit on that brought the range.
+
+It holds the rows of the range whose keys are at most a bound, and how many rows the range has, stratum by stratum. What was picked never
+changes; when it is merged, or its rows leave a window, it ends with that commit, and stays for reads at older snapshots.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import sqlalchemy as sa
+
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.values.types import arrow_schema
+from platform_plugin.relations.samples.keys.keys import EVERY
+from platform_plugin.relations.samples.keys.lowest import Held
+from platform_plugin.relations.samples.keys.weights import keys_of_sampled
+from platform_plugin.relations.samples.strata import group
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from uuid import UUID
+
+    from numpy.typing import NDArray
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.commit.writer import Writer
+    from platform_plugin.relations.samples.definition import Key
+    from platform_plugin.relations.samples.record import Sample
+
+    Integers = NDArray[np.int64]
+
+
+def _columns() -> tuple[sa.Column[Any], ...]:
+    return (
+        sa.Column("sample_uuid", sa.String, nullable=False),
+        sa.Column("first_row_id", sa.BigInteger, nullable=False),
+        sa.Column("begin_snapshot", sa.BigInteger, nullable=False),
+        sa.Column("end_snapshot", sa.BigInteger),
+        sa.Column("next_row_id", sa.BigInteger, nullable=False),
+        sa.Column("strata", sa.String, nullable=False),
+        sa.Column("rows", sa.LargeBinary),
+    )
+
+
+PICK = sa.Table("platform_pick", c.metadata, *_columns(), sa.PrimaryKeyConstraint("sample_uuid", "first_row_id", "begin_snapshot"))
+# Those that have ended are many where snapshots are kept for long, and few ask for them: apart from the others, they are in nobody's way.
+ENDED_PICK = sa.Table(
+    "platform_ended_pick",
+    c.metadata,
+    *_columns(),
+    sa.PrimaryKeyConstraint("end_snapshot", "sample_uuid", "first_row_id", "begin_snapshot"),
+)
+ROW = "_row"
+# Half as many pages of the catalogue are written for some microseconds. Arrow's own messages begin otherwise.
+_CODEC = pa.Codec("lz4_raw")
+_COMPRESSED = b"lz4 "
+_SIZE_BYTES = 4
+LARGEST_BYTES = 1 << 20
+"""More than this is not put into the catalogue along with an append: a run makes it of the stream's rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picks:
+    """The local reservoir of the rows from `first_row_id` up to `next_row_id`: by stratum how many there are, and the bound of the keys.
+
+    The rows have the columns of the sample, and their row id.
+    """
+
+    first_row_id: int
+    next_row_id: int
+    strata: Mapping[Key, tuple[int, int]]
+    rows: pa.Table
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The range that it stands for."""
+        return self.first_row_id, self.next_row_id
+
+
+def encode_rows(rows: pa.Table) -> bytes | None:
+    """Rows as the catalogue keeps them: one batch without its schema, which is the sample's and never changes, made small."""
+    if not rows.num_rows:
+        return None
+    batches = rows.combine_chunks().to_batches()
+    return encode_batch(batches[0] if len(batches) == 1 else pa.concat_batches(batches))
+
+
+def encode_batch(rows: pa.RecordBatch) -> bytes:
+    """The same of rows that are one batch already, and not none."""
+    plain = rows.serialize()
+    size: bytes = plain.size.to_bytes(_SIZE_BYTES, "little")
+    small: bytes = _CODEC.compress(plain, asbytes=True)
+    return _COMPRESSED + size + small
+
+
+def decode_rows(data: bytes | None, schema: pa.Schema) -> pa.Table:
+    """Rows that the catalogue kept."""
+    if data is None:
+        return pa.Table.from_batches([], schema=schema)
+    plain = pa.py_buffer(data)
+    if data.startswith(_COMPRESSED):  # the first versions kept them as they are
+        head = len(_COMPRESSED) + _SIZE_BYTES
+        plain = _CODEC.decompress(plain.slice(head), int.from_bytes(data[len(_COMPRESSED) : head], "little"))
+    return pa.Table.from_batches([pa.ipc.read_record_batch(plain, schema)], schema=schema)
+
+
+def shape_of(sample: Sample) -> pa.Schema:
+    """The columns of picks."""
+    return arrow_schema(sample.table.fields).append(pa.field(ROW, pa.int64()))
+
+
+def read_picks(connection: Connection, sample: Sample, snapshot_id: int, *, first_row_id: int = 0) -> list[Picks]:
+    """The picks of a sample that are live at a snapshot and reach beyond a row id, in the order of the stream."""
+    wanted = {"sample": str(sample.table.uuid), "version": snapshot_id, "beyond": first_row_id}
+    schema = shape_of(sample)
+    return [
+        Picks(
+            first_row_id=first,
+            next_row_id=end,
+            strata={tuple(key): (count, bound) for *key, count, bound in json.loads(strata)},
+            rows=decode_rows(data, schema),
+        )
+        for first, end, strata, data in connection.execute(_READ, wanted)
+    ]
+
+
+def live_picks() -> sa.CompoundSelect[Any]:
+    """The rows of the picks of a `sample` that are live at a `version`."""
+    sample, version = sa.bindparam("sample", type_=sa.String), sa.bindparam("version", type_=sa.BigInteger)
+    p, e = PICK.c, ENDED_PICK.c
+    return sa.union_all(
+        sa.select(PICK).where(
+            p.sample_uuid == sample, p.begin_snapshot <= version, sa.or_(p.end_snapshot.is_(None), p.end_snapshot > version)
+        ),
+        sa.select(ENDED_PICK).where(e.sample_uuid == sample, e.end_snapshot > version, e.begin_snapshot <= version),
+    )
+
+
+def _plan_read() -> sa.Select[Any]:
+    """Made once: to put the statement together takes longer than to run it."""
+    live = live_picks().subquery().c
+    query = sa.select(live.first_row_id, live.next_row_id, live.strata, live.rows)
+    return query.where(live.next_row_id > sa.bindparam("beyond", type_=sa.BigInteger)).order_by(live.first_row_id)
+
+
+_READ = _plan_read()
+
+
+def insert_picks(w: Writer, sample: UUID, span: tuple[int, int], strata: Mapping[Key, tuple[int, int]], rows: bytes | None) -> None:
+    """Let picks become part of a commit."""
+    w.insert(
+        PICK,
+        sample_uuid=str(sample),
+        first_row_id=span[0],
+        begin_snapshot=w.id,
+        next_row_id=span[1],
+        strata=json.dumps([[*key, count, bound] for key, (count, bound) in strata.items()]),
+        rows=rows,
+    )
+
+
+def end_picks(w: Writer, sample: UUID, *conditions: sa.ColumnElement[bool]) -> None:
+    """End live picks of a sample, and forget those, also of dropped samples, that no snapshot needs that is kept."""
+    own, ended = PICK.c.sample_uuid == str(sample), PICK.c.end_snapshot.is_not(None)
+    w.connection.execute(sa.update(PICK).where(own, ~ended, *conditions).values(end_snapshot=w.id))
+    # Also those of an earlier version, which left them where they were.
+    w.connection.execute(sa.insert(ENDED_PICK).from_select([column.name for column in PICK.c], sa.select(PICK).where(own, ended)))
+    w.connection.execute(sa.delete(PICK).where(own, ended))
+    oldest = sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id)).scalar_subquery()
+    w.connection.execute(sa.delete(ENDED_PICK).where(ENDED_PICK.c.end_snapshot <= oldest))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pooled:
+    """Several picks as one: their rows, and what they hold of each stratum, by places among the rows."""
+
+    rows: pa.Table
+    held: Mapping[Key, Held]
+
+    @property
+    def row_ids(self) -> Integers:
+        """The row ids of the rows."""
+        return np.asarray(self.rows.column(ROW).to_numpy(), dtype=np.int64)
+
+
+def pool_picks(sample: Sample, picks: Sequence[Picks]) -> Pooled:
+    """Picks of ranges that follow each other, or not: what is below the lowest of their bounds is complete in all."""
+    rows = pa.concat_tables([pa.Table.from_batches([], schema=shape_of(sample)), *(each.rows for each in picks)])
+    counts: dict[Key, int] = {}
+    bounds: dict[Key, int] = {}
+    for each in picks:
+        for key, (count, bound) in each.strata.items():
+            counts[key] = counts.get(key, 0) + count
+            bounds[key] = min(bounds.get(key, EVERY), bound)
+    keys = keys_of_sampled(sample.definition, rows, rows.column(ROW).to_numpy())
+    places = group(rows, sample.definition.strata)
+    none = np.empty(0, dtype=np.int64)
+    held = {
+        key: Held(cardinality=count, bound=EVERY, keys=keys[places.get(key, none)], places=places.get(key, none)).up_to(bounds[key])
+        for key, count in counts.items()
+    }
+    return Pooled(rows=rows, held=held)

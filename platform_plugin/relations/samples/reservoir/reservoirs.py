@@ -1,0 +1,120 @@
+"""The upkeep of a windowed sample: picks for ranges that have none, small neighbours merged, old ones gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from platform_plugin.relations.samples.keys.ladders import row_keys
+from platform_plugin.relations.samples.keys.lowest import margin
+from platform_plugin.relations.samples.record import Slide
+from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks
+from platform_plugin.relations.samples.reservoir.sliding import run_window
+from platform_plugin.relations.samples.sources import in_shape, wanted_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.relations.samples.definition import Key
+    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.reservoir.growing import Grown
+    from platform_plugin.relations.samples.reservoir.sliding import Window
+
+Span = tuple[int, int]
+
+# Picks stand for at most such a part of the window, so that little of them is at the border.
+_PARTS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slid:
+    """A windowed sample's next version, written but not committed."""
+
+    behind: Window
+    grown: Grown
+    files: tuple[DataFile, ...]
+    ended: tuple[int, ...]
+    picked: tuple[Picks, ...]
+
+    def put(self, commit: Commit) -> None:
+        """Let it become the sample in a commit; a conflict if another run has taken up any of it."""
+        sample, expected = self.behind.sample.table, self.behind.progress.snapshot_id
+        commit.replace(sample, self.behind.stored, self.files)
+        commit.also(Slide(sample=sample, expected=expected, progress=self.grown.progress, ended=self.ended, picked=self.picked))
+
+
+def plan_spans(spans: Sequence[Span], window: Span) -> list[list[Span]]:
+    """Which neighbours are merged: small ones first, as in counting by twos, and none larger than a part of the window.
+
+    >>> plan_spans([(0, 100), (100, 110), (110, 114), (114, 118)], (50, 1000))
+    [[(0, 100)], [(100, 110), (110, 114), (114, 118)]]
+    """
+    most = max(1, (window[1] - window[0]) // _PARTS)
+    groups: list[list[Span]] = []
+    for span in sorted(span for span in spans if span[1] > window[0]):
+        groups.append([span])
+        while len(groups) > 1:
+            before, last = _width(groups[-2]), _width(groups[-1])
+            if before > 2 * last or groups[-1][-1][1] - groups[-2][0][0] > most:
+                break
+            groups[-2:] = [groups[-2] + groups[-1]]
+    return groups
+
+
+def _width(spans: Sequence[Span]) -> int:
+    return spans[-1][1] - spans[0][0]
+
+
+def run_sliding(work: Workspace, window: Window, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None) -> Slid:
+    """Let a windowed sample take up what has arrived: its picks, and the merged sample for those who read the table."""
+    new = [_pick(work, window, span, timeout=timeout, progress=progress) for span in window.spans]
+    known = {each.span: each for each in (*window.picks, *new)}
+    groups = plan_spans(list(known), (window.whole.first_row_id, window.whole.next_row_id))
+    merged = [merge_picks(window.sample, [known[span] for span in own]) for own in groups if len(own) > 1]
+    staying = {own[0] for own in groups if len(own) == 1}
+    grown = run_window(work, window, timeout=timeout, progress=progress)
+    return Slid(
+        behind=window,
+        grown=grown,
+        files=(work.lake.write(window.sample.table, grown.rows),) if grown.rows.num_rows else (),
+        ended=(*window.passed, *(each.first_row_id for each in window.picks if each.span not in staying)),
+        picked=(*merged, *(each for each in new if each.span in staying)),
+    )
+
+
+def _pick(work: Workspace, window: Window, span: Span, *, timeout: timedelta | None, progress: ProgressHandler | None) -> Picks:
+    """The picks of a range that has none."""
+    sample, whole = window.sample, window.whole
+    size = sample.definition.cap(1)
+    keys = row_keys(sample.definition)
+    bounds: dict[Key, int] = {(): keys.bound_for(margin(size), whole.row_count)} if sample.definition.is_counted else {}
+    part = window.part(work, *span, size=margin(size), bounds=bounds)
+    held = window.look(work, part, *span, timeout=timeout, progress=progress)
+    numbers = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *(own.places for own in held.values())]))
+    rows = in_shape(sample, part.pieces.fetch(work.lake, numbers, wanted_fields(sample, window.stream)))
+    return Picks(
+        first_row_id=span[0],
+        next_row_id=span[1],
+        strata={key: (own.cardinality, own.bound) for key, own in held.items()},
+        rows=rows.append_column(ROW, pa.array(part.pieces.row_ids(numbers), pa.int64())),
+    )
+
+
+def merge_picks(sample: Sample, picks: Sequence[Picks]) -> Picks:
+    """The picks of neighbours as one. What is left is the same in whatever order they are merged."""
+    pooled = pool_picks(sample, picks)
+    places = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *(own.places for own in pooled.held.values())]))
+    return Picks(
+        first_row_id=picks[0].first_row_id,
+        next_row_id=picks[-1].next_row_id,
+        strata={key: (own.cardinality, own.bound) for key, own in pooled.held.items()},
+        rows=pooled.rows.take(pa.array(places)),
+    )

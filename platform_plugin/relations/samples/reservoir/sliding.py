@@ -1,0 +1,191 @@
+"""Samples of a window: uniform over the newest rows of a stream, by their number, by their age, or all that it holds.
+
+The sample is the rows of the window whose keys are lowest. Picks hold somewhat more of each range than is needed, since nobody knows which
+of its rows will be in the window with them. Where that was too little, and where a condition hides how many rows a range has of which the
+window holds a part, the rows are looked for in the stream itself, which still has all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from platform_plugin.lake.ring.segments import read_arrivals
+from platform_plugin.relations.samples.draw.pieces import read_pieces
+from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
+from platform_plugin.relations.samples.keys.lowest import choose_lowest
+from platform_plugin.relations.samples.record import Progress, read_progress
+from platform_plugin.relations.samples.reservoir.growing import Grown, plan_gaps
+from platform_plugin.relations.samples.reservoir.local import Part, find_local
+from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks, read_picks
+from platform_plugin.relations.samples.sources import find_table, in_shape, wanted_fields
+from platform_plugin.views.ranges import Range, first_uncovered, read_range, rows_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.relations.samples.definition import Definition, Key
+    from platform_plugin.relations.samples.keys.lowest import Held
+    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.reservoir.picks import Pooled
+
+    Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A windowed sample at a snapshot: where its window begins and ends, and what was picked of it."""
+
+    sample: Sample
+    stream: Table
+    whole: Range
+    progress: Progress
+    picks: tuple[Picks, ...]
+    """Those that reach into the window."""
+    passed: tuple[int, ...] = ()
+    """Where picks begin whose rows have all left the window."""
+    stored: tuple[int, ...] = ()
+    """The files of the table that holds the merged sample."""
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """The ranges of the window that no picks stand for."""
+        return plan_gaps(self.whole.first_row_id, self.whole.next_row_id, self.picks)
+
+    @property
+    def gap_rows(self) -> int:
+        """How many rows of the window no picks stand for."""
+        return sum(end - first for first, end in self.spans)
+
+    def part(self, work: Workspace, first: int, end: int, *, size: int | None = None, bounds: dict[Key, int] | None = None) -> Part:
+        """A range of the window as a part of the population."""
+        definition = self.sample.definition
+        return Part(
+            pieces=read_pieces(work.lake, self.whole.scan, first_row_id=first, next_row_id=end),
+            size=definition.cap(1) if size is None else size,
+            seed=sample_seed(definition.seed),
+            bounds=bounds or {},
+        )
+
+    def look(
+        self, work: Workspace, part: Part, first: int, end: int, *, timeout: timedelta | None, progress: ProgressHandler | None
+    ) -> dict[Key, Held]:
+        """The local reservoirs of a range that is in the stream."""
+
+        def rows() -> DataFrame:
+            return rows_of(work.session, work.lake, replace(self.whole, first_row_id=first, next_row_id=end), row_ids=True)
+
+        return find_local(work, self.sample.definition, part, rows, timeout=timeout, progress=progress)
+
+
+def find_window(work: Workspace, sample: Sample, snapshot: Snapshot) -> Window:
+    """The window at a snapshot. It never reaches beyond what the stream holds, so every row of it can be read."""
+    lake = work.lake
+    stream = find_table(lake, sample, snapshot)
+    with lake.reading() as connection:
+        progress = read_progress(connection, sample.table.uuid, snapshot.id)
+        picks = read_picks(connection, sample, snapshot.id)
+    scan = lake.scan(stream, snapshot)
+    ends = [(file.row_id_start or 0) + file.record_count for file in scan.files]
+    held = min([file.row_id_start or 0 for file in scan.files], default=progress.next_row_id)
+    if scan.inlined:
+        held = first_uncovered(lake, stream, snapshot, earliest=True)  # rows of another client may be older than any file
+    whole = read_range(lake, stream, snapshot, held, view=sample.name) if ends or scan.inlined else None
+    if whole is None:
+        whole = Range(scan=scan, first_row_id=progress.next_row_id, next_row_id=progress.next_row_id)
+    arrivals = []
+    if sample.definition.window_seconds is not None:
+        with lake.reading() as connection:
+            arrivals = [(first, end, at) for first, end, at in read_arrivals(connection, stream.uuid) if end > whole.first_row_id]
+    first = max(whole.first_row_id, first_row_of(sample.definition, whole.first_row_id, whole.next_row_id, arrivals, snapshot.time))
+    files = tuple(file for file in whole.scan.files if (file.row_id_start or 0) + file.record_count > first)
+    return Window(
+        sample=sample,
+        stream=stream,
+        whole=Range(scan=replace(whole.scan, files=files), first_row_id=first, next_row_id=whole.next_row_id),
+        progress=progress,
+        picks=tuple(each for each in picks if each.next_row_id > first),
+        passed=tuple(each.first_row_id for each in picks if each.next_row_id <= first),
+        stored=tuple(file.id for file in lake.scan(sample.table, snapshot).files),
+    )
+
+
+def first_row_of(definition: Definition, held: int, end: int, arrivals: list[tuple[int, int, datetime]], now: datetime) -> int:
+    """Where a window begins that ends with row `end` and at a time; whoever looks at a snapshot later sees the same window."""
+    if definition.window_rows is not None:
+        return end - definition.window_rows
+    if definition.window_seconds is None:
+        return held
+    since = now - timedelta(seconds=definition.window_seconds)
+    return min((first for first, _, arrived_at in arrivals if arrived_at > since), default=end)
+
+
+def run_window(work: Workspace, window: Window, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None) -> Grown:
+    """The sample of the window: its picks and what nobody has looked at yet, merged."""
+    sample, whole = window.sample, window.whole
+    pooled, local, parts = _pool(work, window, timeout=timeout, progress=progress)
+    chosen = choose_lowest([pooled.held, *local], sample.definition.cap)
+    if chosen.short:
+        part = window.part(work, whole.first_row_id, whole.next_row_id)
+        parts = [part]
+        everything = window.look(work, part, whole.first_row_id, whole.next_row_id, timeout=timeout, progress=progress)
+        chosen = choose_lowest([{}, everything], sample.definition.cap)
+    picked, *unseen = chosen.places
+    rows, fetched = [pooled.rows.take(pa.array(picked)).drop_columns([ROW])], 0
+    for part, numbers in zip(parts, unseen, strict=True):
+        known, row_ids = pooled.row_ids, part.pieces.row_ids(numbers)
+        there = np.isin(row_ids, known)
+        if there.any():
+            order = np.argsort(known)
+            rows.append(pooled.rows.take(pa.array(order[np.searchsorted(known, row_ids[there], sorter=order)])).drop_columns([ROW]))
+        taken = part.pieces.fetch(work.lake, numbers[~there], wanted_fields(sample, window.stream))
+        fetched += taken.num_rows
+        rows.append(in_shape(sample, taken))
+    return Grown(
+        rows=pa.concat_tables(rows),
+        progress=Progress(next_row_id=whole.next_row_id, of_snapshot=whole.scan.snapshot.id, cardinalities=chosen.cardinalities),
+        fetched=fetched,
+    )
+
+
+def _pool(
+    work: Workspace, window: Window, *, timeout: timedelta | None, progress: ProgressHandler | None
+) -> tuple[Pooled, list[dict[Key, Held]], list[Part]]:
+    """The picks inside of the window as one reservoir, and a look at what they don't stand for."""
+    sample, whole = window.sample, window.whole
+    # Where rows were deleted one by one, nobody knows any more what the picks stand for.
+    intact = not whole.scan.inlined and all(file.is_whole for file in whole.scan.files)
+    inside, spans = [], list(window.spans) if intact else [(whole.first_row_id, whole.next_row_id)]
+    for each in window.picks if intact else ():
+        if each.first_row_id >= whole.first_row_id:
+            inside.append(each)
+        elif sample.definition.is_counted:
+            inside.append(cut_picks(each, whole.first_row_id))
+        else:
+            spans.append((whole.first_row_id, each.next_row_id))
+    local, parts = [], []
+    for first, end in spans:
+        if first >= end:
+            continue
+        part = window.part(work, first, end)
+        parts.append(part)
+        local.append(window.look(work, part, first, end, timeout=timeout, progress=progress))
+    return pool_picks(sample, inside), local, parts
+
+
+def cut_picks(picks: Picks, first: int) -> Picks:
+    """Picks of counted rows without those before a row id."""
+    ((count, bound),) = picks.strata.values() or ((0, EVERY),)
+    rows = picks.rows.filter(pc.greater_equal(picks.rows.column(ROW), first))
+    return replace(picks, first_row_id=first, strata={(): (count - (first - picks.first_row_id), bound)}, rows=rows)

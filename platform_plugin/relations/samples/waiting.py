@@ -1,0 +1,60 @@
+"""What waits for a sample's next run: rows of its stream that nobody has looked at, and picks that nobody has merged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.relations.samples.record import SAMPLE
+from platform_plugin.relations.samples.reservoir.picks import live_picks
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from sqlalchemy.engine import Connection
+
+# A merge takes 20 ms, and to read 256 of them 5 ms longer than to read 64.
+_MOST_PICKS = 256
+_MOST_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """What a sample has not merged: rows that have to be read for it, and picks, of which readers have to merge as many themselves."""
+
+    unseen_rows: int
+    picks: int
+    picked_bytes: int
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a run is worth its commit."""
+        return self.unseen_rows > 0 or self.picks >= _MOST_PICKS or self.picked_bytes >= _MOST_BYTES
+
+
+def read_pending(connection: Connection, sample: UUID | str, relation: str, snapshot_id: int) -> Pending:
+    """What waits for the run of a sample of a stream, from the catalogue's counts alone.
+
+    Of a window rows that have left it may count as unseen; whoever looks closer finds nothing to do.
+    """
+    taken, picks, rows, size, end = connection.execute(_COUNTS, {"sample": str(sample), "relation": relation, "version": snapshot_id}).one()
+    unseen = (end or 0) - (taken or 0) - int(rows or 0)
+    return Pending(unseen_rows=max(0, unseen), picks=picks, picked_bytes=int(size or 0))
+
+
+def _plan_counts() -> sa.Select[Any]:
+    """Made once: to put the statement together takes longer than to run it."""
+    p, q, t, s = live_picks().subquery().c, SAMPLE.c, c.TABLE.c, c.TABLE_STATS.c
+    sample, version = sa.bindparam("sample", type_=sa.String), sa.bindparam("version", type_=sa.BigInteger)
+    newest = sa.select(q.next_row_id).where(q.sample_uuid == sample, q.snapshot_id <= version).order_by(q.snapshot_id.desc()).limit(1)
+    taken = newest.scalar_subquery()
+    stream = sa.select(t.table_id).where(t.table_uuid == sa.bindparam("relation", type_=t.table_uuid.type)).limit(1).scalar_subquery()
+    end = sa.select(s.next_row_id).where(s.table_id == stream).scalar_subquery()
+    covered = sa.func.sum(sa.case((p.first_row_id >= taken, p.next_row_id - p.first_row_id), else_=0))
+    return sa.select(taken, sa.func.count(p.first_row_id), covered, sa.func.sum(sa.func.length(p.rows)), end)
+
+
+_COUNTS = _plan_counts()
