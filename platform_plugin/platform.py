@@ -89,8 +89,8 @@ class Platform:
         `grouping` says how appends are gathered into commits.
         """
         if self._streams is None:
+            from platform_plugin.relations.views.follow.propagate import propagate
             from platform_plugin.streams.stream import Streams
-            from platform_plugin.views.propagate import propagate
 
             work = self.work
             self._streams = Streams(self.lake, lambda stream, snapshot: propagate(work, stream, snapshot))
@@ -233,7 +233,7 @@ class Platform:
             case s.CreateStream():
                 return define.run_create_stream(work, statement)
             case s.CreateView():
-                from platform_plugin.views.define import run_create_view
+                from platform_plugin.relations.views.define import run_create_view
 
                 return run_create_view(work, statement)
             case s.CreateSample():
@@ -243,11 +243,11 @@ class Platform:
             case s.CreateSchema():
                 return define.run_create_schema(work, statement)
             case s.Refresh(kind="VIEW", rebuild=False):
-                from platform_plugin.views.refresh import run_refresh
+                from platform_plugin.relations.views.refresh import run_refresh
 
                 return run_refresh(work, statement, **limits)
             case s.Refresh(kind="VIEW", rebuild=True):
-                from platform_plugin.views.rebuild import run_rebuild
+                from platform_plugin.relations.views.rebuild import run_rebuild
 
                 return run_rebuild(work, statement, **limits)
             case s.Refresh(kind="SAMPLE"):
@@ -265,7 +265,7 @@ class Platform:
             case s.Describe():
                 return shows.run_describe(work, statement)
             case s.Explain(statement=s.CreateView() as view):
-                from platform_plugin.views.define import run_explain_view
+                from platform_plugin.relations.views.define import run_explain_view
 
                 return run_explain_view(work, view)
             case s.Explain(statement=s.Select() as query):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
 
     from platform_plugin.errors import PlatformError
-    from platform_plugin.views.maintain import Maintained
+    from platform_plugin.relations.views.follow.maintain import Maintained
 
 
 def run_maintain_command(given: argparse.Namespace) -> int:
@@ -26,7 +26,7 @@ def run_maintain_command(given: argparse.Namespace) -> int:
     url = lake_url(given)
     only = [written_name(view) for view in given.views] or None
     from platform_plugin.platform import Platform
-    from platform_plugin.views.service import Maintainer
+    from platform_plugin.relations.views.follow.service import Maintainer
 
     line = ProgressLine("maintaining")
     with Platform.open(url, watcher=line.watch) as platform:

@@ -12,8 +12,8 @@ from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.commit.dependents import DEPENDENT
 from platform_plugin.lake.ring.segments import STREAM
-from platform_plugin.views.record import RESULT
-from platform_plugin.views.strategy import BATCH, keeps_result, strategy_of
+from platform_plugin.relations.views.follow.strategy import BATCH, keeps_result, strategy_of
+from platform_plugin.relations.views.record import RESULT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.lake.catalogue.tables import View
-    from platform_plugin.views.record import ViewRecord
+    from platform_plugin.relations.views.record import ViewRecord
 
 _OTHER_ROWS = ("inserted", "deleted", "altered", "inlined")
 

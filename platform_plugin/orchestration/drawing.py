@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.orchestration.chart import as_markdown
 from platform_plugin.relations.samples.plot import plot_sample
-from platform_plugin.views.explain import explain_split
+from platform_plugin.relations.views.explain import explain_split
 
 if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.orchestration.tracing import Traced
-    from platform_plugin.views.parts import SplitPlan
+    from platform_plugin.relations.views.plan.parts import SplitPlan
 
 PICTURE = "picture"
 _MOST_DRAWN = 40

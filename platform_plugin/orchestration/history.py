@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.ring.segments import CONSUMER, SEGMENT
-from platform_plugin.views.progress import PROGRESS
+from platform_plugin.relations.views.follow.progress import PROGRESS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,15 +13,15 @@ from platform_plugin.lake.catalogue.relations import Declaration, read_declarati
 from platform_plugin.lake.catalogue.tables import Name, Table, View
 from platform_plugin.lake.lake import Lake
 from platform_plugin.queries.shows import relation_rows
+from platform_plugin.relations.views.record import read_records, result_fields
 from platform_plugin.streams.feeds import feed_declared
-from platform_plugin.views.record import read_records, result_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.catalogue.relations import Kind
-    from platform_plugin.views.record import ViewRecord
+    from platform_plugin.relations.views.record import ViewRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

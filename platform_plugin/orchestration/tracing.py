@@ -15,7 +15,7 @@ from platform_plugin.orchestration.drawing import draw_split
 from platform_plugin.orchestration.lineage import trace_columns
 from platform_plugin.orchestration.model import read_by
 from platform_plugin.queries.bind import lake_name
-from platform_plugin.views.split import plan_split, read_plan
+from platform_plugin.relations.views.plan.split import plan_split, read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from platform_plugin.orchestration.inventory import Inventory, Stored
     from platform_plugin.orchestration.lineage import Origins
     from platform_plugin.orchestration.model import Model
-    from platform_plugin.views.parts import SplitPlan
+    from platform_plugin.relations.views.plan.parts import SplitPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

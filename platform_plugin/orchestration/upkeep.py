@@ -14,10 +14,10 @@ from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.tables import View, read_tables
 from platform_plugin.orchestration.apply import Action, find_changed, run_definition
 from platform_plugin.orchestration.waiting import Waiting, read_waiting
-from platform_plugin.views.maintain import run_maintenance
-from platform_plugin.views.record import RESULT_PART, read_records, result_fields
-from platform_plugin.views.service import find_wanted
-from platform_plugin.views.stored import run_storing
+from platform_plugin.relations.views.follow.maintain import run_maintenance
+from platform_plugin.relations.views.follow.service import find_wanted
+from platform_plugin.relations.views.read.stored import run_storing
+from platform_plugin.relations.views.record import RESULT_PART, read_records, result_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,9 +14,9 @@ from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.ring.segments import CONSUMER, SEGMENT, STREAM
 from platform_plugin.orchestration.apply import LAG
 from platform_plugin.orchestration.changes import find_outdated
-from platform_plugin.views.progress import PROGRESS
-from platform_plugin.views.record import VIEW, ViewRecord
-from platform_plugin.views.strategy import rows_wanted
+from platform_plugin.relations.views.follow.progress import PROGRESS
+from platform_plugin.relations.views.follow.strategy import rows_wanted
+from platform_plugin.relations.views.record import VIEW, ViewRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,10 +17,10 @@ from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.lake.ring.history import read_history
 from platform_plugin.language.statements.render import identifier, type_text
 from platform_plugin.queries.bind import new_name, read_named
-from platform_plugin.views.plans import plan_view, read_whole
-from platform_plugin.views.ranges import oldest_row_id, read_covered, rows_of
-from platform_plugin.views.read import read_view, split_name
-from platform_plugin.views.record import CREATED, FROM, read_records
+from platform_plugin.relations.views.plan.plans import plan_view, read_whole
+from platform_plugin.relations.views.read.ranges import oldest_row_id, read_covered, rows_of
+from platform_plugin.relations.views.read.view import read_view, split_name
+from platform_plugin.relations.views.record import CREATED, FROM, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
-    from platform_plugin.views.parts import SplitPlan
-    from platform_plugin.views.record import ViewRecord
+    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.relations.views.record import ViewRecord
 
 _TOLERANCE = 1e-9
 _MOST_ROWS = 200_000

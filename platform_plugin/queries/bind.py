@@ -19,8 +19,8 @@ from platform_plugin.queries.arguments import argument, check_arguments, used_ar
 from platform_plugin.queries.size import SMALL_BYTES, SMALL_ROWS, is_plain
 from platform_plugin.queries.staleness import read_duration
 from platform_plugin.relations.samples.record import find_sample
+from platform_plugin.relations.views.record import read_records
 from platform_plugin.streams.arrivals import read_with_arrivals, wants_arrivals
-from platform_plugin.views.record import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -278,9 +278,9 @@ def _read_view(
         reading.is_plain = False
         from platform_plugin.engine.spark.frames.scan import arrow_relation, read_relation
         from platform_plugin.queries.lookup import read_small
-        from platform_plugin.views.local import read_local
-        from platform_plugin.views.read import read_view
-        from platform_plugin.views.stored import find_recent, find_stored
+        from platform_plugin.relations.views.read.local import read_local
+        from platform_plugin.relations.views.read.stored import find_recent, find_stored
+        from platform_plugin.relations.views.read.view import read_view
 
         stored = find_stored(reading.work, view, snapshot)
         if stored is None and staleness is not None:

@@ -22,8 +22,8 @@ from platform_plugin.queries.result import Result
 from platform_plugin.queries.staleness import read_duration
 from platform_plugin.relations.samples.read import is_drawn_here, read_sample
 from platform_plugin.relations.samples.record import find_sample
-from platform_plugin.views.local import read_local
-from platform_plugin.views.stored import find_recent, find_stored
+from platform_plugin.relations.views.read.local import read_local
+from platform_plugin.relations.views.read.stored import find_recent, find_stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,11 +22,11 @@ from platform_plugin.queries.result import Result
 from platform_plugin.relations.samples.definition import Definition
 from platform_plugin.relations.samples.record import Sample, find_sample
 from platform_plugin.relations.samples.sources import sample_statement
+from platform_plugin.relations.views.record import read_records
 from platform_plugin.streams.declaration import stream_statement
 from platform_plugin.streams.figures import read_figures
 from platform_plugin.streams.history import HISTORY_OF, find_source
 from platform_plugin.streams.quarantine import find_quarantine
-from platform_plugin.views.record import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -165,8 +165,8 @@ def column_rows(fields: Sequence[Field]) -> list[dict[str, Any]]:
 def run_describe(work: Workspace, statement: s.Describe) -> Result:
     """A relation's columns; when extended, also what it is and how it was declared."""
     from platform_plugin.relations.samples.figures import sample_facts
-    from platform_plugin.views.figures import view_facts
-    from platform_plugin.views.record import result_fields
+    from platform_plugin.relations.views.figures import view_facts
+    from platform_plugin.relations.views.record import result_fields
 
     lake = work.lake
     snapshot = lake.snapshot()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import CommitConflict, InvalidValue
 from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.relations.views.follow.propagate import propagate
 from platform_plugin.streams.feeds import FilesFeed, KafkaFeed, feed_declared
-from platform_plugin.views.propagate import propagate
 
 if TYPE_CHECKING:
     from datetime import timedelta

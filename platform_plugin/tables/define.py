@@ -16,13 +16,13 @@ from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
 from platform_plugin.queries.select import placed
 from platform_plugin.relations.samples.record import Leave, find_sample
 from platform_plugin.relations.samples.remove import drop_sample, samples_of
+from platform_plugin.relations.views.define import refuse_consumed
+from platform_plugin.relations.views.making import drop_view
 from platform_plugin.streams.declaration import stored_limits, stored_option
 from platform_plugin.streams.feeds import altered_feed, declared_feed
 from platform_plugin.streams.history import find_twin
 from platform_plugin.streams.sources import ForgetSources
 from platform_plugin.tables.target import find_existing, find_target, outcome, refuse_protected
-from platform_plugin.views.define import refuse_consumed
-from platform_plugin.views.making import drop_view
 
 if TYPE_CHECKING:
     from datetime import timedelta

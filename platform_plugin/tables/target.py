@@ -13,8 +13,8 @@ from platform_plugin.language.text.places import did_you_mean
 from platform_plugin.queries.bind import lake_name, pointing_at
 from platform_plugin.queries.result import Result
 from platform_plugin.relations.samples.reservoir.picking import plan_picks
+from platform_plugin.relations.views.follow.propagate import propagate
 from platform_plugin.streams.batches import BatchTaken, TakeBatches, check_batch_id, read_batches
-from platform_plugin.views.propagate import propagate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,8 +30,8 @@ from platform_plugin.orchestration.model import read_models
 from platform_plugin.orchestration.refreshing import SENSOR_NAME
 from platform_plugin.orchestration.upkeep import Kept, Upkeep
 from platform_plugin.platform import Platform
-from platform_plugin.views.advance import Attach
-from platform_plugin.views.record import FROM, RESULT_PART, VIEW_TABLES, ViewRecord, note_view, shown_columns
+from platform_plugin.relations.views.follow.advance import Attach
+from platform_plugin.relations.views.record import FROM, RESULT_PART, VIEW_TABLES, ViewRecord, note_view, shown_columns
 from tests.benchmarks.report import Report
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from platform_plugin.platform import Platform
-from platform_plugin.views import take
-from platform_plugin.views.maintain import run_maintenance
+from platform_plugin.relations.views.follow import take
+from platform_plugin.relations.views.follow.maintain import run_maintenance
 from tests.benchmarks.report import Report, seconds
 
 CUSTOMERS = int(os.environ.get("CUSTOMERS", "100000"))

@@ -16,7 +16,7 @@ from platform_plugin.orchestration.refreshing import SENSOR_NAME
 from platform_plugin.orchestration.translator import Translator
 from platform_plugin.orchestration.upkeep import run_upkeep
 from platform_plugin.orchestration.waiting import read_waiting
-from platform_plugin.views import take
+from platform_plugin.relations.views.follow import take
 
 pytestmark = pytest.mark.spark
 

@@ -8,8 +8,8 @@ import pytest
 from platform_plugin import Platform
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.quality.reconcile import run_reconcile
-from platform_plugin.views.read import part_tables
-from platform_plugin.views.record import read_records
+from platform_plugin.relations.views.read.view import part_tables
+from platform_plugin.relations.views.record import read_records
 
 pytestmark = pytest.mark.spark
 

@@ -23,9 +23,9 @@ from platform_plugin.algebra.plan.nodes import (
     walk,
 )
 from platform_plugin.algebra.plan.render import render
-from platform_plugin.views.split import read_plan
-from tests.views.admitted import ADMITTED
-from tests.views.composed import RELATIONS
+from platform_plugin.relations.views.plan.split import read_plan
+from tests.relations.views.admitted import ADMITTED
+from tests.relations.views.composed import RELATIONS
 
 
 def plan(query: str):

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from platform_plugin.algebra.plan.tree import draw
-from platform_plugin.views.split import read_plan
-from tests.views.composed import RELATIONS
+from platform_plugin.relations.views.plan.split import read_plan
+from tests.relations.views.composed import RELATIONS
 
 TREE = """\
 limit 3

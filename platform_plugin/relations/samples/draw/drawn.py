@@ -20,9 +20,9 @@ from platform_plugin.relations.samples.reservoir.growing import Grown
 from platform_plugin.relations.samples.reservoir.local import Part
 from platform_plugin.relations.samples.reservoir.weighing import weigh_part
 from platform_plugin.relations.samples.sources import find_parts, find_table, find_view, in_shape, wanted_fields
-from platform_plugin.views.changes import has_changed, last_change
-from platform_plugin.views.record import read_records
-from platform_plugin.views.stored import find_inputs
+from platform_plugin.relations.views.changes import has_changed, last_change
+from platform_plugin.relations.views.read.stored import find_inputs
+from platform_plugin.relations.views.record import read_records
 
 if TYPE_CHECKING:
     from datetime import timedelta

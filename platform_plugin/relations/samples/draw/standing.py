@@ -25,8 +25,8 @@ from platform_plugin.relations.samples.record import Progress, read_progress
 from platform_plugin.relations.samples.reservoir.growing import Grown, Stored, held_of, read_stored
 from platform_plugin.relations.samples.reservoir.local import Part, find_local
 from platform_plugin.relations.samples.sources import in_shape, wanted_fields
-from platform_plugin.views.changes import has_only_grown
-from platform_plugin.views.ranges import Range, rows_of
+from platform_plugin.relations.views.changes import has_only_grown
+from platform_plugin.relations.views.read.ranges import Range, rows_of
 
 if TYPE_CHECKING:
     from datetime import timedelta

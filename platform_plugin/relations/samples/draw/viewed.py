@@ -26,7 +26,7 @@ from platform_plugin.relations.samples.record import Progress
 from platform_plugin.relations.samples.reservoir.growing import Grown
 from platform_plugin.relations.samples.sources import in_shape
 from platform_plugin.relations.samples.strata import group
-from platform_plugin.views.body import read_body
+from platform_plugin.relations.views.plan.body import read_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -13,6 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
+from platform_plugin.engine.arrow.values import NotLocal, RelationColumns, Rows, evaluate_node, spread
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.language.query.approximate import STRATUM, UNIT
@@ -20,8 +21,7 @@ from platform_plugin.language.text.places import Span
 from platform_plugin.queries.arguments import used_arguments
 from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
 from platform_plugin.relations.samples.population import read_drawn
-from platform_plugin.views.arrow_values import NotLocal, RelationColumns, Rows, evaluate_node, spread
-from platform_plugin.views.body import read_body
+from platform_plugin.relations.views.plan.body import read_body
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

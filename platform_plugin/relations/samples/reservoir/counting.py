@@ -20,7 +20,7 @@ from platform_plugin.queries.bind import new_name
 from platform_plugin.relations.samples.keys.keys import EVERY, spark_key
 from platform_plugin.relations.samples.keys.lowest import Held, bound_of
 from platform_plugin.relations.samples.strata import group
-from platform_plugin.views.parts import ROW_ID
+from platform_plugin.relations.views.plan.parts import ROW_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

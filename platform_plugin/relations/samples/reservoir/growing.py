@@ -28,7 +28,7 @@ from platform_plugin.relations.samples.reservoir.local import Part, find_local
 from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks, read_picks
 from platform_plugin.relations.samples.sources import find_table, in_shape, wanted_fields
 from platform_plugin.relations.samples.strata import group
-from platform_plugin.views.ranges import Range, read_range, rows_of
+from platform_plugin.relations.views.read.ranges import Range, read_range, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

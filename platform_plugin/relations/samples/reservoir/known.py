@@ -9,13 +9,13 @@ from collections import OrderedDict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from platform_plugin.engine.arrow.values import NotLocal
 from platform_plugin.lake.ring.segments import read_arrivals, read_ring
 from platform_plugin.relations.samples.record import all_samples, definitions, read_progress
 from platform_plugin.relations.samples.reservoir.growing import held_of, read_stored
 from platform_plugin.relations.samples.reservoir.looking import Condition
 from platform_plugin.relations.samples.reservoir.picker import Picker
 from platform_plugin.relations.samples.reservoir.picks import pool_picks, read_picks
-from platform_plugin.views.arrow_values import NotLocal
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from platform_plugin.engine.arrow.values import NotLocal, RelationColumns, Rows, evaluate_node
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.files.files import ROW_ID
 from platform_plugin.lake.read.evolution import adapt
@@ -20,8 +21,7 @@ from platform_plugin.language.statements.render import identifier
 from platform_plugin.relations.samples.keys.keys import EVERY, keys_of_ids
 from platform_plugin.relations.samples.keys.lowest import Held, bound_of
 from platform_plugin.relations.samples.strata import group, keys_of
-from platform_plugin.views.arrow_values import NotLocal, RelationColumns, Rows, evaluate_node
-from platform_plugin.views.body import read_body
+from platform_plugin.relations.views.plan.body import read_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from platform_plugin.engine.arrow.values import NotLocal
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.relations.samples.keys.keys import EVERY
@@ -22,7 +23,6 @@ from platform_plugin.relations.samples.keys.weights import low_weighted_keys
 from platform_plugin.relations.samples.reservoir.picks import LARGEST_BYTES, ROW, encode_batch
 from platform_plugin.relations.samples.sources import in_shape
 from platform_plugin.relations.samples.strata import keys_of
-from platform_plugin.views.arrow_values import NotLocal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

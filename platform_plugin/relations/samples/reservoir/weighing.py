@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from platform_plugin.engine.arrow.values import NotLocal
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files.files import ROW_ID
 from platform_plugin.lake.read.evolution import adapt
@@ -20,7 +21,6 @@ from platform_plugin.relations.samples.keys.keys import EVERY
 from platform_plugin.relations.samples.keys.lowest import Held
 from platform_plugin.relations.samples.keys.weights import low_weighted_keys
 from platform_plugin.relations.samples.reservoir.looking import Condition
-from platform_plugin.views.arrow_values import NotLocal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,7 @@ import pytest
 
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
-from platform_plugin.views.maintain import run_maintenance
+from platform_plugin.relations.views.follow.maintain import run_maintenance
 from tests.relations.samples.streams import COLUMNS, append, ids
 
 pytestmark = pytest.mark.spark

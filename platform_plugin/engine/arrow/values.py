@@ -1,0 +1,327 @@
+"""Expressions over Arrow columns: those of which it is certain that they mean the same as in Spark, value for value.
+
+Everything else is `NotLocal`, and Spark's to answer: calls that could differ in a corner, values for which the two engines part (NaN), and
+whatever would be an error in Spark (overflow, division by zero), so that it is told in Spark's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from platform_plugin.algebra.plan.nodes import Column
+from platform_plugin.engine.arrow.decimals import (
+    CHECKED,
+    alike_decimals,
+    beside_decimal,
+    calculated,
+    doubles,
+    widest_decimal,
+    written_decimal,
+)
+from platform_plugin.engine.arrow.functions import called, like, part_of_day
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from platform_plugin.algebra.plan.nodes import Scalar
+
+_WHOLE = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_COMPARED = (*_WHOLE, pa.float64(), pa.string(), pa.bool_(), pa.date32())
+_COMPARE: dict[type[exp.Expr], Any] = {
+    exp.EQ: pc.equal,
+    exp.NEQ: pc.not_equal,
+    exp.LT: pc.less,
+    exp.LTE: pc.less_equal,
+    exp.GT: pc.greater,
+    exp.GTE: pc.greater_equal,
+}
+# Of longer numbers Spark might make a type of its own.
+_DIGITS = 30
+_CASTS = {"TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
+
+
+class NotLocal(Exception):
+    """Something that is left to Spark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Columns by the alias of what they come from and their name, all of the same length."""
+
+    columns: Mapping[Column, Any]
+    count: int
+
+    def picked(self, places: Any) -> Rows:
+        """These rows of it, by a mask or by their places; a column is not touched before somebody asks for it."""
+        if not pa.types.is_boolean(places.type):
+            return Rows(columns=_Picked(self.columns, places), count=len(places))
+        count = pc.sum(places).as_py() or 0
+        return self if count == self.count else Rows(columns=_Picked(self.columns, places), count=count)
+
+
+class _Picked(Mapping[Column, Any]):
+    """Some rows of columns, each made when it is first asked for."""
+
+    def __init__(self, columns: Mapping[Column, Any], places: Any) -> None:
+        self._columns, self._places = columns, places
+        self._made: dict[Column, Any] = {}
+
+    def __getitem__(self, name: Column) -> Any:
+        if name not in self._made:
+            column = self._columns[name]
+            self._made[name] = column.filter(self._places) if pa.types.is_boolean(self._places.type) else column.take(self._places)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
+class RelationColumns(Mapping[Column, Any]):
+    """The columns of one relation as an expression may name them: alone or behind its name, in upper or lower case."""
+
+    def __init__(self, rows: pa.Table, relation: str) -> None:
+        self._rows, self._relation = rows, relation.lower()
+        self._names = {name.lower(): name for name in rows.column_names}
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: Column) -> Any:
+        alias, column = name[0].lower(), name[1].lower()
+        if alias not in ("", self._relation) or column not in self._names:
+            raise KeyError(name)
+        if column not in self._made:
+            self._made[column] = self._rows.column(self._names[column]).combine_chunks()
+        return self._made[column]
+
+    def __iter__(self) -> Iterator[Column]:
+        return (Column(self._relation, name) for name in self._names.values())
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def evaluate(value: Scalar, rows: Rows) -> Any:
+    """The values of an expression, one for each row."""
+    if value.plans:
+        raise NotLocal
+    return spread(evaluate_node(value.node, rows), rows.count)
+
+
+def spread(found: Any, count: int) -> Any:
+    """A value for every row, where an expression gives one for all."""
+    return pa.repeat(found, count) if isinstance(found, pa.Scalar) else found
+
+
+def evaluate_node(node: exp.Expr, rows: Rows) -> Any:
+    """The value of an expression's tree: a column, or a scalar that is the same in every row."""
+    match node:
+        case exp.Paren():
+            return evaluate_node(node.this, rows)
+        case exp.Column():
+            found = rows.columns.get(Column(node.table, node.name))
+            if found is None:
+                raise NotLocal
+            return found
+        case exp.Literal():
+            return _literal(node)
+        case exp.Boolean():
+            return pa.scalar(bool(node.this))
+        case exp.And():
+            return pc.and_kleene(_truth(node.this, rows), _truth(node.expression, rows))
+        case exp.Or():
+            return pc.or_kleene(_truth(node.this, rows), _truth(node.expression, rows))
+        case exp.Not():
+            return pc.invert(_truth(node.this, rows))
+        case exp.Is() if isinstance(node.expression, exp.Null):
+            return pc.is_null(evaluate_node(node.this, rows))
+        case exp.Between() if not node.args.get("symmetric"):
+            low = compare(exp.GTE, evaluate_node(node.this, rows), evaluate_node(node.args["low"], rows))
+            return pc.and_kleene(low, compare(exp.LTE, evaluate_node(node.this, rows), evaluate_node(node.args["high"], rows)))
+        case exp.In() if node.expressions and not (node.args.get("query") or node.args.get("unnest") or node.args.get("field")):
+            value = evaluate_node(node.this, rows)
+            return reduce(pc.or_kleene, [compare(exp.EQ, value, evaluate_node(item, rows)) for item in node.expressions])
+        case exp.Neg():
+            return pc.negate_checked(_number(evaluate_node(node.this, rows)))
+        case exp.Div():
+            return _divided(evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
+        case exp.Cast():
+            return _cast(evaluate_node(node.this, rows), node.to.sql("spark").upper())
+        case exp.Case() if node.this is None:
+            return _case(node, rows)
+        case exp.Anonymous() if str(node.this) == "coalesce":
+            return pc.coalesce(*_alike([evaluate_node(item, rows) for item in node.expressions]))
+        case exp.Anonymous() if not any(isinstance(item, exp.Distinct | exp.Star) for item in node.expressions):
+            return _known(called(str(node.this), [evaluate_node(item, rows) for item in node.expressions]))
+        case exp.Like() if isinstance(node.expression, exp.Literal):
+            found = _known(like(evaluate_node(node.this, rows), evaluate_node(node.expression, rows)))
+            return pc.invert(found) if node.args.get("negate") else found
+        case exp.Extract():
+            return _known(part_of_day(str(node.this), evaluate_node(node.expression, rows)))
+    if type(node) in _COMPARE:
+        return compare(type(node), evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
+    if type(node) in CHECKED:
+        return _calculated(node, evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
+    raise NotLocal
+
+
+def _calculated(node: exp.Expr, left: Any, right: Any) -> Any:
+    kinds = (left.type, right.type)
+    if any(map(pa.types.is_decimal, kinds)) and pa.float64() not in kinds:
+        one, other = beside_decimal(node.this, left), beside_decimal(node.expression, right)
+        return _known(None if one is None or other is None else calculated(type(node), one, other))
+    left, right = map(_number, _alike([left, right]))
+    return CHECKED[type(node)](left, right)
+
+
+def _known(found: Any | None) -> Any:
+    if found is None:
+        raise NotLocal
+    return found
+
+
+def _literal(node: exp.Literal) -> pa.Scalar:
+    # A body's own literals are as they were written, quotes included.
+    text = str(node.this)
+    if node.is_string or (len(text) > 1 and text[0] == text[-1] == "'"):
+        inside = text if node.is_string else text[1:-1]
+        if "\\" in inside or "'" in inside:
+            raise NotLocal
+        return pa.scalar(inside)
+    if text.replace(".", "", 1).isdigit() and "." in text and len(text) <= _DIGITS:
+        return written_decimal(text)
+    if text[:4].upper() == "DATE":
+        return _day(text[4:].strip().strip("'"))
+    if not text.isdigit() or int(text) >= 1 << 63:
+        raise NotLocal
+    return pa.scalar(int(text), pa.int32() if int(text) < 1 << 31 else pa.int64())
+
+
+def _day(text: str) -> pa.Scalar:
+    # Spark reads more, such as a year alone; Python's own forms beyond this one it does not.
+    if len(text) != 10 or text[4] != "-" or text[7] != "-":
+        raise NotLocal
+    try:
+        return pa.scalar(date.fromisoformat(text), pa.date32())
+    except ValueError as error:
+        raise NotLocal from error
+
+
+def _truth(node: exp.Expr, rows: Rows) -> Any:
+    found = evaluate_node(node, rows)
+    if not pa.types.is_boolean(found.type):
+        raise NotLocal
+    return found
+
+
+def _number(found: Any) -> Any:
+    if found.type not in (*_WHOLE, pa.float64()):
+        raise NotLocal
+    return found
+
+
+def compare(operator: type[exp.Expr], left: Any, right: Any) -> Any:
+    """The comparison of two values of one kind."""
+    if pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type):
+        return _COMPARE[operator](*_exact(left, right))
+    if pa.date32() in (left.type, right.type):
+        # A text beside a date is a date to Spark.
+        left, right = (_day(part.as_py()) if isinstance(part, pa.StringScalar) and part.as_py() else part for part in (left, right))
+    return _COMPARE[operator](*(ordered(part) for part in _alike([left, right])))
+
+
+def _exact(left: Any, right: Any) -> tuple[Any, Any]:
+    """A decimal and what it is compared with, to be compared digit by digit; a written one beside a double is a double."""
+    pair = []
+    for part, other in ((left, right), (right, left)):
+        if other.type == pa.float64() or part.type == pa.float64():
+            if pa.types.is_decimal(part.type) and not isinstance(part, pa.Scalar):
+                raise NotLocal
+            pair.append(pa.scalar(float(part.as_py())) if pa.types.is_decimal(part.type) else ordered(_double(_number(part))))
+            continue
+        if part.type not in _WHOLE and not pa.types.is_decimal(part.type):
+            raise NotLocal
+    return (pair[0], pair[1]) if pair else alike_decimals(left, right)
+
+
+def ordered(found: Any) -> Any:
+    """Values that both engines order alike: for Spark NaN is the largest number, for Arrow none at all."""
+    if pa.types.is_decimal(found.type) or pa.types.is_timestamp(found.type):
+        return found
+    if found.type not in _COMPARED:
+        raise NotLocal
+    if found.type == pa.float64():
+        unknown = pc.is_nan(found)
+        if (unknown if isinstance(unknown, pa.Scalar) else pc.any(unknown)).as_py():
+            raise NotLocal
+    return found
+
+
+def _alike(found: Sequence[Any]) -> list[Any]:
+    """Values brought to the type that Spark brings them to: the widest of whole numbers, or else they must be of one type."""
+    types = [part.type for part in found]
+    if all(kind == types[0] for kind in types):
+        return list(found)
+    if all(kind in _WHOLE for kind in types):
+        widest = _WHOLE[max(_WHOLE.index(kind) for kind in types)]
+        return [part.cast(widest) for part in found]
+    if pa.float64() in types:
+        return [_double(part if pa.types.is_decimal(part.type) else _number(part)) for part in found]
+    if any(map(pa.types.is_decimal, types)):
+        kind = _known(widest_decimal(types))
+        return [part.cast(pa.decimal128(20, 0)).cast(kind) if part.type in _WHOLE else part.cast(kind) for part in found]
+    raise NotLocal
+
+
+def _double(found: Any) -> Any:
+    """As the JVM does it: a whole number or a decimal becomes the nearest double."""
+    if found.type == pa.float64():
+        return found
+    if pa.types.is_decimal(found.type):
+        return _known(doubles(found))
+    return found.cast(pa.float64()) if isinstance(found, pa.Scalar) else pc.cast(found, pa.float64(), safe=False)
+
+
+def _divided(left: Any, right: Any) -> Any:
+    left, right = _double(_number(left)), _double(_number(right))
+    by_zero = pc.equal(right, 0.0)
+    if (by_zero.as_py() if isinstance(by_zero, pa.Scalar) else pc.any(by_zero).as_py()) is True:
+        raise NotLocal
+    return pc.divide(left, right)
+
+
+def _cast(found: Any, kind: str) -> Any:
+    wanted = _CASTS.get(kind)
+    if wanted == pa.float64() and pa.types.is_decimal(found.type):
+        return _double(found)
+    if wanted is None or found.type not in (*_WHOLE, pa.float64()):
+        raise NotLocal
+    if wanted == pa.float64():
+        return _double(found)
+    if found.type == pa.float64():
+        raise NotLocal
+    return found.cast(wanted)
+
+
+def _case(node: exp.Case, rows: Rows) -> Any:
+    conditions = [pc.fill_null(spread(_truth(branch.this, rows), rows.count), False) for branch in node.args["ifs"]]  # noqa: FBT003
+    branches = [branch.args["true"] for branch in node.args["ifs"]]
+    default = node.args.get("default")
+    # A branch is not looked at where its condition is false: what fails there would fail in vain, and then Spark decides.
+    values = _alike([evaluate_node(branch, rows) for branch in (*branches, *([default] if default is not None else []))])
+    spreads = [spread(value, rows.count) for value in values]
+    if default is None:
+        spreads.append(pa.nulls(rows.count, values[0].type))
+    if rows.count == 0:
+        return spreads[0]
+    plain = [part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part for part in conditions]
+    return pc.case_when(pa.StructArray.from_arrays(plain, names=[str(place) for place in range(len(plain))]), *spreads)

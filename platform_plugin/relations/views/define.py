@@ -1,0 +1,175 @@
+"""CREATE VIEW and DROP VIEW: over a stream a view is continuous, and its parts are made with it in one commit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from platform_plugin.errors import CommitConflict, InvalidValue, ObjectExists, PlatformError, RefusedView
+from platform_plugin.lake.catalogue.tables import Table
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.ring.segments import CONSUMER
+from platform_plugin.language.text.places import at
+from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
+from platform_plugin.queries.result import Result
+from platform_plugin.queries.select import placed
+from platform_plugin.relations.views.explain import explain_split
+from platform_plugin.relations.views.follow.strategy import BATCH, DEFERRED, EAGER, SPLIT
+from platform_plugin.relations.views.follow.twins import find_alike, likeness
+from platform_plugin.relations.views.making import NewView, first_rows, run_making
+from platform_plugin.relations.views.plan.plans import plan_query, read_plans
+from platform_plugin.relations.views.plan.sharing import ViewParts, plan_sharing
+from platform_plugin.relations.views.read.kept import find_kept
+from platform_plugin.relations.views.read.ranges import first_uncovered
+from platform_plugin.relations.views.read.view import split_name
+from platform_plugin.streams.declaration import stored_option
+from platform_plugin.tables.target import find_existing, outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot, View
+    from platform_plugin.language.statements import statements as s
+    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.relations.views.relations import Meaning
+
+
+def run_create_view(work: Workspace, statement: s.CreateView, *, since: Snapshot | None = None) -> Result:
+    """Store a query under a name. Over a stream it is maintained from now on, or refused with the rule that it breaks.
+
+    Views that are made one after the other and begin with what has arrived `since` the same snapshot can share states.
+    """
+    name = lake_name(statement.name)
+    with work.lake.lease(holder="create view") as lease:
+        old = find_existing(work.lake, name, lease.snapshot)
+        if old is not None and statement.if_not_exists:
+            return outcome(lease.snapshot, f"view {name} exists already")
+        if isinstance(old, Table):
+            raise at(statement.name.span).attach(ObjectExists(f'"{name}" is a table', hint="choose another name"))
+        if old is not None and not statement.or_replace:
+            raise at(statement.name.span).attach(
+                ObjectExists(f'view "{name}" exists already', hint="choose another name, or write CREATE OR REPLACE")
+            )
+        # Bound once as it is, so that what Spark can't read is told in the words of any query.
+        bound = bind_query(work, statement.query, lease.snapshot, within=(name,))
+        with placed(bound.rendered), work.session.job():
+            found = bound.frame.schema
+        aliases = tuple(alias.name for alias in statement.aliases)
+        if aliases and len(aliases) != len(found.fields):
+            raise at(statement.query).attach(
+                InvalidValue(f"the view names {len(aliases)} columns, its query gives {len(found.fields)}", hint="name each of them")
+            )
+        wanted = statement.continuous or bool(statement.options)
+        try:
+            plan, meaning = plan_query(work, statement.query, lease.snapshot, columns=aliases)
+        except RefusedView as refused:
+            # Without a grouping there is nothing to maintain: the view is the query itself, unless maintenance was asked for.
+            if wanted or refused.rule != "R9":
+                raise
+            plan, meaning = None, None
+        if plan is None or meaning is None or not plan.streams:
+            if wanted:
+                raise at(statement.name.span).attach(
+                    InvalidValue(f'view "{name}" reads no stream', hint="leave out CONTINUOUS and WITH: it is computed when it is read")
+                )
+            return _create_plain(work, statement, name, aliases, lease.snapshot)
+        begins = {} if since is None else _begins(work, plan, since)
+        return _create_continuous(work, statement, (plan, meaning), lease.snapshot, old, begins=begins)
+
+
+def run_explain_view(work: Workspace, statement: s.CreateView) -> Result:
+    """How a view would be split and what it would share with others on its streams, or the rule that it breaks; nothing is made."""
+    snapshot = work.lake.snapshot()
+    name = lake_name(statement.name)
+    plan, _ = plan_query(work, statement.query, snapshot, columns=tuple(alias.name for alias in statement.aliases))
+    if not plan.streams:
+        text = f"view {name} reads no stream: it is computed when it is read"
+    else:
+        others = [view for view in read_plans(work, snapshot) if view.view != str(name)]
+        mine = ViewParts(view=str(name), plan=plan)
+        shared = [
+            plan_sharing([*(view for view in others if stream in view.plan.stream_names), mine], stream) for stream in plan.stream_names
+        ]
+        options = dict(stored_option(option) for option in statement.options)
+        begins = first_rows(work, plan, snapshot, earliest=options.get("start") == "earliest")
+        same = likeness(plan, find_kept(work, plan, snapshot, but=None), options)
+        twins = [f"made now, it would share the states of view {view.name}" for view, _ in find_alike(work, same, begins, snapshot)]
+        text = "\n".join([explain_split(plan), *(found.explain() for found in shared), *twins[:1]])
+    return Result(pa.table({"plan": text.splitlines()}), snapshot=snapshot)
+
+
+def _create_plain(work: Workspace, statement: s.CreateView, name: Name, aliases: tuple[str, ...], snapshot: Snapshot) -> Result:
+    with pointing_at(statement.name.span), work.lake.commit(f"create view {name}", base=snapshot) as commit:
+        commit.create_view(name, statement.query.text, columns=aliases, comment=statement.comment, or_replace=statement.or_replace)
+    return outcome(commit.made, f"view {name} created; it is computed when it is read")
+
+
+def _begins(work: Workspace, plan: SplitPlan, since: Snapshot) -> dict[str, int]:
+    """The rows at which streams ended at a snapshot; nothing if what has come since then is not all there any more."""
+    try:
+        return {stream: first_uncovered(work.lake, work.lake.table(split_name(stream), since), since) for stream in plan.stream_names}
+    except PlatformError:
+        return {}
+
+
+def _create_continuous(
+    work: Workspace,
+    statement: s.CreateView,
+    planned: tuple[SplitPlan, Meaning],
+    snapshot: Snapshot,
+    old: View | None,
+    *,
+    begins: Mapping[str, int],
+) -> Result:
+    name = lake_name(statement.name)
+    plan, meaning = planned
+    options = {option.name: option for option in statement.options}
+    if "batch_rows" in options and ("maintenance" not in options or options["maintenance"].value != BATCH):
+        raise at(options["batch_rows"].span).attach(
+            InvalidValue("batch_rows is for views that are maintained in batches", hint="add maintenance = 'batch', or leave it out")
+        )
+    new = NewView(
+        name=name,
+        query=statement.query.text,
+        columns=tuple(alias.name for alias in statement.aliases),
+        comment=statement.comment,
+        options=dict(stored_option(option) for option in statement.options),
+        plan=plan,
+        meaning=meaning,
+        begins={} if "start" in options and options["start"].value == "earliest" else begins,
+    )
+    with pointing_at(statement.name.span):
+        try:
+            made = run_making(work, new, snapshot, old=old)
+        except CommitConflict:
+            if not new.begins:
+                raise
+            made = run_making(work, replace(new, begins={}), snapshot, old=old)
+    return outcome(made, f"view {name} created; {_MAINTAINED_BY[str(new.options.get('maintenance', SPLIT))]}")
+
+
+_RUNS = "`platform maintain`, REFRESH VIEW or a Dagster sensor"
+_MAINTAINED_BY = {
+    SPLIT: f"reads are current, and {_RUNS} keeps them cheap",
+    DEFERRED: f"reads are current, and {_RUNS} stores its rows",
+    EAGER: "whoever adds rows makes its result anew",
+    BATCH: "whoever adds rows makes its result anew, once batch_rows of them wait",
+}
+
+
+def refuse_consumed(work: Workspace, stream: Table, statement: s.Drop, snapshot: Snapshot) -> None:
+    """Refuse to drop a stream that continuous views are made over."""
+    lake = work.lake
+    with lake.reading() as connection:
+        if not has_table(connection, CONSUMER.name):
+            return
+        consumers = set(connection.execute(sa.select(CONSUMER.c.consumer).where(CONSUMER.c.relation_uuid == str(stream.uuid))).scalars())
+    views = sorted(str(view.name) for view in lake.views(snapshot) if str(view.uuid) in consumers)
+    if views:
+        raise at(statement.name.span).attach(
+            InvalidValue(f'stream "{stream.name}" is read by {", ".join(views)}', hint=f"drop what reads it first: DROP VIEW {views[0]}")
+        )

@@ -1,0 +1,53 @@
+"""The figures of a continuous view: what waits for it, what it stores, and how it is split."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.errors import PlatformError
+from platform_plugin.relations.views.follow.twins import find_twins
+from platform_plugin.relations.views.plan.plans import plan_view
+from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
+from platform_plugin.relations.views.record import FROM
+
+if TYPE_CHECKING:
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.relations.views.record import ViewRecord
+
+
+NEARLY_UNGROUPED = "almost every row is a group of its own, so that what is stored grows with the stream; group by less"
+_FEW_ROWS = 1_000
+
+
+def is_nearly_ungrouped(groups: int, rows: int) -> bool:
+    """Whether a view keeps about as many groups as rows have come, once these are many: nobody can tell before.
+
+    >>> is_nearly_ungrouped(950, 1000), is_nearly_ungrouped(100, 1000), is_nearly_ungrouped(7, 7)
+    (True, False, False)
+    """
+    return rows >= _FEW_ROWS and groups >= 0.9 * rows
+
+
+def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot, *, internal: bool = False) -> dict[str, Any]:
+    """What DESCRIBE EXTENDED says of a continuous view, from the catalogue alone; the tables of its states are named if asked."""
+    facts: dict[str, Any] = {"maintenance": record.options.get("maintenance", "split")}
+    try:
+        plan = plan_view(work, record, snapshot)
+        ranges = view_ranges(work, name, record, plan, snapshot)
+        for stream, tail in ranges.items():
+            facts[f"taken up of {stream}"] = f"up to row {tail.first_row_id - 1}, {tail.row_count} rows wait and are merged when it is read"
+    except PlatformError as error:
+        return facts | {"trouble": str(error)}
+    if twins := find_twins(work, record, snapshot):
+        facts["shares its states with"] = ", ".join(twins)
+    begins: dict[str, int] = record.options.get(FROM, {})
+    taken = {work.lake.table(split_name(stream), snapshot).uuid: tail.first_row_id for stream, tail in ranges.items()}
+    covered = sum(next_row_id - begins.get(str(stream), next_row_id) for stream, next_row_id in taken.items())
+    for part, table in part_tables(work, record, snapshot).items():
+        scan = work.lake.scan(table, snapshot)
+        rows = sum(file.record_count for file in scan.files)
+        if part in {state.name for state in plan.states} and is_nearly_ungrouped(rows, covered):
+            facts["warning"] = f"{part} has {rows} rows for {covered} rows taken up: {NEARLY_UNGROUPED}"
+        facts[part] = f"{rows} rows, {scan.size_bytes} bytes, in {len(scan.files)} files{f' of {table.name}' if internal else ''}"
+    return facts

@@ -1,0 +1,114 @@
+"""Compaction: many additions to a state become one. They bound what a read of the state costs, whether or not anybody reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from platform_plugin.engine.arrow.values import NotLocal
+from platform_plugin.lake.read.read import read_rows
+from platform_plugin.lake.read.scan import read_file_sizes
+from platform_plugin.queries.bind import new_name
+from platform_plugin.relations.views.follow.answers import Answer, Target
+from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of
+from platform_plugin.relations.views.read.local import STATE_BYTES
+from platform_plugin.relations.views.read.merged import STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.lake.read.scan import Scan
+    from platform_plugin.relations.views.follow.maintain import Behind
+    from platform_plugin.relations.views.plan.parts import State
+
+# From so many additions on they are looked at: they become one when they weigh enough against the rest, or are too many.
+_ADDITIONS, _TOO_MANY = 8, 32
+_WEIGHT = 0.25
+# Stored rows are put together in files of at least this.
+_SMALL_FILE = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Additions:
+    """Files of a view's part that are to become one: partial aggregates of a state, or, without one, rows as a deferred view keeps them."""
+
+    scan: Scan
+    state: State | None
+
+    @property
+    def target(self) -> Target:
+        """Where what they become goes, and what it takes the place of."""
+        return Target(table=self.scan.table, replaces=tuple(file.id for file in self.scan.files))
+
+
+def find_additions(work: Workspace, snapshot: Snapshot, views: Sequence[Behind]) -> list[Additions]:
+    """What is due of these views; what is added in this run is left for the next."""
+    parts = [part for view in views for part in _parts(view)]
+    with work.lake.reading() as connection:
+        sizes = read_file_sizes(connection, [table for table, _ in parts], snapshot)
+    found = []
+    for table, state in parts:
+        if not is_due(sizes.get(table.uuid, ()), is_state=state is not None):
+            continue
+        scan = work.lake.scan(table, snapshot)
+        if state is None:
+            scan = replace(scan, files=tuple(file for file in scan.files if file.size_bytes < _SMALL_FILE), inlined=())
+        found.append(Additions(scan=scan, state=state))
+    return found
+
+
+def _parts(view: Behind) -> Iterator[tuple[Table, State | None]]:
+    if strategy_of(view.record) == DEFERRED:
+        yield from ((view.tables[part], None) for part in rows_parts(view.plan).values())
+    else:
+        yield from ((view.tables[state.name], state) for state in view.plan.states)
+
+
+def is_due(found: Sequence[int], *, is_state: bool) -> bool:
+    """Whether additions of these sizes should become one; each rewrite of a state costs all of it."""
+    if not is_state:
+        return sum(size < _SMALL_FILE for size in found) >= _TOO_MANY
+    sizes = sorted(found)
+    return len(sizes) >= _TOO_MANY or (len(sizes) >= _ADDITIONS and sum(sizes[:-1]) >= _WEIGHT * sizes[-1])
+
+
+def compact_locally(work: Workspace, found: Sequence[Additions]) -> tuple[list[Additions], list[tuple[Target, list[DataFile]]]]:
+    """Those that are left to Spark, and what the small ones have become without it, written."""
+    left: list[Additions] = []
+    written: list[tuple[Target, list[DataFile]]] = []
+    try:
+        for additions in found:
+            try:
+                rows = _rows_of(work, additions)
+            except NotLocal:
+                left.append(additions)
+                continue
+            written.append((additions.target, [work.lake.write(additions.scan.table, rows)] if rows.num_rows else []))
+    except BaseException:
+        work.lake.discard(file for _, files in written for file in files)
+        raise
+    return left, written
+
+
+def _rows_of(work: Workspace, additions: Additions) -> pa.Table:
+    if additions.scan.size_bytes > STATE_BYTES:
+        raise NotLocal("for now")
+    if additions.state is None:
+        return read_rows(work.lake, additions.scan)
+    return STATES.get(work, additions.state, additions.scan)
+
+
+def compaction(work: Workspace, additions: Additions) -> Answer:
+    """The query that does it in Spark."""
+    from platform_plugin.engine.spark.frames.scan import query_relations, read_relation
+
+    frame = read_relation(work.session, work.lake, additions.scan)
+    if additions.state is not None:
+        name = new_name()
+        frame = query_relations(work.session, additions.state.merge_sql(name), {name: frame})
+    return Answer(frame=frame, targets=(additions.target,))

@@ -1,0 +1,265 @@
+"""Maintenance: new rows of streams are added to the states of all views on them by one job, and become part of them in one commit."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import CatalogueError, CommitConflict, PlatformError, QueryInterrupted, ServerError, StorageError
+from platform_plugin.relations.samples.reservoir.joining import find_guests
+from platform_plugin.relations.views.follow.advance import Advance, Advances
+from platform_plugin.relations.views.follow.answers import Answer, Target, put_answers, run_answers
+from platform_plugin.relations.views.follow.compaction import compact_locally, compaction, find_additions
+from platform_plugin.relations.views.follow.poison import hold_back, note_failure
+from platform_plugin.relations.views.follow.progress import read_all_progress
+from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_wanted, strategy_of
+from platform_plugin.relations.views.follow.take import take_locally
+from platform_plugin.relations.views.follow.twins import find_sharing
+from platform_plugin.relations.views.plan.passes import Taking, answers_of_range
+from platform_plugin.relations.views.plan.plans import plan_view
+from platform_plugin.relations.views.read.settled import check_settled
+from platform_plugin.relations.views.read.view import part_tables, static_frames, tail_ranges
+from platform_plugin.relations.views.record import read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from datetime import timedelta
+    from uuid import UUID
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.spark.session.metrics import JobMetrics
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
+    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.relations.samples.reservoir.joining import Guest
+    from platform_plugin.relations.samples.reservoir.maintain import Change
+    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.relations.views.read.ranges import Range
+    from platform_plugin.relations.views.record import ViewRecord
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintained:
+    """What a run did. `jobs` are Spark's, for all views together; `failed` says why a view was left behind."""
+
+    views: tuple[str, ...] = ()
+    rows: int = 0
+    groups: int = 0
+    compacted: int = 0
+    jobs: int = 0
+    tasks: int = 0
+    seconds: float = 0.0
+    snapshot: Snapshot
+    failed: dict[str, PlatformError] = field(default_factory=dict)
+    samples: tuple[str, ...] = ()
+    """The samples that took up the same rows in the same commit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behind:
+    """A view with rows that it has not taken up, and those that share its states and so go where it goes."""
+
+    name: str
+    record: ViewRecord
+    plan: SplitPlan
+    tables: dict[str, Table]
+    ranges: dict[str, Range]
+    twins: tuple[str, ...] = ()
+
+    @property
+    def row_count(self) -> int:
+        """The rows that wait for it."""
+        return sum(found.row_count for found in self.ranges.values())
+
+    def taking(self, work: Workspace, snapshot: Snapshot) -> Taking:
+        """The view as a run takes it up."""
+        return Taking(
+            name=self.name,
+            uuid=self.record.uuid,
+            plan=self.plan,
+            tables=self.tables,
+            ranges=self.ranges,
+            statics=static_frames(work, self.plan, self.tables, snapshot),
+            is_deferred=strategy_of(self.record) == DEFERRED,
+        )
+
+
+Key = tuple[str, int, int]
+
+
+def find_behind(
+    work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None, *, flush: bool = False
+) -> tuple[list[Behind], dict[str, PlatformError]]:
+    """The views that have rows to take up, and those that can't be maintained at all; with `flush` a part of a batch is enough."""
+    lake = work.lake
+    with lake.reading() as connection:
+        records = read_records(connection)
+        progress = read_all_progress(connection, snapshot.id) if records else {}
+    views = [view for view in lake.views(snapshot) if view.uuid in records]
+    sharing = find_sharing({view.uuid: records[view.uuid] for view in views})
+    twins: defaultdict[frozenset[UUID], list[str]] = defaultdict(list)
+    for view in views:
+        twins[sharing[view.uuid]].append(str(view.name))
+    found, failed = [], {}
+    known: dict[tuple[str, int], Range] = {}
+    taken: set[frozenset[UUID]] = set()
+    for view in views:
+        states = sharing[view.uuid]
+        if (only is not None and view.name not in only) or states in taken:
+            continue
+        record, name = records[view.uuid], str(view.name)
+        try:
+            plan = plan_view(work, record, snapshot)
+            check_settled(work, name, record, plan, snapshot)
+            tails = tail_ranges(work, name, plan, snapshot, progress.get(str(record.uuid), {}), known=known)
+            ranges = {stream: tail for stream, tail in tails.items() if not tail.is_empty}
+            waiting = max((tail.row_count for tail in ranges.values()), default=0)
+            if ranges and (flush or waiting >= rows_wanted(record)):
+                tables = part_tables(work, record, snapshot)
+                others = tuple(twin for twin in twins[states] if twin != name) if states else ()
+                found.append(Behind(name=name, record=record, plan=plan, tables=tables, ranges=ranges, twins=others))
+                taken |= {states} if states else set()
+        except ServerError:
+            raise  # not the view's fault, and another server will do
+        except PlatformError as error:
+            failed[name] = error
+    return found, failed
+
+
+def run_maintenance(
+    work: Workspace,
+    only: Collection[Name] | None = None,
+    *,
+    flush: bool = False,
+    again: bool = False,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> Maintained:
+    """Let views take up what has arrived, all that are behind or those that are named; a run that loses a race begins anew.
+
+    A view that has failed on the same rows before is tried ever more rarely, unless `again` asks for it.
+    """
+    began = time.monotonic()
+    for attempt in range(_ATTEMPTS):
+        with work.lake.lease(holder="maintenance") as lease:
+            behind, failed = find_behind(work, lease.snapshot, only, flush=flush)
+            twins = {view.name: view.twins for view in behind}
+            if not again:
+                behind, held = hold_back(work, behind)
+                failed |= held
+            if not behind:
+                return Maintained(snapshot=lease.snapshot, failed=_with_twins(failed, twins), seconds=time.monotonic() - began)
+            try:
+                guests = find_guests(work, lease.snapshot, ranges_of(behind)) if only is None else []
+                done = _maintain_together(work, lease.snapshot, behind, guests=guests, timeout=timeout, progress=progress)
+            except CommitConflict:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                continue
+            return replace(done, failed=_with_twins(failed | done.failed, twins), seconds=time.monotonic() - began)
+    raise AssertionError  # unreachable: the last attempt returns or raises
+
+
+def _with_twins(failed: dict[str, PlatformError], twins: Mapping[str, tuple[str, ...]]) -> dict[str, PlatformError]:
+    """What a view can't take up, those that share its states can't either."""
+    return failed | {twin: error for name, error in failed.items() for twin in twins.get(name, ())}
+
+
+def ranges_of(behind: Sequence[Behind]) -> set[Key]:
+    """The ranges of streams that views take up."""
+    return {(stream, tail.first_row_id, tail.next_row_id) for view in behind for stream, tail in view.ranges.items()}
+
+
+def _maintain_together(
+    work: Workspace,
+    snapshot: Snapshot,
+    behind: Sequence[Behind],
+    *,
+    guests: Sequence[Guest] = (),
+    timeout: timedelta | None,
+    progress: ProgressHandler | None,
+) -> Maintained:
+    try:
+        return _maintain(work, snapshot, behind, guests=guests, timeout=timeout, progress=progress)
+    except (CommitConflict, CatalogueError, StorageError, ServerError, QueryInterrupted):
+        raise  # no view's fault
+    except PlatformError as error:
+        if len(behind) == 1 and not guests:
+            return Maintained(snapshot=snapshot, failed={behind[0].name: note_failure(work, snapshot, behind[0], error)})
+    # A row that one view can't digest must not hold up the others: by halves, so that few of many cost few queries.
+    middle = (len(behind) + 1) // 2
+    halves = [half for half in (behind[:middle], behind[middle:]) if half]
+    parts = [_maintain_together(work, snapshot, half, timeout=timeout, progress=progress) for half in halves]
+    return Maintained(
+        views=tuple(name for part in parts for name in part.views),
+        rows=sum(part.rows for part in parts),
+        groups=sum(part.groups for part in parts),
+        compacted=sum(part.compacted for part in parts),
+        jobs=sum(part.jobs for part in parts),
+        tasks=sum(part.tasks for part in parts),
+        snapshot=max((part.snapshot for part in parts), key=lambda made: made.id),
+        failed={name: error for part in parts for name, error in part.failed.items()},
+    )
+
+
+def _maintain(
+    work: Workspace,
+    snapshot: Snapshot,
+    behind: Sequence[Behind],
+    *,
+    guests: Sequence[Guest],
+    timeout: timedelta | None,
+    progress: ProgressHandler | None,
+) -> Maintained:
+    by_range: defaultdict[Key, list[Behind]] = defaultdict(list)
+    for view in behind:
+        for stream, tail in view.ranges.items():
+            by_range[stream, tail.first_row_id, tail.next_row_id].append(view)
+    answers: list[Answer] = []
+    cached: list[DataFrame] = []
+    written: list[tuple[Target, list[DataFile]]] = []
+    joined: list[Change] = []
+    try:
+        for key, views in by_range.items():
+            looking = [guest for guest in guests if guest.key == key and guest.looks_at_rows]
+            # Who has to look at the rows with Spark anyway lets the views look too.
+            rest, made = (views, []) if looking else take_locally(work, snapshot, key[0], views)
+            written += made
+            if rest:
+                takings = [view.taking(work, snapshot) for view in rest]
+                answers += answers_of_range(work, snapshot, key[0], takings, cached, guests=looking)
+        left, made = compact_locally(work, find_additions(work, snapshot, behind))
+        written += made
+        answers += [compaction(work, additions) for additions in left]
+        metrics: JobMetrics | None = None
+        if answers:
+            found, metrics = run_answers(work, answers, timeout=timeout, progress=progress)
+            written += found
+        joined += (guest.change(work) for guest in guests)
+        with work.lake.commit(f"maintain {', '.join(view.name for view in behind)}"[:200], base=snapshot) as commit:
+            put_answers(commit, written)
+            commit.also(Advances(tuple(Advance.over(view.record, tail) for view in behind for tail in view.ranges.values())))
+            for change in joined:
+                change.put(commit)
+    except PlatformError:
+        work.lake.discard([*(file for _, files in written for file in files), *(file for change in joined for file in change.files)])
+        raise
+    finally:
+        for frame in cached:
+            frame.unpersist()
+    return Maintained(
+        views=tuple(name for view in behind for name in (view.name, *view.twins)),
+        rows=sum(next_row_id - first_row_id for _, first_row_id, next_row_id in by_range),
+        groups=sum(file.record_count for target, files in written if not target.replaces for file in files),
+        compacted=sum(bool(target.replaces) for target, _ in written),
+        jobs=0 if metrics is None else metrics.jobs or 0,
+        tasks=0 if metrics is None else metrics.tasks,
+        snapshot=commit.made,
+        samples=tuple(change.behind.sample.name for change in joined),
+    )

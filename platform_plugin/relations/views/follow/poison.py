@@ -1,0 +1,115 @@
+"""Poison: rows that a view can't digest are found and named, and the view is tried again ever more rarely."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from platform_plugin.algebra.types.data_types import quoted
+from platform_plugin.errors import PlatformError, QueryFailed
+from platform_plugin.relations.views.read.view import run_part, static_frames
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.relations.views.follow.maintain import Behind
+    from platform_plugin.relations.views.plan.parts import StreamPart
+    from platform_plugin.relations.views.read.ranges import Range
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 600.0
+# Looking for the row costs a job for each half; a run must not look for ever.
+_SEARCH_SECONDS = 30.0
+
+Key = tuple["UUID", "UUID", tuple[tuple[str, int], ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failure:
+    error: PlatformError
+    times: int
+    again_at: float
+
+
+_KNOWN: dict[Key, _Failure] = {}
+
+
+def hold_back(work: Workspace, behind: Sequence[Behind]) -> tuple[list[Behind], dict[str, PlatformError]]:
+    """The views to try now, and of those that have failed on the very same rows a while ago, why.
+
+    What waits for a view that fails grows, and so would the cost of trying it in every run.
+    """
+    now = time.monotonic()
+    held = {view.name: known.error for view in behind if (known := _KNOWN.get(_key(work, view))) is not None and known.again_at > now}
+    return [view for view in behind if view.name not in held], held
+
+
+def note_failure(work: Workspace, snapshot: Snapshot, view: Behind, error: PlatformError) -> PlatformError:
+    """Remember that a view failed, and tell at which row; looked for when it fails there for the first time."""
+    key = _key(work, view)
+    known = _KNOWN.get(key)
+    if known is None:
+        if len(_KNOWN) > 1_000:
+            _KNOWN.clear()
+        error = _with_place(work, snapshot, view, error)
+    else:
+        error = known.error
+    times = 1 if known is None else known.times + 1
+    pause = min(FIRST_PAUSE_SECONDS * 2 ** min(times - 1, 20), LONGEST_PAUSE_SECONDS)
+    _KNOWN[key] = _Failure(error=error, times=times, again_at=time.monotonic() + pause)
+    return error
+
+
+def _key(work: Workspace, view: Behind) -> Key:
+    return work.lake.uuid, view.record.uuid, tuple(sorted((stream, tail.first_row_id) for stream, tail in view.ranges.items()))
+
+
+def _with_place(work: Workspace, snapshot: Snapshot, view: Behind, error: PlatformError) -> PlatformError:
+    if not isinstance(error, QueryFailed):
+        return error
+    found = next(filter(None, (_search(work, snapshot, view, part) for part in view.plan.streams if part.stream in view.ranges)), None)
+    if found is None:
+        return error
+    first, last = found.first_row_id, found.next_row_id - 1
+    rows = f"row {first}" if first == last else f"rows {first} to {last}, together,"
+    where = f"_row_id = {first}" if first == last else f"_row_id BETWEEN {first} AND {last}"
+    # Named, since `*` leaves the hidden column out, and what it leaves out can't be asked for.
+    columns = ", ".join(quoted(field.name) for field in found.stream.fields)
+    detail = f"{rows} of stream {found.stream.name}: SELECT {columns} FROM {found.stream.name} WHERE {where}"
+    told = QueryFailed(
+        f'view "{view.name}" can\'t take up what has arrived: {error.message}',
+        detail=detail if error.detail is None else f"{detail}; {error.detail}",
+        hint="other views go on; make this one anew with CREATE OR REPLACE VIEW, with try_… functions or a WHERE that leaves such rows out",
+    )
+    told.__cause__ = error
+    return told
+
+
+def _search(work: Workspace, snapshot: Snapshot, view: Behind, part: StreamPart) -> Range | None:
+    """The smallest range that fails by itself, found by halves; None if what failed was something else."""
+    deadline = time.monotonic() + _SEARCH_SECONDS
+    tail = view.ranges[part.stream]
+    if not _fails(work, snapshot, view, part, tail):
+        return None
+    while tail.row_count > 1 and time.monotonic() < deadline:
+        middle = (tail.first_row_id + tail.next_row_id) // 2
+        halves = (replace(tail, next_row_id=middle), replace(tail, first_row_id=middle))
+        half = next((half for half in halves if _fails(work, snapshot, view, part, half)), None)
+        if half is None:
+            break
+        tail = half
+    return tail
+
+
+def _fails(work: Workspace, snapshot: Snapshot, view: Behind, part: StreamPart, tail: Range) -> bool:
+    try:
+        frame = run_part(work, part, tail, static_frames(work, view.plan, view.tables, snapshot))
+        with work.session.arrow(frame) as answer:
+            for _ in answer:
+                pass
+    except QueryFailed:
+        return True
+    return False

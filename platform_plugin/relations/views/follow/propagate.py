@@ -1,0 +1,73 @@
+"""Propagation: whoever has added rows to a stream lets eager views take them up, and batched ones if enough wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.errors import PlatformError, ServerLost
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.ring.segments import read_ring
+from platform_plugin.relations.views.follow.progress import read_progress
+from platform_plugin.relations.views.record import PROPAGATED
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+
+# Who wants the rows of a stream is the same within a schema version, and most streams have nobody.
+_WANTING: dict[tuple[UUID, UUID, int], list[tuple[UUID, int]]] = {}
+
+
+def propagate(work: Workspace, stream: Table, snapshot: Snapshot) -> None:
+    """Maintain what is to be maintained whenever rows have come, and store the results.
+
+    The rows are in the stream already: what fails here is told by the next run, and by reads of the view that it is about.
+    """
+    due = _find_due(work, stream, snapshot)
+    if not due:
+        return
+    from platform_plugin.relations.views.follow.maintain import run_maintenance
+    from platform_plugin.relations.views.follow.service import find_wanted
+    from platform_plugin.relations.views.read.stored import run_storing
+
+    names = [view.name for view in work.lake.views() if view.uuid in due]
+    try:
+        run_maintenance(work, names, flush=True)
+        run_storing(work, find_wanted(work, names, maintained=[str(name) for name in names]))
+    except ServerLost:
+        work.forget_session()
+    except PlatformError:
+        return
+
+
+def _find_due(work: Workspace, stream: Table, snapshot: Snapshot) -> set[UUID]:
+    """The views that want what waits for them now."""
+    wanting = _find_wanting(work, stream, snapshot)
+    if not wanting:
+        return set()
+    with work.lake.reading() as connection:
+        newest = read_ring(connection, stream.uuid).next_row_id
+        return {
+            view
+            for view, row_count in wanting
+            if newest - read_progress(connection, view, snapshot.id).get(str(stream.uuid), newest) >= row_count
+        }
+
+
+def _find_wanting(work: Workspace, stream: Table, snapshot: Snapshot) -> list[tuple[UUID, int]]:
+    from uuid import UUID
+
+    key = (work.lake.uuid, stream.uuid, snapshot.schema_version)
+    found = _WANTING.get(key)
+    if found is None:
+        with work.lake.reading() as connection:
+            query = sa.select(PROPAGATED.c.view_uuid, PROPAGATED.c.row_count).where(PROPAGATED.c.stream_uuid == str(stream.uuid))
+            known = connection.execute(query).all() if has_table(connection, PROPAGATED.name) else []
+        if len(_WANTING) > 10_000:
+            _WANTING.clear()
+        found = _WANTING[key] = [(UUID(row.view_uuid), row.row_count) for row in known]
+    return found

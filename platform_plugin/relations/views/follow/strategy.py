@@ -1,0 +1,43 @@
+"""Strategies: how much of a view's work is done when rows arrive, and how much when somebody reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.relations.views.record import ViewRecord
+
+SPLIT, DEFERRED, EAGER, BATCH = "split", "deferred", "eager", "batch"
+BATCH_ROWS = 10_000
+
+
+def strategy_of(record: ViewRecord) -> str:
+    """How a view is maintained.
+
+    * `split`: a run adds partial aggregates of what has arrived to the view's states; a read merges them and runs the upper part.
+    * `deferred`: a run only stores the rows; a read runs everything over all of them.
+    * `eager`: as split, and the result is made anew with every statement that adds rows.
+    * `batch`: as eager, but only when `batch_rows` rows wait.
+    """
+    return str(record.options.get("maintenance", SPLIT))
+
+
+def rows_wanted(record: ViewRecord) -> int:
+    """How many rows have to wait before a run takes them up without being asked to."""
+    return int(record.options.get("batch_rows") or BATCH_ROWS) if strategy_of(record) == BATCH else 1
+
+
+def keeps_result(record: ViewRecord) -> bool:
+    """Whether a run also makes the view's result anew."""
+    return strategy_of(record) in (EAGER, BATCH) or record.options.get("target_lag_seconds") is not None
+
+
+def rows_parts(plan: SplitPlan) -> dict[str, str]:
+    """The parts in which a deferred view stores the rows of each stream, by the stream's full name."""
+    return {stream: f"rows_{number}" for number, stream in enumerate(plan.stream_names, 1)}
+
+
+def wants_row_ids(plan: SplitPlan, stream: str) -> bool:
+    """Whether any part asks for the order in which a stream's rows arrived."""
+    return any(part.row_id for part in plan.streams if part.stream == stream)

@@ -1,0 +1,152 @@
+"""Taking up a small range without Spark: its groups are made with Arrow, for the views whose parts mean the same there."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.engine.arrow.plans import Known
+from platform_plugin.engine.arrow.values import NotLocal
+from platform_plugin.errors import PlatformError
+from platform_plugin.relations.views.follow.answers import Target
+from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
+from platform_plugin.relations.views.plan.groupings import Groupings
+from platform_plugin.relations.views.plan.sharing import ViewParts
+from platform_plugin.relations.views.read.merged import fitted
+from platform_plugin.relations.views.read.ranges import arrow_rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Executor, Future
+
+    import pyarrow as pa
+
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.relations.views.follow.maintain import Behind
+    from platform_plugin.relations.views.plan.parts import StreamPart
+
+    Written = list[tuple[Target, list[DataFile]]]
+
+# Beyond, Spark's cores are worth its jobs.
+LARGEST_ROWS = 4_000_000
+_LARGEST_BYTES = 128 * 1024 * 1024
+# Groups are made, and files of them written, by so many at a time.
+_THREADS = min(4, os.cpu_count() or 1)
+
+# Parts that are Spark's whatever the rows are.
+_REFUSED: set[tuple[Any, ...]] = set()
+_GROUPINGS: dict[tuple[Any, ...], Groupings] = {}
+_CACHED_GROUPINGS = 100
+
+
+def take_locally(work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Behind]) -> tuple[list[Behind], Written]:
+    """What a range adds to those views that need no engine, written; and the views that are left to Spark."""
+    tail = views[0].ranges[stream]
+    if not tail.is_whole or tail.row_count > LARGEST_ROWS or tail.scan.size_bytes > _LARGEST_BYTES:
+        return list(views), []
+    mine: list[Behind] = []
+    rest: list[Behind] = []
+    for view in views:
+        (mine if _may_be_local(work, snapshot, stream, view) else rest).append(view)
+    if not mine:
+        return rest, []
+    writing: list[tuple[Target, Future[DataFile] | None]] = []
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        try:
+            taking = _Taking(work, snapshot, stream, mine, pool)
+            for view in mine:
+                try:
+                    made = taking.make(view)
+                except NotLocal as refused:
+                    if not refused.args:
+                        _REFUSED.add(_key(work, snapshot, stream, view))
+                    rest.append(view)
+                    continue
+                for target, rows in made:
+                    writing.append((target, pool.submit(work.lake.write, target.table, rows) if rows.num_rows else None))
+            return rest, [(target, [] if file is None else [file.result()]) for target, file in writing]
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            work.lake.discard(
+                file.result() for _, file in writing if file is not None and not file.cancelled() and file.exception() is None
+            )
+            raise
+
+
+def _key(work: Workspace, snapshot: Snapshot, stream: str, view: Behind) -> tuple[Any, ...]:
+    return (work.lake.uuid, view.record.uuid, snapshot.schema_version, stream)
+
+
+def _may_be_local(work: Workspace, snapshot: Snapshot, stream: str, view: Behind) -> bool:
+    if len(_REFUSED) > 10_000:
+        _REFUSED.clear()
+    return (
+        strategy_of(view.record) != DEFERRED
+        and _key(work, snapshot, stream, view) not in _REFUSED
+        and not any(part.row_id for part in view.plan.streams if part.stream == stream)
+    )
+
+
+class _Taking:
+    """A range of a stream that some views take up: what they group of its rows, and of those that they look up."""
+
+    def __init__(self, work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Behind], pool: Executor) -> None:
+        self._stream = stream
+        groupings = _groupings(work, snapshot, stream, views)
+        known = Known(tables={stream: arrow_rows_of(work.lake, views[0].ranges[stream], groupings.columns)})
+        self._missing: set[str] = set()
+        for view in views:
+            for part in self._parts(view):
+                for static in part.statics:
+                    self._look_up(work, snapshot, view.tables[static], known)
+        self._grouped = groupings.begin(known, pool)
+
+    def _parts(self, view: Behind) -> list[StreamPart]:
+        return [part for part in view.plan.streams if part.stream == self._stream]
+
+    def _look_up(self, work: Workspace, snapshot: Snapshot, table: Table, known: Known) -> None:
+        from platform_plugin.queries.lookup import read_small
+
+        name = _result(table)
+        if name in known.tables or name in self._missing:
+            return
+        try:
+            found = read_small(work, table, snapshot)
+        except PlatformError:
+            found = None  # told by Spark, if it stays so
+        if found is None:
+            self._missing.add(name)
+        else:
+            known.tables[name] = found
+
+    def make(self, view: Behind) -> list[tuple[Target, pa.Table]]:
+        """What the range adds to a view's states; `NotLocal` where that is Spark's to say."""
+        made = []
+        for part in self._parts(view):
+            if any(_result(view.tables[static]) in self._missing for static in part.statics):
+                raise NotLocal("for now")
+            table = view.tables[part.state]
+            made.append((Target(table=table), fitted(self._grouped.rows_of(view.name, part.name), table.fields)))
+        return made
+
+
+def _result(table: Table) -> str:
+    """A name for the result of a static part, the same for all views that look it up."""
+    return f"static_{table.uuid.hex}"
+
+
+def _groupings(work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Behind]) -> Groupings:
+    once = (work.lake.uuid, snapshot.schema_version, stream, tuple(sorted(str(view.record.uuid) for view in views)))
+    known = _GROUPINGS.get(once)
+    if known is None:
+        if len(_GROUPINGS) >= _CACHED_GROUPINGS:
+            _GROUPINGS.clear()
+        parts = []
+        for view in views:
+            statics = {part.name: _result(view.tables[part.name]) for part in view.plan.statics if part.feeds is None}
+            parts.append(ViewParts(view=view.name, plan=view.plan, statics=statics))
+        known = _GROUPINGS[once] = Groupings(parts, stream)
+    return known

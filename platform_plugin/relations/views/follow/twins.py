@@ -1,0 +1,131 @@
+"""Twins: views whose parts are the same, from the same row of their streams on, share their states.
+
+Such a view costs its own result and nothing else: no rows are grouped for it, nothing is written, and it is where the others are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.algebra.plan.copies import canonical
+from platform_plugin.algebra.plan.render import render
+from platform_plugin.errors import PlatformError
+from platform_plugin.lake.catalogue.bulk import among
+from platform_plugin.lake.ring.segments import CONSUMER
+from platform_plugin.relations.views.follow.strategy import SPLIT
+from platform_plugin.relations.views.plan.sharing import by_given_names
+from platform_plugin.relations.views.read.view import part_tables
+from platform_plugin.relations.views.record import FROM, ON_TABLE_CHANGE, PART, REFUSE, read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from uuid import UUID
+
+    from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
+    from platform_plugin.lake.commit.writer import Writer
+    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.relations.views.record import ViewRecord
+
+SAME = "same"
+"""The option under which a view keeps what it has to have in common with its twins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Twin:
+    """A view, and the tables of its states by name."""
+
+    uuid: UUID
+    name: str
+    states: Mapping[str, Table]
+
+
+def likeness(plan: SplitPlan, statics: Mapping[str, Table], options: Mapping[str, object]) -> str | None:
+    """What views must have in common to share states; None for a view that shares with nobody.
+
+    Views with strategies or promises of their own go their own way, and so do those that begin with rows of tables.
+    """
+    looked_up = {static.name for static in plan.statics if static.feeds is None}
+    if options.get("maintenance", SPLIT) != SPLIT or options.get(ON_TABLE_CHANGE) == REFUSE or len(looked_up) < len(plan.statics):
+        return None
+    if not looked_up <= statics.keys():
+        return None
+    names = {name: f"static_{statics[name].uuid.hex}" for name in looked_up}
+    lines = [
+        f"{part.state} {part.stream} {part.row_id} {render(canonical(by_given_names(part.query, names)), {})}" for part in plan.streams
+    ]
+    lines += [f"{state.name} {[column.name for column in state.columns]} {state.merge_sql()}" for state in plan.states]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def find_twin(
+    work: Workspace,
+    same: str | None,
+    begins: Mapping[str, int],
+    snapshot: Snapshot,
+    *,
+    fields: Mapping[str, tuple[Field, ...]],
+    but: View | None,
+) -> Twin | None:
+    """A view to share states with, for one that begins at these rows of streams and whose parts have these columns."""
+    for view, record in find_alike(work, same, begins, snapshot, but=but):
+        try:
+            tables = part_tables(work, record, snapshot)
+        except PlatformError:  # what is wrong with another view must not keep this one from being made
+            continue
+        states = {part: tables[part] for part in record.states}
+        if all(_shape(table.fields) == _shape(fields[part]) for part, table in states.items()):
+            return Twin(uuid=view.uuid, name=str(view.name), states=states)
+    return None
+
+
+def find_alike(
+    work: Workspace, same: str | None, begins: Mapping[str, int], snapshot: Snapshot, *, but: View | None = None
+) -> Iterator[tuple[View, ViewRecord]]:
+    """The views that have everything in common that twins must have, and begin at the same rows."""
+    if same is None:
+        return
+    with work.lake.reading() as connection:
+        records = read_records(connection)
+    for view in work.lake.views(snapshot):
+        record = records.get(view.uuid)
+        if record is not None and view != but and record.options.get(SAME) == same and record.options.get(FROM) == begins:
+            yield view, record
+
+
+def find_twins(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list[str]:
+    """The names of the views that share a view's states."""
+    with work.lake.reading() as connection:
+        records = read_records(connection)
+    own = {record.parts[part] for part in record.states}
+    others = [view for view in work.lake.views(snapshot) if view.uuid in records and view.uuid != record.uuid]
+    return [str(view.name) for view in others if own & {records[view.uuid].parts[part] for part in records[view.uuid].states}]
+
+
+def _shape(fields: tuple[Field, ...]) -> list[tuple[str, object]]:
+    return [(field.name, field.type) for field in fields]
+
+
+def find_sharing(records: Mapping[UUID, ViewRecord]) -> dict[UUID, frozenset[UUID]]:
+    """For every view the tables of its states: views with the same ones are twins."""
+    return {uuid: frozenset(record.parts[part] for part in record.states) for uuid, record in records.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """Tables go with a view; a conflict if another view has come to share them meanwhile."""
+
+    view: UUID
+    tables: tuple[Table, ...]
+
+    def apply(self, w: Writer) -> None:
+        used = among(w.connection, PART.c.table_uuid, [str(table.uuid) for table in self.tables])
+        alive = sa.exists().where(CONSUMER.c.consumer == PART.c.view_uuid)
+        query = sa.select(PART.c.view_uuid).where(used, PART.c.view_uuid != str(self.view), alive).limit(1)
+        if w.connection.execute(query).first() is not None:
+            raise w.conflict("another view shares states with the one that is dropped")

@@ -1,0 +1,257 @@
+"""Making a continuous view: its parts are built beside whatever has its name, and take that one's place in one commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.algebra.types.data_types import Field
+from platform_plugin.errors import PlatformError, QueryFailed, RefusedView
+from platform_plugin.lake.catalogue.relations import RELATION, STATE, Declaration, declare
+from platform_plugin.lake.catalogue.tables import Name, View
+from platform_plugin.lake.commit.dependents import Depart, Depend
+from platform_plugin.lake.ring.segments import RING_TABLES
+from platform_plugin.queries.bind import new_name, read_named
+from platform_plugin.relations.views.follow.advance import Attach, AttachBeside
+from platform_plugin.relations.views.follow.answers import put_answers
+from platform_plugin.relations.views.follow.strategy import BATCH, BATCH_ROWS, DEFERRED, EAGER, SPLIT, rows_parts, wants_row_ids
+from platform_plugin.relations.views.follow.twins import SAME, LetGo, Twin, find_twin, likeness
+from platform_plugin.relations.views.plan.split import read_plan
+from platform_plugin.relations.views.read.kept import find_kept, tables_in_use
+from platform_plugin.relations.views.read.ranges import empty_range, first_uncovered, rows_of
+from platform_plugin.relations.views.read.view import part_tables, run_part, split_name
+from platform_plugin.relations.views.record import (
+    CREATED,
+    FROM,
+    ON_TABLE_CHANGE,
+    PROPAGATED,
+    REFUSE,
+    RESULT_PART,
+    VIEW_TABLES,
+    Detach,
+    ViewRecord,
+    note_view,
+    read_records,
+    shown_columns,
+)
+from platform_plugin.relations.views.rehearse import rehearse_taking
+from platform_plugin.relations.views.relations import find_needs, note_meaning, used_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from uuid import UUID
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.relations.views.follow.answers import Target
+    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.relations.views.relations import Meaning
+
+    Filling = Callable[["Begun"], tuple[list[tuple[Target, list[DataFile]]], Mapping[str, int]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewView:
+    """A continuous view that is to be made; `begins` says from which row on it covers a stream where that is known already."""
+
+    name: Name
+    query: str
+    columns: tuple[str, ...]
+    comment: str | None
+    options: Mapping[str, Any]
+    plan: SplitPlan
+    meaning: Meaning
+    begins: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A view whose tables are there to be written to, in a commit that has not been made yet."""
+
+    new: NewView
+    uuid: Any
+    streams: Mapping[str, Table]
+    tables: Mapping[str, Table]
+    statics: Mapping[str, DataFrame]
+    begins: Mapping[str, int]
+    is_deferred: bool
+
+
+def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View | None, fill: Filling | None = None) -> Snapshot:
+    """Make a view in the place of an old one, if there is one; if anything fails, that one is what it was.
+
+    `fill` adds to its states what it shall have taken up from the beginning, and says how far that is.
+    """
+    lake, name, plan = work.lake, new.name, new.plan
+    is_deferred = new.options.get("maintenance", SPLIT) == DEFERRED
+    streams = {stream: lake.table(split_name(stream), snapshot) for stream in plan.stream_names}
+    frames = _analyse(work, plan, streams, snapshot)
+    if is_deferred:
+        for stream, part in rows_parts(plan).items():
+            frames[part] = rows_of(work.session, lake, empty_range(streams[stream], snapshot), row_ids=wants_row_ids(plan, stream))
+    kept = find_kept(work, plan, snapshot, but=old)
+    files: list[DataFile] = []
+    lake.prepare_tables([RELATION, *RING_TABLES, *VIEW_TABLES])
+    try:
+        fields = _fields(work, name, frames)
+        covered = first_rows(work, plan, snapshot, earliest=new.options.get("start") == "earliest", known=new.begins)
+        begins = {stream: covered[str(table.uuid)] for stream, table in streams.items()}
+        twin = None if fill is not None else find_twin(work, likeness(plan, kept, new.options), covered, snapshot, fields=fields, but=old)
+        with lake.commit(f"create view {name}", base=snapshot) as commit:
+            if old is not None:
+                drop_view(work, commit, old, snapshot)
+            uuid = commit.create_view(name, new.query, columns=new.columns, comment=new.comment)
+            commit.expect_unchanged(*kept.values())
+            refuses = new.options.get(ON_TABLE_CHANGE) == REFUSE
+            used = used_columns(read_plan(new.query, new.meaning.relations))
+            needs = find_needs(work, plan, used, snapshot, refuses=refuses, keeps_rows=is_deferred)
+            commit.expect_unchanged(*(need.relation for need in needs if need.rows and not isinstance(need.relation, View)))
+            commit.also(Depend(uuid, needs))
+            parts: dict[str, Table] = {**kept, **({} if twin is None else twin.states)}
+            parts |= _create_tables(commit, new, uuid, {part: found for part, found in fields.items() if part not in parts})
+            for static in plan.statics:
+                if static.name not in kept:
+                    table = parts[static.feeds or static.name]
+                    written = _write(work, table, frames[static.name])
+                    files += written
+                    commit.append(table, written)
+            reached: Mapping[str, int] = begins
+            if fill is not None:
+                statics = {static.name: frames[static.name] for static in plan.statics if static.feeds is None}
+                begun = Begun(new=new, uuid=uuid, streams=streams, tables=parts, statics=statics, begins=begins, is_deferred=is_deferred)
+                filled, reached = fill(begun)
+                files += [file for _, found in filled for file in found]
+                put_answers(commit, filled)
+            _attach(commit, new, uuid, streams, reached if twin is None else twin)
+            known = {RESULT_PART: shown_columns(fields[RESULT_PART]), CREATED: snapshot.id, FROM: covered}
+            note_view(commit, _record(new, uuid, parts, known))
+            note_meaning(commit, uuid, new.meaning, used)
+    except PlatformError:
+        lake.discard(files)
+        raise
+    return commit.made
+
+
+def _create_tables(commit: Commit, new: NewView, uuid: UUID, fields: Mapping[str, tuple[Field, ...]]) -> dict[str, Table]:
+    """The tables of a view's parts; static rows that feed a state have none of their own."""
+    fed = [static.name for static in new.plan.statics if static.feeds is not None]
+    made = {}
+    for part in (part for part in fields if part not in fed):
+        made[part] = commit.create_table((new.name.schema, f"{new.name.relation}__{part}_{str(uuid)[-8:]}"), fields[part])
+        declare(commit, made[part], Declaration(kind=STATE, options={"view": str(uuid)}))
+    return made
+
+
+def _attach(commit: Commit, new: NewView, uuid: UUID, streams: Mapping[str, Table], reached: Mapping[str, int] | Twin) -> None:
+    """Let the view consume its streams from where it is: at rows that are known, or where its twin is when the commit is made."""
+    if isinstance(reached, Twin):
+        commit.also(AttachBeside(uuid, reached.uuid, tuple(streams.values())))
+    else:
+        for stream, table in streams.items():
+            commit.also(Attach(uuid, table, reached[stream]))
+    strategy = new.options.get("maintenance", SPLIT)
+    if strategy in (EAGER, BATCH):
+        waiting = 1 if strategy == EAGER else new.options.get("batch_rows") or BATCH_ROWS
+        for table in streams.values():
+            commit.put(PROPAGATED, expected=None, stream_uuid=str(table.uuid), view_uuid=str(uuid), row_count=waiting)
+
+
+def _record(new: NewView, uuid: UUID, parts: Mapping[str, Table], known: Mapping[str, Any]) -> ViewRecord:
+    return ViewRecord(
+        uuid=uuid,
+        query=new.query,
+        columns=new.columns,
+        options={**new.options, **known, SAME: likeness(new.plan, parts, new.options)},
+        parts={part: table.uuid for part, table in parts.items()},
+    )
+
+
+def _analyse(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], snapshot: Snapshot) -> dict[str, DataFrame]:
+    """The static parts as they are at the snapshot; states and the result without a row, whose types only Spark can tell."""
+    from platform_plugin.engine.spark.frames.scan import query_relations
+
+    frames: dict[str, DataFrame] = {}
+
+    def read(relations: tuple[str, ...]) -> tuple[dict[str, str], dict[str, DataFrame]]:
+        names = {relation: new_name() for relation in relations}
+        return names, {names[relation]: read_named(work, split_name(relation), snapshot) for relation in relations}
+
+    for static in plan.statics:
+        names, known = read(static.tables)
+        frames[static.name] = query_relations(work.session, static.sql(names), known)
+    statics = {static.name: frames[static.name] for static in plan.statics if static.feeds is None}
+    ranges = {stream: empty_range(table, snapshot) for stream, table in streams.items()}
+    for part in plan.streams:
+        if part.state not in frames:
+            frames[part.state] = run_part(work, part, ranges[part.stream], statics)
+    # What runs will be given is analysed with it, so that what is accepted can be maintained, merged and read.
+    taken = rehearse_taking(work, plan, ranges, statics)
+    names, known = read(plan.upper_tables)
+    for state in plan.states:
+        names[state.name], rows = new_name(), new_name()
+        both = reduce(type(frames[state.name]).unionAll, taken[state.name], frames[state.name])
+        known[names[state.name]] = query_relations(work.session, state.merge_sql(rows), {rows: both})
+    for part_name in statics:
+        names[part_name] = new_name()
+        known[names[part_name]] = frames[part_name]
+    frames[RESULT_PART] = query_relations(work.session, plan.upper_sql(names), known)
+    return frames
+
+
+def _fields(work: Workspace, name: Name, frames: Mapping[str, DataFrame]) -> dict[str, tuple[Field, ...]]:
+    from platform_plugin.engine.spark.frames.schema import from_spark_type
+
+    try:
+        with work.session.job():
+            schemas = {part: frame.schema for part, frame in frames.items()}
+    except QueryFailed as error:
+        # The query itself is one that Spark takes, so it is what became of it.
+        found = RefusedView(
+            f'view "{name}" can\'t be maintained: Spark refuses what it is split into',
+            detail="\n".join(filter(None, (error.message, error.detail))),
+            hint="write the sub-queries of its conditions as joins in FROM, or read the query with a plain SELECT",
+        )
+        raise found from error
+    return {
+        part: tuple(Field(name=found.name, type=from_spark_type(found.dataType, column=found.name)) for found in schema.fields)
+        for part, schema in schemas.items()
+    }
+
+
+def _write(work: Workspace, table: Table, frame: DataFrame) -> list[DataFile]:
+    from platform_plugin.engine.spark.frames.write import run_write, shaped
+
+    files, _ = run_write(work.session, work.lake, table, shaped(frame, table.fields, [field.name for field in table.fields]))
+    return files
+
+
+def first_rows(
+    work: Workspace, plan: SplitPlan, snapshot: Snapshot, *, earliest: bool, known: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """The row of each stream, by the stream's identity, from which on a view that is made at a snapshot covers it."""
+    found = {}
+    for stream in plan.stream_names:
+        table = work.lake.table(split_name(stream), snapshot)
+        begin = (known or {}).get(stream)
+        found[str(table.uuid)] = first_uncovered(work.lake, table, snapshot, earliest=earliest) if begin is None else begin
+    return found
+
+
+def drop_view(work: Workspace, commit: Commit, view: View, snapshot: Snapshot) -> None:
+    """End a view, and its parts if it is a continuous one."""
+    commit.drop_view(view)
+    with work.lake.reading() as connection:
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+    if record is not None:
+        needed = tables_in_use(work, snapshot, but=view)
+        going = [table for table in part_tables(work, record, snapshot).values() if table.uuid not in needed]
+        for table in going:
+            commit.drop_table(table)
+        commit.also(LetGo(view.uuid, tuple(going)))
+        commit.also(Depart(view))
+        commit.also(Detach(view.uuid))

@@ -1,0 +1,122 @@
+"""Reading a changed view without Spark: where state and tail are small, and its plan is one that means the same over Arrow."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.algebra.plan.copies import columns_in
+from platform_plugin.engine.arrow.plans import run_plan
+from platform_plugin.engine.arrow.values import NotLocal
+from platform_plugin.errors import PlatformError
+from platform_plugin.lake.catalogue.tables import Name, View
+from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
+from platform_plugin.relations.views.plan.plans import plan_view
+from platform_plugin.relations.views.read.merged import STATES, fitted, merged
+from platform_plugin.relations.views.read.ranges import arrow_rows_of
+from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
+from platform_plugin.relations.views.record import RESULT_PART, read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.relations.views.record import ViewRecord
+
+    ReadWhole = Callable[[Workspace, Table, Snapshot], pa.Table | None]
+
+# Beyond, Spark's cores are worth its jobs.
+STATE_BYTES = 64 * 1024 * 1024
+_TAIL_ROWS = 250_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Local:
+    """A view's rows at a snapshot, and the table whose columns they have."""
+
+    table: Table
+    rows: pa.Table
+
+
+def read_local(work: Workspace, view: View, snapshot: Snapshot, read_whole: ReadWhole) -> Local | None:
+    """A view's rows at a snapshot, or None where they are Spark's to compute; `read_whole` gives the rows of small tables."""
+    with work.lake.reading() as connection:
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+    if record is None or strategy_of(record) == DEFERRED or _REFUSED.holds(work, record, snapshot):
+        return None
+    try:
+        return _read(work, view, record, snapshot, read_whole)
+    except NotLocal as refused:
+        if not refused.args:
+            _REFUSED.add(work, record, snapshot)
+        return None
+    except PlatformError:
+        return None  # told by the way that every other query goes
+
+
+def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot, read_whole: ReadWhole) -> Local:
+    plan = plan_view(work, record, snapshot)
+    tables = part_tables(work, record, snapshot)
+    ranges = view_ranges(work, str(view.name), record, plan, snapshot)
+    scans = {state.name: work.lake.scan(tables[state.name], snapshot) for state in plan.states}
+    if (
+        plan.volatile
+        or sum(scan.size_bytes for scan in scans.values()) > STATE_BYTES
+        or any(found.row_count > _TAIL_ROWS or not found.is_whole for found in ranges.values())
+        or any(part.row_id for part in plan.streams)
+    ):
+        raise NotLocal("for now")
+    known: dict[str, pa.Table] = {
+        static.name: _whole(read_whole, work, tables[static.name], snapshot) for static in plan.statics if static.feeds is None
+    }
+    for relation in plan.upper_tables:
+        with work.lake.reading() as connection:
+            found = work.lake.find_relation(connection, Name.of(split_name(relation)), snapshot)
+        if isinstance(found, View):
+            raise NotLocal
+        known[relation] = _whole(read_whole, work, found, snapshot)
+    wanted: defaultdict[str, set[str]] = defaultdict(set)
+    for part in plan.streams:
+        wanted[part.stream] |= {column.name for column in columns_in(part.query)}
+    tails = {stream: arrow_rows_of(work.lake, found, wanted[stream]) for stream, found in ranges.items() if not found.is_empty}
+    for state in plan.states:
+        fields = tables[state.name].fields
+        made = [
+            fitted(run_plan(part.query, {**known, part.stream: tails[part.stream]}), fields)
+            for part in plan.streams
+            if part.state == state.name and part.stream in tails
+        ]
+        rows = STATES.get(work, state, scans[state.name])
+        # A state without keys is one row even if nothing has come.
+        known[state.name] = merged(state, rows, made, fields) if made or not state.keys else rows
+    table = tables[RESULT_PART]
+    return Local(table=table, rows=fitted(run_plan(plan.upper, known), table.fields))
+
+
+def _whole(read_whole: ReadWhole, work: Workspace, table: Table, snapshot: Snapshot) -> pa.Table:
+    rows = read_whole(work, table, snapshot)
+    if rows is None:
+        raise NotLocal("for now")
+    return rows
+
+
+class _Refused:
+    """Views that are Spark's whatever their rows are, so that nobody tries again."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[Any, ...]] = set()
+
+    def holds(self, work: Workspace, record: ViewRecord, snapshot: Snapshot) -> bool:
+        return (work.lake.uuid, record.uuid, snapshot.schema_version) in self._known
+
+    def add(self, work: Workspace, record: ViewRecord, snapshot: Snapshot) -> None:
+        if len(self._known) > 10_000:
+            self._known.clear()
+        self._known.add((work.lake.uuid, record.uuid, snapshot.schema_version))
+
+
+_REFUSED = _Refused()

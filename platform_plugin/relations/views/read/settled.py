@@ -1,0 +1,59 @@
+"""Settled: whether tables that a view was promised would not change are still as they were; other clients keep no promise of ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import InvalidValue, UnknownObject
+from platform_plugin.lake.catalogue.tables import Name, Table
+from platform_plugin.lake.commit.data_operations import changes_rows_of
+from platform_plugin.relations.views.changes import has_changed
+from platform_plugin.relations.views.record import CREATED, ON_TABLE_CHANGE, REFUSE
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.relations.views.record import ViewRecord
+
+_KNOWN: dict[tuple[UUID, UUID, int], InvalidValue | None] = {}
+
+
+def check_settled(work: Workspace, name: str, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> None:
+    """Refuse to answer or to go on where a table below the grouping of a view that refuses changes is not what it was at creation."""
+    if record.options.get(ON_TABLE_CHANGE) != REFUSE or CREATED not in record.options:
+        return
+    key = (work.lake.uuid, record.uuid, snapshot.id)
+    if key not in _KNOWN:
+        if len(_KNOWN) > 10_000:
+            _KNOWN.clear()
+        _KNOWN[key] = _find_change(work, name, plan, int(record.options[CREATED]), snapshot)
+    found = _KNOWN[key]
+    if found is not None:
+        raise found
+
+
+def _find_change(work: Workspace, name: str, plan: SplitPlan, created: int, snapshot: Snapshot) -> InvalidValue | None:
+    hint = f"REBUILD VIEW {name} reads it as it is now; a view made WITH (on_table_change = 'pin') keeps it as it was"
+    for written in plan.static_tables:
+        schema, _, relation = written.partition(".")
+        try:
+            with work.lake.reading() as connection:
+                table = work.lake.find_relation(connection, Name(schema=schema, relation=relation), snapshot)
+        except UnknownObject:
+            return _changed(written, name, "another client has dropped or renamed it", hint)
+        if not isinstance(table, Table) or not has_changed(work, table, created, snapshot):
+            continue
+        commits = work.lake.commits(after=created, until=snapshot.id)
+        by = next((found for found in commits if any(changes_rows_of(word, table.id or -1) for word in found.changes.split(","))), None)
+        if by is not None or (table.begin_snapshot or 0) > created:
+            return _changed(written, name, "another client has replaced it" if by is None else f"by {by}", hint)
+        if len(commits) < snapshot.id - created:
+            return _changed(written, name, "which snapshot did it has expired", hint)
+    return None
+
+
+def _changed(table: str, view: str, detail: str, hint: str) -> InvalidValue:
+    return InvalidValue(f'table "{table}" has changed, which view "{view}" was made to refuse', detail=detail, hint=hint)

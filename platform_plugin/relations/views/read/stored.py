@@ -1,0 +1,249 @@
+"""Stored results: what a view answered last, served again for as long as nothing that it reads has changed."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, ServerError
+from platform_plugin.lake.catalogue.tables import Name, View, read_snapshot, read_tables
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.relations.samples.record import find_sample
+from platform_plugin.relations.samples.sources import find_parts, find_table, find_view
+from platform_plugin.relations.views.changes import has_changed
+from platform_plugin.relations.views.follow.answers import Answer, Target, put_answers, run_answers
+from platform_plugin.relations.views.plan.plans import plan_view
+from platform_plugin.relations.views.read.settled import check_settled
+from platform_plugin.relations.views.read.view import part_tables, read_view, split_name
+from platform_plugin.relations.views.record import RESULT, RESULT_PART, note_columns, note_result, read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import timedelta
+    from uuid import UUID
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.spark.session.metrics import JobMetrics
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.views.record import ViewRecord
+
+
+def find_stored(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
+    """The table that holds what a view's query would give at a snapshot, or None where it has to be asked."""
+    return _FOUND.get(work, view, snapshot)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recent:
+    """A stored result that may be behind: its table, and the snapshot that it is the answer at."""
+
+    table: Table
+    snapshot: Snapshot
+
+
+def find_recent(work: Workspace, view: View, snapshot: Snapshot, staleness: timedelta) -> Recent | None:
+    """What a view answered last, if that is not older than is accepted."""
+    lake = work.lake
+    with lake.reading() as connection:
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+        of = _newest(connection, record, snapshot)
+        answered = None if of is None else read_snapshot(connection, id=of)
+        if record is None or answered is None or answered.time < datetime.now(UTC) - staleness:
+            return None
+        tables = read_tables(connection, snapshot.id, uuids=[record.parts[RESULT_PART]])
+    return Recent(table=tables[0], snapshot=answered) if tables else None
+
+
+def _newest(connection: Connection, record: ViewRecord | None, snapshot: Snapshot) -> int | None:
+    """The snapshot that a view's stored result is the answer at, as of another."""
+    if record is None or RESULT_PART not in record.parts or not has_table(connection, RESULT.name):
+        return None
+    r = RESULT.c
+    newest = sa.select(r.of_snapshot).where(r.view_uuid == str(record.uuid), r.snapshot_id <= snapshot.id)
+    return connection.execute(newest.order_by(r.snapshot_id.desc()).limit(1)).scalar()
+
+
+class _Found:
+    """What was found for a view at a snapshot holds for ever, so it is looked for once."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[UUID, UUID, int], Table | None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
+        key = (work.lake.uuid, view.uuid, snapshot.id)
+        with self._lock:
+            if key in self._known:
+                return self._known[key]
+        found = _find(work, view, snapshot)
+        with self._lock:
+            self._known[key] = found
+            while len(self._known) > 10_000:
+                self._known.popitem(last=False)
+        return found
+
+
+_FOUND = _Found()
+
+
+def _find(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
+    with work.lake.reading() as connection:
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+        of = _newest(connection, record, snapshot)
+        if record is None or of is None:
+            return None
+    inputs = find_inputs(work, record, snapshot)
+    if inputs is None or any(has_changed(work, table, of, snapshot, appends_only=appends_only) for table, appends_only in inputs):
+        return None
+    try:
+        check_settled(work, str(view.name), record, plan_view(work, record, snapshot), snapshot)
+    except InvalidValue:
+        return None  # told by who asks for the answer
+    with work.lake.reading() as connection:
+        found = read_tables(connection, snapshot.id, uuids=[record.parts[RESULT_PART]])
+    return found[0] if found else None
+
+
+def _inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Iterator[tuple[Table | View, bool]]:
+    """All that a view's answer depends on: streams, of which only appends count, and tables, of which every change does."""
+    plan = plan_view(work, record, snapshot)
+    for stream in plan.stream_names:
+        yield work.lake.table(split_name(stream), snapshot), True
+    for name in plan.upper_tables:
+        with work.lake.reading() as connection:
+            relation = work.lake.find_relation(connection, Name.of(split_name(name)), snapshot)
+            records = read_records(connection, only=relation.uuid)
+        if isinstance(relation, View):
+            yield relation, False
+            yield from _inputs(work, records[relation.uuid], snapshot)
+        else:
+            yield relation, False
+            sample = find_sample(work.lake, relation, snapshot)
+            if sample is not None:
+                yield from _sampled(work, sample, snapshot)
+
+
+class _Unknowable(Exception):
+    """What an answer depends on can't be told."""
+
+
+def _sampled(work: Workspace, sample: Sample, snapshot: Snapshot) -> Iterator[tuple[Table | View, bool]]:
+    """What a sample changes with, beside its own table. A window of time moves with every snapshot."""
+    definition = sample.definition
+    if definition.window_seconds is not None:
+        raise _Unknowable
+    if definition.parts:
+        for part in find_parts(work.lake, sample, snapshot):
+            yield from _sampled(work, part, snapshot)
+        return
+    if definition.source != "view":
+        yield find_table(work.lake, sample, snapshot), definition.source == "stream" and not definition.retained
+        return
+    view = find_view(work.lake, sample, snapshot)
+    with work.lake.reading() as connection:
+        records = read_records(connection, only=view.uuid)
+    if view.uuid not in records:
+        raise _Unknowable
+    yield from _inputs(work, records[view.uuid], snapshot)
+
+
+def find_inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list[tuple[Table | View, bool]] | None:
+    """What a view's answer depends on, each with whether only appends count; None where it also depends on the clock or on chance.
+
+    Of other views that it reads, what they depend on counts, and whether they are still the same.
+    """
+    if plan_view(work, record, snapshot).volatile:
+        return None
+    try:
+        return list(_inputs(work, record, snapshot))
+    except _Unknowable:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A view whose result is to be stored."""
+
+    view: View
+    record: ViewRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storing:
+    """What a run stored. `failed` says of which views there is no result to store, and why."""
+
+    metrics: JobMetrics | None = None
+    failed: dict[str, PlatformError] = field(default_factory=dict)
+
+
+def run_storing(
+    work: Workspace, wanted: Sequence[Wanted], *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> Storing:
+    """Store the present results of views, all by one job; those whose stored result still holds are left alone."""
+    with work.lake.lease(holder="storing") as lease:
+        snapshot = lease.snapshot
+        answers: list[tuple[Wanted, Answer]] = []
+        failed: dict[str, PlatformError] = {}
+        for each in wanted:
+            try:
+                answer = _answer(work, each, snapshot)
+            except ServerError:
+                raise
+            except PlatformError as error:
+                failed[str(each.view.name)] = error
+                continue
+            if answer is not None:
+                answers.append((each, answer))
+        try:
+            metrics = _store(work, answers, snapshot, timeout=timeout, progress=progress) if answers else None
+        except QueryFailed as error:
+            if len(answers) == 1:
+                return Storing(failed=failed | {str(answers[0][0].view.name): error})
+        else:
+            return Storing(metrics=metrics, failed=failed)
+    # A result that can't be computed must not keep the others from being stored.
+    parts = [run_storing(work, [each], timeout=timeout, progress=progress) for each, _ in answers]
+    return Storing(failed=failed | {name: error for part in parts for name, error in part.failed.items()})
+
+
+def _answer(work: Workspace, each: Wanted, snapshot: Snapshot) -> Answer | None:
+    from platform_plugin.queries.bind import read_named
+
+    if plan_view(work, each.record, snapshot).volatile or find_stored(work, each.view, snapshot) is not None:
+        return None
+    table = part_tables(work, each.record, snapshot)[RESULT_PART]
+    old = tuple(file.id for file in work.lake.scan(table, snapshot).files)
+    frame = read_view(work, str(each.view.name), each.record, snapshot, lambda name: read_named(work, name, snapshot))
+    return Answer(frame=frame, targets=(Target(table=table, replaces=old),))
+
+
+def _store(
+    work: Workspace,
+    answers: Sequence[tuple[Wanted, Answer]],
+    snapshot: Snapshot,
+    *,
+    timeout: timedelta | None,
+    progress: ProgressHandler | None,
+) -> JobMetrics:
+    names = ", ".join(str(each.view.name) for each, _ in answers)
+    written, metrics = run_answers(work, [answer for _, answer in answers], timeout=timeout, progress=progress)
+    try:
+        with work.lake.commit(f"store {names}"[:200], base=snapshot) as commit:
+            put_answers(commit, written)
+            for (each, _), (target, _) in zip(answers, written, strict=True):
+                note_result(commit, each.record.uuid, snapshot)
+                if target.was is not None:
+                    note_columns(commit, each.record, target.table.fields)
+    except PlatformError:
+        work.lake.discard(file for _, files in written for file in files)
+        raise
+    return metrics

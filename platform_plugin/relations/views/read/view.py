@@ -1,0 +1,162 @@
+"""Reading a continuous view: its state and the rows that no run has taken up yet, merged, under the upper query, all at one snapshot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import CatalogueError
+from platform_plugin.lake.catalogue.tables import read_tables
+from platform_plugin.queries.bind import new_name
+from platform_plugin.relations.views.follow.progress import read_progress
+from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of, wants_row_ids
+from platform_plugin.relations.views.plan.plans import plan_view
+from platform_plugin.relations.views.read.ranges import read_range, rows_of
+from platform_plugin.relations.views.read.settled import check_settled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.read.scan import Scan
+    from platform_plugin.relations.views.plan.parts import SplitPlan, State, StreamPart
+    from platform_plugin.relations.views.read.ranges import Range
+    from platform_plugin.relations.views.record import ViewRecord
+
+    ReadTable = Callable[[tuple[str, str]], DataFrame]
+
+_TABLES: dict[tuple[object, ...], dict[str, Table]] = {}
+_CACHED_TABLES = 10_000
+
+
+def read_view(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot, read_table: ReadTable) -> DataFrame:
+    """A view's rows at a snapshot; `read_table` gives the relations that the upper query reads itself, by full name."""
+    from platform_plugin.engine.spark.frames.scan import query_relations
+
+    plan = plan_view(work, record, snapshot)
+    tables = part_tables(work, record, snapshot)
+    ranges = view_ranges(work, name, record, plan, snapshot)
+    statics = static_frames(work, plan, tables, snapshot)
+    frames: dict[str, DataFrame] = {}
+    names: dict[str, str] = {}
+    stored = _stored_rows(work, plan, tables, ranges, snapshot) if strategy_of(record) == DEFERRED else {}
+    for state in plan.states:
+        live = [
+            run_part(work, part, ranges[part.stream], statics, rows=stored.get(part.stream))
+            for part in plan.streams
+            if part.state == state.name and (part.stream in stored or not ranges[part.stream].is_empty)
+        ]
+        names[state.name] = new_name()
+        frames[names[state.name]] = _merged(work, state, live, work.lake.scan(tables[state.name], snapshot))
+    for part, rows in statics.items():
+        names[part] = new_name()
+        frames[names[part]] = rows
+    for relation in plan.upper_tables:
+        names[relation] = new_name()
+        frames[names[relation]] = read_table(split_name(relation))
+    return query_relations(work.session, plan.upper_sql(names), frames)
+
+
+def part_tables(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> dict[str, Table]:
+    """The tables of a view's states and static parts at a snapshot, by part; tables never change within a schema version."""
+    key = (work.lake.uuid, record.uuid, snapshot.schema_version, tuple(record.parts.values()))
+    known = _TABLES.get(key)
+    if known is not None:
+        return known
+    with work.lake.reading() as connection:
+        found = {table.uuid: table for table in read_tables(connection, snapshot.id, uuids=list(record.parts.values()))}
+    missing = next((part for part, uuid in record.parts.items() if uuid not in found), None)
+    if missing is not None:
+        raise CatalogueError(f'part "{missing}" of a continuous view is missing', hint="make the view anew")
+    if len(_TABLES) >= _CACHED_TABLES:
+        _TABLES.clear()
+    tables = _TABLES[key] = {part: found[uuid] for part, uuid in record.parts.items()}
+    return tables
+
+
+def view_ranges(work: Workspace, name: str, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> dict[str, Range]:
+    """What no run had taken up of each stream for a view at a snapshot, by the stream's full name."""
+    check_settled(work, name, record, plan, snapshot)
+    with work.lake.reading() as connection:
+        progress = read_progress(connection, record.uuid, snapshot.id)
+    return tail_ranges(work, name, plan, snapshot, progress, known={})
+
+
+def tail_ranges(
+    work: Workspace, name: str, plan: SplitPlan, snapshot: Snapshot, progress: Mapping[str, int], *, known: dict[tuple[str, int], Range]
+) -> dict[str, Range]:
+    """The same where it is known how far the view is; ranges that other views have too are planned once."""
+    lake = work.lake
+    found = {}
+    for stream in plan.stream_names:
+        table = lake.table(split_name(stream), snapshot)
+        if str(table.uuid) not in progress:
+            raise CatalogueError(
+                f'stream "{table.name}" is not the one that view "{name}" was made over', hint="it was made anew; make the view anew too"
+            )
+        key = (str(table.uuid), progress[str(table.uuid)])
+        if key not in known:
+            known[key] = read_range(lake, table, snapshot, key[1], view=name)
+        found[stream] = known[key]
+    return found
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Schema and relation of a full name as plans write it."""
+    schema, _, relation = name.partition(".")
+    return schema, relation
+
+
+def static_frames(work: Workspace, plan: SplitPlan, tables: Mapping[str, Table], snapshot: Snapshot) -> dict[str, DataFrame]:
+    """The kept results of static parts that are looked up, by part."""
+    return {part.name: _whole(work, tables[part.name], snapshot) for part in plan.statics if part.feeds is None}
+
+
+def _whole(work: Workspace, table: Table, snapshot: Snapshot) -> DataFrame:
+    from platform_plugin.engine.spark.frames.scan import read_relation
+
+    return read_relation(work.session, work.lake, work.lake.scan(table, snapshot))
+
+
+def _merged(work: Workspace, state: State, live: Sequence[DataFrame], scan: Scan) -> DataFrame:
+    """One row for each group of a state, the live part included."""
+    from platform_plugin.engine.spark.frames.scan import query_relations, read_relation
+
+    rows = read_relation(work.session, work.lake, scan)
+    if not live and state.keys and len(scan.files) <= 1:
+        return rows  # one addition is merged in itself
+    for added in live:
+        rows = rows.unionAll(added)
+    name = new_name()
+    return query_relations(work.session, state.merge_sql(name), {name: rows})
+
+
+def _stored_rows(
+    work: Workspace, plan: SplitPlan, tables: Mapping[str, Table], ranges: Mapping[str, Range], snapshot: Snapshot
+) -> dict[str, DataFrame]:
+    """All rows that a deferred view covers, by stream: those that it has stored, and those that no run has taken up yet."""
+    from platform_plugin.engine.spark.frames.scan import read_relation
+
+    found = {}
+    for stream, part in rows_parts(plan).items():
+        columns = [field.name for field in tables[part].fields]
+        rows = read_relation(work.session, work.lake, work.lake.scan(tables[part], snapshot))
+        if not ranges[stream].is_empty:
+            tail = rows_of(work.session, work.lake, ranges[stream], row_ids=wants_row_ids(plan, stream))
+            rows = rows.unionAll(tail.select(columns))
+        found[stream] = rows
+    return found
+
+
+def run_part(
+    work: Workspace, part: StreamPart, found: Range, statics: Mapping[str, DataFrame], *, rows: DataFrame | None = None
+) -> DataFrame:
+    """What a range of a stream adds to a state; `rows` may bring the range's rows where they are at hand already."""
+    from platform_plugin.engine.spark.frames.scan import query_relations
+
+    names = {part.stream: new_name()} | {name: new_name() for name in part.statics}
+    frames = {names[name]: statics[name] for name in part.statics}
+    frames[names[part.stream]] = rows if rows is not None else rows_of(work.session, work.lake, found, row_ids=part.row_id)
+    return query_relations(work.session, part.sql(names), frames)

@@ -1,0 +1,166 @@
+"""REBUILD VIEW: a view is made anew of all rows that it covers, as the stream and its history still have them, and swapped in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
+from platform_plugin.lake.catalogue.tables import View
+from platform_plugin.lake.ring.history import read_history
+from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.relations.views.follow.answers import run_answers
+from platform_plugin.relations.views.follow.twins import SAME
+from platform_plugin.relations.views.making import NewView, run_making
+from platform_plugin.relations.views.plan.passes import Taking, answers_of_range
+from platform_plugin.relations.views.plan.plans import plan_query
+from platform_plugin.relations.views.read.ranges import oldest_row_id, read_covered
+from platform_plugin.relations.views.read.view import split_name
+from platform_plugin.relations.views.record import CREATED, FROM, RESULT_PART, read_records
+from platform_plugin.tables.target import outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import timedelta
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.language.statements import statements as s
+    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.views.follow.answers import Target
+    from platform_plugin.relations.views.making import Begun
+    from platform_plugin.relations.views.read.ranges import Range
+    from platform_plugin.relations.views.record import ViewRecord
+
+_ATTEMPTS = 3
+# What arrives while a rebuild runs is taken up before it ends, so that little is left that could leave the ring until then.
+_ROUNDS = 4
+
+
+def run_rebuild(
+    work: Workspace, statement: s.Refresh, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> Result:
+    """Rebuild one view; readers have the old one until the new one takes its place in one commit."""
+    for attempt in range(_ATTEMPTS):
+        with work.lake.lease(holder="rebuild") as lease, pointing_at(statement.name.span):
+            view, record = _find(work, statement, lease.snapshot)
+            filling = _Filling(work, str(view.name), lease.snapshot, timeout=timeout, progress=progress)
+            # The text means what its names stand for now.
+            plan, meaning = plan_query(work, record.query, lease.snapshot, columns=record.columns)
+            options = {name: value for name, value in record.options.items() if name not in (RESULT_PART, CREATED, FROM, SAME)}
+            begins = {stream: _begin(work, view, record, stream, lease.snapshot) for stream in plan.stream_names}
+            new = NewView(
+                name=view.name,
+                query=record.query,
+                columns=record.columns,
+                comment=view.comment,
+                options=options,
+                plan=plan,
+                meaning=meaning,
+                begins=begins,
+            )
+            try:
+                made = run_making(work, new, lease.snapshot, old=view, fill=filling.run)
+            except CommitConflict:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                continue
+            return outcome(made, f"view {view.name} was rebuilt from {filling.rows} rows", rows=filling.rows)
+    raise AssertionError  # unreachable: the last attempt returns or raises
+
+
+def _find(work: Workspace, statement: s.Refresh, snapshot: Snapshot) -> tuple[View, ViewRecord]:
+    with work.lake.reading() as connection:
+        view = work.lake.find_relation(connection, lake_name(statement.name), snapshot)
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+    if not isinstance(view, View) or record is None:
+        raise InvalidValue(f'"{view.name}" is not a continuous view', hint="only what is maintained can be rebuilt")
+    return view, record
+
+
+def _begin(work: Workspace, view: View, record: ViewRecord, stream: str, snapshot: Snapshot) -> int:
+    """The row from which on a view covers a stream: as when it was made or, with start = 'earliest', the oldest there is."""
+    table = work.lake.table(split_name(stream), snapshot)
+    oldest = oldest_row_id(work.lake, table, _history(work, table, snapshot), snapshot)
+    if record.options.get("start") == "earliest":
+        return oldest
+    known: Mapping[str, int] = record.options.get(FROM, {})
+    if str(table.uuid) not in known:
+        raise InvalidValue(
+            f'stream "{table.name}" is not the one that view "{view.name}" was made over', hint="write CREATE OR REPLACE VIEW"
+        )
+    begin = known[str(table.uuid)]
+    if oldest > begin:
+        raise InvalidValue(
+            f'view "{view.name}" can\'t be rebuilt: rows {begin} to {oldest - 1} of stream "{table.name}" are gone',
+            hint=f"keep what leaves from now on: CREATE TABLE … AS HISTORY OF {table.name}; or start over with CREATE OR REPLACE VIEW",
+        )
+    return begin
+
+
+def _history(work: Workspace, stream: Table, snapshot: Snapshot) -> Table | None:
+    with work.lake.reading() as connection:
+        return read_history(connection, stream, snapshot.id)
+
+
+class _Filling:
+    """Adds to the states of a view that is being made all rows from its beginning on."""
+
+    def __init__(
+        self, work: Workspace, name: str, snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None
+    ) -> None:
+        self.rows = 0
+        self._work = work
+        self._name = name
+        self._snapshot = snapshot
+        self._timeout = timeout
+        self._progress = progress
+
+    def run(self, begun: Begun) -> tuple[list[tuple[Target, list[DataFile]]], Mapping[str, int]]:
+        """Take up what the snapshot has, then what has come meanwhile, until little comes."""
+        work = self._work
+        reached = dict(begun.begins)
+        written: list[tuple[Target, list[DataFile]]] = []
+        cached: list[DataFrame] = []
+        snapshot = self._snapshot
+        self.rows = 0
+        try:
+            for _ in range(_ROUNDS):
+                with work.lake.lease(snapshot, holder="rebuild") as lease:
+                    ranges = self._ranges(begun, reached, lease.snapshot)
+                    if not ranges:
+                        break
+                    taking = Taking(
+                        name=self._name,
+                        uuid=begun.uuid,
+                        plan=begun.new.plan,
+                        tables=begun.tables,
+                        ranges=ranges,
+                        statics=begun.statics,
+                        is_deferred=begun.is_deferred,
+                    )
+                    answers = [answer for stream in ranges for answer in answers_of_range(work, lease.snapshot, stream, [taking], cached)]
+                    found, _ = run_answers(work, answers, timeout=self._timeout, progress=self._progress)
+                    written += found
+                    reached |= {stream: taken.next_row_id for stream, taken in ranges.items()}
+                    self.rows += sum(taken.row_count for taken in ranges.values())
+                snapshot = work.lake.snapshot()
+        except PlatformError:
+            work.lake.discard(file for _, files in written for file in files)
+            raise
+        finally:
+            for frame in cached:
+                frame.unpersist()
+        return written, reached
+
+    def _ranges(self, begun: Begun, reached: Mapping[str, int], snapshot: Snapshot) -> dict[str, Range]:
+        found = {}
+        for stream, table in begun.streams.items():
+            history = _history(self._work, table, snapshot)
+            covered = read_covered(self._work.lake, table, history, snapshot, reached[stream], view=self._name)
+            if not covered.is_empty:
+                found[stream] = covered
+        return found

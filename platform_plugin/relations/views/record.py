@@ -1,0 +1,168 @@
+"""What the lake keeps of a continuous view: its definition, the tables of its parts, and which snapshot its stored result is of."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from platform_plugin.algebra.types.data_types import Field
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.commit.dependents import DEPENDENT
+from platform_plugin.lake.ring.segments import CONSUMER
+from platform_plugin.language.statements.render import type_text
+from platform_plugin.language.text.datatypes import parse_type
+from platform_plugin.relations.views.follow.progress import PROGRESS, forget_unneeded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from uuid import UUID
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.commit.writer import Writer
+
+VIEW = sa.Table(
+    "platform_view",
+    c.metadata,
+    sa.Column("view_uuid", sa.String, primary_key=True),
+    sa.Column("definition", sa.String, nullable=False),
+)
+PART = sa.Table(
+    "platform_view_part",
+    c.metadata,
+    sa.Column("view_uuid", sa.String, primary_key=True),
+    sa.Column("part", sa.String, primary_key=True),
+    sa.Column("table_uuid", sa.String, nullable=False),
+)
+# Which snapshot a stored result is the answer of, by the snapshot that stored it.
+RESULT = sa.Table(
+    "platform_view_result",
+    c.metadata,
+    sa.Column("view_uuid", sa.String, primary_key=True),
+    sa.Column("snapshot_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("of_snapshot", sa.BigInteger, nullable=False),
+)
+# What the names in a view's query stood for when it was made.
+MEANING = sa.Table(
+    "platform_view_meaning",
+    c.metadata,
+    sa.Column("view_uuid", sa.String, primary_key=True),
+    sa.Column("meaning", sa.String, nullable=False),
+)
+# Views that want what arrives with the statement that adds it, as soon as so many rows wait.
+PROPAGATED = sa.Table(
+    "platform_view_propagated",
+    c.metadata,
+    sa.Column("stream_uuid", sa.String, primary_key=True),
+    sa.Column("view_uuid", sa.String, primary_key=True),
+    sa.Column("row_count", sa.BigInteger, nullable=False),
+)
+RESULT_PART = "result"
+"""The part that holds a view's stored result, and the option under which a view keeps that one's columns."""
+CREATED = "created"
+"""The option under which a view keeps the snapshot at which its static parts were read."""
+FROM = "from"
+"""The option under which a view keeps the row of each stream from which on it covers it."""
+ON_TABLE_CHANGE, REFUSE = "on_table_change", "refuse"
+"""The option that says what becomes of tables below a grouping, and its value that they may not change."""
+VIEW_TABLES = (VIEW, PART, PROGRESS, RESULT, MEANING, PROPAGATED, DEPENDENT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewRecord:
+    """A continuous view as the lake knows it; `parts` are the tables of its states and static parts, by name."""
+
+    uuid: UUID
+    query: str
+    columns: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    parts: Mapping[str, UUID] = field(default_factory=dict)
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The names of those parts that are states."""
+        return tuple(sorted(part for part in self.parts if part.startswith("state_")))
+
+
+def note_view(commit: Commit, record: ViewRecord) -> None:
+    """Write the definition of a view that this commit creates."""
+    commit.put(VIEW, expected=None, view_uuid=str(record.uuid), definition=_definition(record))
+    for name, table in record.parts.items():
+        commit.put(PART, expected=None, view_uuid=str(record.uuid), part=name, table_uuid=str(table))
+
+
+def note_columns(commit: Commit, record: ViewRecord, fields: Sequence[Field]) -> None:
+    """Write the columns of a view's result where they have grown."""
+    grown = replace(record, options={**record.options, RESULT_PART: shown_columns(fields)})
+    commit.put(VIEW, expected={"definition": _definition(record)}, view_uuid=str(record.uuid), definition=_definition(grown))
+
+
+def shown_columns(fields: Sequence[Field]) -> list[list[str]]:
+    """Columns as a view's record keeps them."""
+    return [[field.name, type_text(field.type)] for field in fields]
+
+
+def result_fields(record: ViewRecord) -> tuple[Field, ...]:
+    """The columns of a continuous view's result, as they were found when it was created, or have grown since."""
+    return tuple(Field(name=name, type=parse_type(kind)) for name, kind in record.options.get(RESULT_PART, ()))
+
+
+def _definition(record: ViewRecord) -> str:
+    return json.dumps({"query": record.query, "columns": list(record.columns), "options": dict(record.options)})
+
+
+def read_records(connection: Connection, *, only: UUID | None = None) -> dict[UUID, ViewRecord]:
+    """All continuous views, dropped ones included, or one of them."""
+    from uuid import UUID
+
+    if not sa.inspect(connection).has_table(VIEW.name):
+        return {}
+    views, parts = sa.select(VIEW), sa.select(PART)
+    if only is not None:
+        views, parts = views.where(VIEW.c.view_uuid == str(only)), parts.where(PART.c.view_uuid == str(only))
+    tables: dict[str, dict[str, UUID]] = {}
+    for row in connection.execute(parts):
+        tables.setdefault(row.view_uuid, {})[row.part] = UUID(row.table_uuid)
+    found = {}
+    for row in connection.execute(views):
+        known = json.loads(row.definition)
+        uuid = UUID(row.view_uuid)
+        found[uuid] = ViewRecord(
+            uuid=uuid,
+            query=known["query"],
+            columns=tuple(known["columns"]),
+            options=known["options"],
+            parts=tables.get(row.view_uuid, {}),
+        )
+    return found
+
+
+def note_result(commit: Commit, view: UUID, of: Snapshot) -> None:
+    """Note that what a commit stores for a view is its answer at a snapshot."""
+    commit.also(_Stored(view, of.id))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    view: UUID
+    of_snapshot: int
+
+    def apply(self, w: Writer) -> None:
+        forget_unneeded(w, RESULT, (RESULT.c.view_uuid,), RESULT.c.view_uuid == str(self.view))
+        w.insert(RESULT, view_uuid=str(self.view), snapshot_id=w.id, of_snapshot=self.of_snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class Detach:
+    """A view is dropped: streams no longer wait for it. What it was stays known for reads at older snapshots."""
+
+    view: UUID
+
+    def apply(self, w: Writer) -> None:
+        w.connection.execute(sa.delete(PROPAGATED).where(PROPAGATED.c.view_uuid == str(self.view)))
+        w.connection.execute(sa.delete(CONSUMER).where(CONSUMER.c.consumer == str(self.view)))

@@ -1,0 +1,45 @@
+"""REFRESH VIEW: a view takes up what has arrived, now and not when its turn comes, and its result is stored for those who look it up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.catalogue.tables import View
+from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.relations.views.figures import NEARLY_UNGROUPED, is_nearly_ungrouped
+from platform_plugin.relations.views.follow.maintain import run_maintenance
+from platform_plugin.relations.views.read.stored import Wanted, run_storing
+from platform_plugin.relations.views.record import read_records
+from platform_plugin.tables.target import outcome
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.language.statements import statements as s
+    from platform_plugin.queries.result import Result
+
+
+def run_refresh(
+    work: Workspace, statement: s.Refresh, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> Result:
+    """Maintain one view, and store its result."""
+    lake = work.lake
+    snapshot = lake.snapshot()
+    with pointing_at(statement.name.span), lake.reading() as connection:
+        view = lake.find_relation(connection, lake_name(statement.name), snapshot)
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+        if not isinstance(view, View) or record is None:
+            raise InvalidValue(f'"{view.name}" is not a continuous view', hint="only what is maintained can be refreshed")
+    done = run_maintenance(work, [view.name], flush=True, again=True, timeout=timeout, progress=progress)
+    if done.failed:
+        raise next(iter(done.failed.values()))
+    stored = run_storing(work, [Wanted(view=view, record=record)], timeout=timeout, progress=progress)
+    if stored.failed:
+        raise next(iter(stored.failed.values()))
+    message = f"view {view.name} took up {done.rows} rows in {done.groups} groups"
+    if is_nearly_ungrouped(done.groups, done.rows):
+        message += f": {NEARLY_UNGROUPED}"
+    return outcome(done.snapshot, message, rows=done.rows)

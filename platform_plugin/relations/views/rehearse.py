@@ -1,0 +1,37 @@
+"""Rehearsing: what a maintenance run would be given for a view, over ranges without a row, before the view is accepted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.queries.bind import new_name
+from platform_plugin.relations.views.plan.sharing import ViewParts, plan_sharing
+from platform_plugin.relations.views.read.ranges import rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.relations.views.read.ranges import Range
+
+
+def rehearse_taking(
+    work: Workspace, plan: SplitPlan, ranges: Mapping[str, Range], statics: Mapping[str, DataFrame]
+) -> dict[str, list[DataFrame]]:
+    """What a run would add to each state of a view that is alone on its streams, by state; one that fails with others is run alone too."""
+    from platform_plugin.engine.spark.frames.scan import query_relations
+
+    found: dict[str, list[DataFrame]] = {state.name: [] for state in plan.states}
+    parts = [ViewParts(view="view", plan=plan, statics={name: name for name in statics})]
+    for stream, tail in ranges.items():
+        for query in plan_sharing(parts, stream).queries:
+            names = {relation: new_name() for relation in query.relations}
+            frames = {name: statics[relation] for relation, name in names.items() if relation in statics}
+            frames[names[stream]] = rows_of(work.session, work.lake, tail, row_ids=query.row_id)
+            answer, result = query_relations(work.session, query.sql(names), frames), new_name()
+            for part in query.parts:
+                found[part.state].append(query_relations(work.session, part.sql(result), {result: answer}))
+    return found

@@ -1,0 +1,199 @@
+"""Relations: what a view's query names, as the lake has them now, and as they were when the view was made."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.algebra.plan.copies import columns_in
+from platform_plugin.algebra.plan.nodes import Scan, walk
+from platform_plugin.algebra.plan.relations import Relation
+from platform_plugin.algebra.types.data_types import Field, Primitive
+from platform_plugin.errors import InvalidValue, UnknownObject
+from platform_plugin.lake.catalogue.relations import read_declarations
+from platform_plugin.lake.catalogue.tables import Name, Table, View
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.commit.dependents import Need
+from platform_plugin.language.query.query import analyse_query
+from platform_plugin.language.statements.render import type_text
+from platform_plugin.language.text.datatypes import parse_type
+from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.relations.views.record import MEANING, read_records, result_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from uuid import UUID
+
+    from platform_plugin.algebra.plan.nodes import Query, RelationKind
+    from platform_plugin.algebra.types.data_types import DataType
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.language.text.places import Span
+    from platform_plugin.relations.views.plan.parts import SplitPlan
+
+
+def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -> dict[str, Relation]:
+    """Every relation that a query or a plain view in it names, by each of the names that it may use."""
+    lake = work.lake
+    found: dict[str, Relation] = {}
+    with lake.reading() as connection:
+        declared = read_declarations(connection)
+        records = read_records(connection)
+        waiting: list[str | Span] = [query]
+        while waiting:
+            for reference in analyse_query(waiting.pop()).relations:
+                key = ".".join(reference.name.parts).lower()
+                if key in found:
+                    continue
+                with pointing_at(reference.span):
+                    relation = lake.find_relation(connection, lake_name(reference.name), snapshot)
+                name = (relation.name.schema, relation.name.relation)
+                if not isinstance(relation, View):
+                    declaration = declared.get(str(relation.uuid))
+                    kind: RelationKind = "table"
+                    if declaration is not None and declaration.kind in ("stream", "sample"):
+                        kind = declaration.kind
+                    described = Relation(name=name, kind=kind, fields=relation.fields)
+                elif relation.uuid in records:
+                    described = Relation(name=name, kind="continuous", fields=result_fields(records[relation.uuid]))
+                else:
+                    # Of a renamed column only the name counts; its type is told by the query.
+                    renamed = tuple(Field(name=column, type=Primitive("varchar")) for column in relation.columns)
+                    described = Relation(name=name, kind="view", fields=renamed, body=relation.sql)
+                    waiting.append(relation.sql)
+                found[key] = found[".".join(name).lower()] = described
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """What a view's query means: its relations as they were when the view was made, and what Spark said then of types that were asked for.
+
+    It is kept, so that nothing that is altered, replaced or dropped later gives the text another meaning than that of what is stored.
+    """
+
+    relations: Mapping[str, Relation]
+    types: dict[str, tuple[DataType, ...]] = field(default_factory=dict)
+    used: Mapping[tuple[str, ...], set[str]] = field(default_factory=dict)
+    """The columns of each relation that the query mentions, once that is known."""
+
+
+def note_meaning(commit: Commit, view: UUID, meaning: Meaning, used: Mapping[tuple[str, ...], set[str]]) -> None:
+    """Keep the meaning of a view that this commit makes, and which columns it uses."""
+    shown = {
+        key: {
+            "name": found.name,
+            "kind": found.kind,
+            "fields": [[column.name, type_text(column.type), column.id] for column in found.fields],
+            "body": found.body,
+            "key": found.key,
+        }
+        for key, found in meaning.relations.items()
+    }
+    types = {text: [type_text(kind) for kind in kinds] for text, kinds in meaning.types.items()}
+    columns = [[name, sorted(names)] for name, names in used.items()]
+    known = {"relations": shown, "types": types, "used": columns}
+    commit.put(MEANING, expected=None, view_uuid=str(view), meaning=json.dumps(known))
+
+
+def read_meaning(work: Workspace, view: UUID) -> Meaning | None:
+    """The meaning that was kept of a view, with no more about its relations than was known then."""
+    with work.lake.reading() as connection:
+        if not has_table(connection, MEANING.name):
+            return None
+        text = connection.execute(sa.select(MEANING.c.meaning).where(MEANING.c.view_uuid == str(view))).scalar()
+    if text is None:
+        return None
+    known = json.loads(text)
+    relations = {
+        key: Relation(
+            name=tuple(found["name"]),
+            kind=found["kind"],
+            fields=tuple(Field(name=name, type=parse_type(kind), id=number) for name, kind, number in found["fields"]),
+            body=found["body"],
+            key=tuple(found["key"]),
+        )
+        for key, found in known["relations"].items()
+    }
+    return Meaning(
+        relations=relations,
+        types={text: tuple(map(parse_type, kinds)) for text, kinds in known["types"].items()},
+        used={tuple(name): set(names) for name, names in known["used"]},
+    )
+
+
+def grown_relations(work: Workspace, meaning: Meaning, snapshot: Snapshot) -> dict[str, Relation]:
+    """The relations of a view's query with the types that their columns have grown to; a stream's column must be the one that it was."""
+    lake = work.lake
+    found: dict[str, Relation] = {}
+    with lake.reading() as connection:
+        for key, relation in meaning.relations.items():
+            now: tuple[Field, ...] = ()
+            if relation.kind != "view":
+                try:
+                    current = lake.find_relation(connection, Name.of((relation.name[0], relation.name[1])), snapshot)
+                except UnknownObject:
+                    current = None
+                if isinstance(current, Table):
+                    now = current.fields
+                elif current is not None:
+                    record = read_records(connection, only=current.uuid).get(current.uuid)
+                    now = () if record is None else result_fields(record)
+            known = {column.name: column for column in now}
+            if relation.kind == "stream" and now:
+                _refuse_others(relation, known, meaning.used.get(relation.name, set()))
+            grown = (replace(column, type=known[column.name].type) if column.name in known else column for column in relation.fields)
+            found[key] = replace(relation, fields=tuple(grown))
+    return found
+
+
+def _refuse_others(stream: Relation, now: Mapping[str, Field], used: set[str]) -> None:
+    """A column that a view uses has to be the one that it was made over: others have values that are not in its states."""
+    for column in stream.fields:
+        if column.name in used and (column.name not in now or now[column.name].id != column.id):
+            called = next((other.name for other in now.values() if other.id == column.id), None)
+            raise InvalidValue(
+                f'column "{column.name}" of stream "{stream}" is not the one that the view was made over',
+                detail="it is gone" if called is None else f"that one is called {called} now",
+                hint="give the column its name back, or make the view anew with CREATE OR REPLACE VIEW",
+            )
+
+
+def find_needs(
+    work: Workspace, plan: SplitPlan, used: Mapping[tuple[str, ...], set[str]], snapshot: Snapshot, *, refuses: bool, keeps_rows: bool
+) -> tuple[Need, ...]:
+    """What a view needs of the relations that it reads: of streams themselves, of what it reads again by its name.
+
+    A table that is only read when the view is made is no longer needed then; with `refuses` it may not change at all. A view that
+    `keeps_rows` needs all columns of its streams.
+    """
+    below = set(plan.static_tables) if refuses else set()
+    needs = []
+    with work.lake.reading() as connection:
+        for name in used:
+            relation = work.lake.find_relation(connection, Name.of((name[0], name[1])), snapshot)
+            written = ".".join(name)
+            columns = tuple(sorted(used[name]))
+            if written in plan.stream_names and isinstance(relation, Table):
+                columns = tuple(column.name for column in relation.fields) if keeps_rows else columns
+                needs.append(Need(relation=relation, columns=columns, itself=True))
+            elif written in below:
+                needs.append(Need(relation=relation, rows=True, itself=True))
+            elif written in plan.upper_tables:
+                needs.append(Need(relation=relation, columns=columns))
+    return tuple(needs)
+
+
+def used_columns(whole: Query) -> dict[tuple[str, ...], set[str]]:
+    """The columns of each relation that a plan mentions anywhere."""
+    mentioned = columns_in(whole)
+    found: dict[tuple[str, ...], set[str]] = {}
+    for node in walk(whole):
+        if isinstance(node, Scan):
+            names = {column.name for column in mentioned if column.alias == node.alias}
+            found.setdefault(node.relation, set()).update(names & {output.name for output in node.fields})
+    return found

@@ -1,1 +1,0 @@
-"""Continuous views: how a query over streams is split, shared and explained."""

@@ -1,0 +1,28 @@
+"""A process that maintains the views of a lake, or runs a statement, and is killed at the n-th point on the way. Usage: url point [sql]
+
+With BY_SPARK in its environment even small ranges are Spark's to take up.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from platform_plugin.platform import Platform
+from platform_plugin.relations.views.follow import compaction, take
+from platform_plugin.relations.views.follow.maintain import run_maintenance
+from tests.lake.crashing import Points, watch
+
+if __name__ == "__main__":
+    with Platform.open(sys.argv[1]) as platform:
+        platform.execute("SELECT count(*) FROM range(1)").close()
+        if "BY_SPARK" in os.environ:
+            take.LARGEST_ROWS = compaction.STATE_BYTES = 0
+        points = Points(int(sys.argv[2]))
+        watch(points)
+        if len(sys.argv) > 3:
+            platform.execute(sys.argv[3])
+        else:
+            done = run_maintenance(platform.work)
+            assert not done.failed
+        print(points.count)
