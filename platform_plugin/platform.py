@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.queries.result import Result
     from platform_plugin.relations.samples.handle import SampleReader
-    from platform_plugin.streams.append import Grouping, WhenFull
-    from platform_plugin.streams.stream import Stream, Streams
+    from platform_plugin.relations.streams.append import Grouping, WhenFull
+    from platform_plugin.relations.streams.stream import Stream, Streams
 
 BLOCK_TIMEOUT = timedelta(seconds=60)
 
@@ -89,8 +89,8 @@ class Platform:
         `grouping` says how appends are gathered into commits.
         """
         if self._streams is None:
+            from platform_plugin.relations.streams.stream import Streams
             from platform_plugin.relations.views.follow.propagate import propagate
-            from platform_plugin.streams.stream import Streams
 
             work = self.work
             self._streams = Streams(self.lake, lambda stream, snapshot: propagate(work, stream, snapshot))
@@ -208,7 +208,7 @@ class Platform:
     def _dispatch(self, statement: s.Statement, arguments: Arguments, limits: dict[str, Any]) -> Result:
         # The rooms of statements load what they need, so that SHOW TABLES does not wait for PySpark.
         from platform_plugin.queries import select, shows
-        from platform_plugin.tables import change, define, insert
+        from platform_plugin.relations.tables import change, define, insert
 
         work = self.work
         match statement:
@@ -221,13 +221,13 @@ class Platform:
             case s.Update():
                 return change.run_update(work, statement, arguments, **limits)
             case s.Copy():
-                from platform_plugin.tables.copy import run_copy
+                from platform_plugin.relations.tables.copy import run_copy
 
                 return run_copy(work, statement, arguments, **limits)
             case s.CreateTable():
                 return define.run_create_table(work, statement, arguments, **limits)
             case s.CreateHistory():
-                from platform_plugin.streams.history import run_create_history
+                from platform_plugin.relations.streams.history import run_create_history
 
                 return run_create_history(work, statement)
             case s.CreateStream():

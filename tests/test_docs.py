@@ -18,7 +18,7 @@ import yaml
 
 from platform_plugin import Platform
 from platform_plugin.language.text.script import parse_script
-from platform_plugin.streams.ingest import run_ingest
+from platform_plugin.relations.streams.feeds.ingest import run_ingest
 
 PROJECT = Path(__file__).parent.parent
 PAGES = [str(page.relative_to(PROJECT)) for page in [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]]

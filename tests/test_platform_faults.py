@@ -21,7 +21,7 @@ from platform_plugin.engine.spark.server.settings import ServerSettings
 from platform_plugin.errors import PlatformError, QueryFailed
 from platform_plugin.lake.commit.commit import Commit
 from platform_plugin.platform import Platform
-from platform_plugin.streams.ingest import run_ingest
+from platform_plugin.relations.streams.feeds.ingest import run_ingest
 
 # Not marked `spark`: but for one they start servers of their own and want no other beside them.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]

@@ -12,8 +12,8 @@ from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.location import Location
 from platform_plugin.lake.files.sources import absolute_place
 from platform_plugin.lake.files.storage import Storage
-from platform_plugin.streams.file_listing import read_listing
-from platform_plugin.streams.ingest import run_ingest
+from platform_plugin.relations.streams.feeds.file_listing import read_listing
+from platform_plugin.relations.streams.feeds.ingest import run_ingest
 
 SCHEMES = [
     "",

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from platform_plugin.errors import PlatformError
-    from platform_plugin.streams.ingest import IngestReport
+    from platform_plugin.relations.streams.feeds.ingest import IngestReport
 
 
 def run_ingest_command(given: argparse.Namespace) -> int:
     """Ingest batch after batch; a first SIGTERM or Ctrl-C lets the batch at hand finish, a second drops it whole."""
     url, name = lake_url(given), written_name(given.stream)
     from platform_plugin.platform import Platform
-    from platform_plugin.streams.ingest import Limits
-    from platform_plugin.streams.service import Ingester
+    from platform_plugin.relations.streams.feeds.ingest import Limits
+    from platform_plugin.relations.streams.feeds.service import Ingester
 
     limits = Limits(max_files=given.max_files, max_bytes=given.max_bytes, max_rows=given.max_rows)
     line = ProgressLine(f"ingesting into {given.stream}")
@@ -105,7 +105,7 @@ class _Telling:
 def report_lines(report: IngestReport, at: datetime) -> list[str]:
     """A batch as a person reads it.
 
-    >>> from platform_plugin.streams.ingest import IngestReport
+    >>> from platform_plugin.relations.streams.feeds.ingest import IngestReport
     >>> report = IngestReport(stream="main.posts", rows=10, files=2, quarantined=1, waiting=3, seconds=0.5, snapshot=7)
     >>> report_lines(report, datetime(2026, 1, 31, 12, tzinfo=UTC))
     ['12:00:00  10 rows from 2 files, 1 in quarantine, 3 waiting, snapshot 7, 0.50 s']

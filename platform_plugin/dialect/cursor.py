@@ -63,7 +63,7 @@ class Cursor:
             return self
         with told_as_data_errors(), told_as_dbapi_errors():
             if (batch := plan_batch(operation, sets)) is not None:
-                from platform_plugin.tables.insert import run_insert
+                from platform_plugin.relations.tables.insert import run_insert
 
                 self._take(run_insert(self.connection.platform.work, batch, ()))
                 return self

@@ -20,7 +20,7 @@ from platform_plugin.lake.catalogue.tables import Name, Table, View
 from platform_plugin.lake.values.types import to_sqlalchemy
 from platform_plugin.language.statements.render import column_text, duration_text, identifier, type_text
 from platform_plugin.language.text.datatypes import parse_type
-from platform_plugin.streams.declaration import read_limits
+from platform_plugin.relations.streams.declaration import read_limits
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection

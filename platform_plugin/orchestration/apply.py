@@ -23,14 +23,14 @@ from platform_plugin.quality.gate import gated
 from platform_plugin.queries.shows import created
 from platform_plugin.relations.samples.define import run_create_sample
 from platform_plugin.relations.samples.record import find_sample
+from platform_plugin.relations.streams.declaration import stored_option
+from platform_plugin.relations.streams.feeds.ingest import run_ingest
+from platform_plugin.relations.streams.history import run_create_history
+from platform_plugin.relations.tables import define
+from platform_plugin.relations.tables.exchange import run_exchange
+from platform_plugin.relations.target import find_existing
 from platform_plugin.relations.views.define import run_create_view
 from platform_plugin.relations.views.record import VIEW, read_records
-from platform_plugin.streams.declaration import stored_option
-from platform_plugin.streams.history import run_create_history
-from platform_plugin.streams.ingest import run_ingest
-from platform_plugin.tables import define
-from platform_plugin.tables.exchange import run_exchange
-from platform_plugin.tables.target import find_existing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ from platform_plugin.orchestration.changes import read_changes
 from platform_plugin.orchestration.firing import Decision, build_sensor
 from platform_plugin.orchestration.overview import KEY, overview_metadata
 from platform_plugin.orchestration.ranges import plan_keys
-from platform_plugin.streams.figures import read_figures
+from platform_plugin.relations.streams.figures import read_figures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.orchestration.firing import Moment
     from platform_plugin.orchestration.translator import Translator
-    from platform_plugin.streams.figures import StreamFigures
+    from platform_plugin.relations.streams.figures import StreamFigures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

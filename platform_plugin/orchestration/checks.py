@@ -25,7 +25,7 @@ from platform_plugin.quality.reconcile import run_reconcile
 from platform_plugin.quality.suite import Suite
 from platform_plugin.quality.validate import Finding, run_validation
 from platform_plugin.relations.samples.record import find_sample
-from platform_plugin.streams.quarantine import find_quarantine
+from platform_plugin.relations.streams.feeds.quarantine import find_quarantine
 
 RESOURCE_KEY = "platform"
 MOST_SINGLE = 8

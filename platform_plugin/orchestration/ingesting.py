@@ -18,9 +18,9 @@ from platform_plugin.lake.catalogue.relations import read_declarations
 from platform_plugin.lake.catalogue.tables import read_tables
 from platform_plugin.lake.files.sources import EVERYWHERE
 from platform_plugin.orchestration.firing import Decision, build_sensor, checks_of, count_failures, pause_seconds
-from platform_plugin.streams.feeds import FilesFeed, TableFeed, feed_declared
-from platform_plugin.streams.file_listing import plan_batch, read_listing
-from platform_plugin.streams.sources import read_known_files, read_marks, read_position
+from platform_plugin.relations.streams.feeds.declaration import FilesFeed, TableFeed, feed_declared
+from platform_plugin.relations.streams.feeds.file_listing import plan_batch, read_listing
+from platform_plugin.relations.streams.feeds.sources import read_known_files, read_marks, read_position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.orchestration.firing import Moment
     from platform_plugin.orchestration.jobs import Jobs
-    from platform_plugin.streams.feeds import Feed
-    from platform_plugin.streams.sources import SourceFile
+    from platform_plugin.relations.streams.feeds.declaration import Feed
+    from platform_plugin.relations.streams.feeds.sources import SourceFile
 
 SENSOR_NAME = "bounded_ingestion"
 POOL = "ingestion"

@@ -13,8 +13,8 @@ from platform_plugin.lake.catalogue.relations import Declaration, read_declarati
 from platform_plugin.lake.catalogue.tables import Name, Table, View
 from platform_plugin.lake.lake import Lake
 from platform_plugin.queries.shows import relation_rows
+from platform_plugin.relations.streams.feeds.declaration import feed_declared
 from platform_plugin.relations.views.record import read_records, result_fields
-from platform_plugin.streams.feeds import feed_declared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,8 +19,8 @@ from platform_plugin.queries.arguments import argument, check_arguments, used_ar
 from platform_plugin.queries.size import SMALL_BYTES, SMALL_ROWS, is_plain
 from platform_plugin.queries.staleness import read_duration
 from platform_plugin.relations.samples.record import find_sample
+from platform_plugin.relations.streams.arrivals import read_with_arrivals, wants_arrivals
 from platform_plugin.relations.views.record import read_records
-from platform_plugin.streams.arrivals import read_with_arrivals, wants_arrivals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -16,7 +16,7 @@ from platform_plugin.queries.bind import bind_query
 from platform_plugin.queries.lookup import answer_lookup
 from platform_plugin.queries.result import Result
 from platform_plugin.queries.size import split_limit
-from platform_plugin.streams.overrun import blame_overrun, blaming_overruns
+from platform_plugin.relations.streams.overrun import blame_overrun, blaming_overruns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +46,7 @@ def run_select(
 ) -> Result:
     """Run a query and return its result: all of it where it fits into memory, else once its first rows are there."""
     if "session" in query.text.lower():
-        from platform_plugin.streams.session import reads_session, run_session
+        from platform_plugin.relations.streams.follow.session import reads_session, run_session
 
         if reads_session(query):
             return run_session(work, query, arguments, timeout=timeout, progress=progress, tags=tags)
@@ -107,7 +107,7 @@ def run_explain(work: Workspace, statement: Explain, query: Select, arguments: A
 
 def _explain_session(work: Workspace, query: Span, arguments: Arguments, snapshot: Snapshot) -> tuple[list[str], DataFrame] | None:
     if "session" in query.text.lower():
-        from platform_plugin.streams.session import explain_session, reads_session
+        from platform_plugin.relations.streams.follow.session import explain_session, reads_session
 
         if reads_session(query):
             return explain_session(work, query, arguments, snapshot)

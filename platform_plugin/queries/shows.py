@@ -22,11 +22,11 @@ from platform_plugin.queries.result import Result
 from platform_plugin.relations.samples.definition import Definition
 from platform_plugin.relations.samples.record import Sample, find_sample
 from platform_plugin.relations.samples.sources import sample_statement
+from platform_plugin.relations.streams.declaration import stream_statement
+from platform_plugin.relations.streams.feeds.quarantine import find_quarantine
+from platform_plugin.relations.streams.figures import read_figures
+from platform_plugin.relations.streams.history import HISTORY_OF, find_source
 from platform_plugin.relations.views.record import read_records
-from platform_plugin.streams.declaration import stream_statement
-from platform_plugin.streams.figures import read_figures
-from platform_plugin.streams.history import HISTORY_OF, find_source
-from platform_plugin.streams.quarantine import find_quarantine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -43,7 +43,7 @@ from platform_plugin.relations.samples.reservoir.shares import draw_shares
 from tests.benchmarks import samples_draws
 from tests.benchmarks.report import Report, pairs, seconds
 from tests.benchmarks.samples_draws import PAIRS, ROWS, SCALE, SIZES
-from tests.streams import tpch
+from tests.relations.streams import tpch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

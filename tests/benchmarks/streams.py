@@ -28,7 +28,7 @@ from platform_plugin.engine.spark.server.settings import ServerSettings
 from platform_plugin.lake.catalogue.relations import Declaration, declare
 from platform_plugin.platform import Platform
 from tests.benchmarks.report import Report
-from tests.streams import tpch
+from tests.relations.streams import tpch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

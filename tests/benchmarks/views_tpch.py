@@ -11,7 +11,7 @@ from platform_plugin.language.statements.render import column_text
 from platform_plugin.platform import Platform
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 from tests.benchmarks.views import rounded
-from tests.streams import tpch
+from tests.relations.streams import tpch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,9 +20,9 @@ from platform_plugin.relations.samples.draw.merged import plan_merged
 from platform_plugin.relations.samples.keys.weights import SAMPLE_WEIGHT, can_date, can_weigh, weight_field
 from platform_plugin.relations.samples.record import KIND, TABLES, Attach, Join, Progress, Store, find_sample
 from platform_plugin.relations.samples.reservoir.weighing import local_condition
+from platform_plugin.relations.target import find_existing, outcome
 from platform_plugin.relations.views.read.ranges import first_uncovered
 from platform_plugin.relations.views.record import read_records, result_fields
-from platform_plugin.tables.target import find_existing, outcome
 
 if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace

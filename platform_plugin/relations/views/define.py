@@ -16,6 +16,8 @@ from platform_plugin.language.text.places import at
 from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
 from platform_plugin.queries.result import Result
 from platform_plugin.queries.select import placed
+from platform_plugin.relations.streams.declaration import stored_option
+from platform_plugin.relations.target import find_existing, outcome
 from platform_plugin.relations.views.explain import explain_split
 from platform_plugin.relations.views.follow.strategy import BATCH, DEFERRED, EAGER, SPLIT
 from platform_plugin.relations.views.follow.twins import find_alike, likeness
@@ -25,8 +27,6 @@ from platform_plugin.relations.views.plan.sharing import ViewParts, plan_sharing
 from platform_plugin.relations.views.read.kept import find_kept
 from platform_plugin.relations.views.read.ranges import first_uncovered
 from platform_plugin.relations.views.read.view import split_name
-from platform_plugin.streams.declaration import stored_option
-from platform_plugin.tables.target import find_existing, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

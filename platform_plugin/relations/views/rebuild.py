@@ -8,6 +8,7 @@ from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import View
 from platform_plugin.lake.ring.history import read_history
 from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.relations.target import outcome
 from platform_plugin.relations.views.follow.answers import run_answers
 from platform_plugin.relations.views.follow.twins import SAME
 from platform_plugin.relations.views.making import NewView, run_making
@@ -16,7 +17,6 @@ from platform_plugin.relations.views.plan.plans import plan_query
 from platform_plugin.relations.views.read.ranges import oldest_row_id, read_covered
 from platform_plugin.relations.views.read.view import split_name
 from platform_plugin.relations.views.record import CREATED, FROM, RESULT_PART, read_records
-from platform_plugin.tables.target import outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

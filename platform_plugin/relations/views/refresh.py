@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.tables import View
 from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.relations.target import outcome
 from platform_plugin.relations.views.figures import NEARLY_UNGROUPED, is_nearly_ungrouped
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 from platform_plugin.relations.views.read.stored import Wanted, run_storing
 from platform_plugin.relations.views.record import read_records
-from platform_plugin.tables.target import outcome
 
 if TYPE_CHECKING:
     from datetime import timedelta

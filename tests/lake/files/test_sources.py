@@ -6,8 +6,8 @@ from platform_plugin.errors import InvalidValue, PathOutsideLake, PlatformError
 from platform_plugin.lake.catalogue.location import Location
 from platform_plugin.lake.files.sources import SOURCES_VARIABLE, Sources
 from platform_plugin.platform import Platform
-from platform_plugin.streams.file_listing import read_listing
-from platform_plugin.streams.ingest import run_ingest
+from platform_plugin.relations.streams.feeds.file_listing import read_listing
+from platform_plugin.relations.streams.feeds.ingest import run_ingest
 
 
 @pytest.fixture

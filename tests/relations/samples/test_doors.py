@@ -12,7 +12,7 @@ from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.samples.reservoir.growing import find_behind
 from platform_plugin.relations.samples.reservoir.picks import PICK
-from platform_plugin.streams.ingest import run_ingest
+from platform_plugin.relations.streams.feeds.ingest import run_ingest
 from tests.relations.samples.streams import COLUMNS, counted_keys, ids, rows
 
 SIZE = 6

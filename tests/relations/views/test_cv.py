@@ -14,7 +14,7 @@ from platform_plugin.relations.views.follow import maintain, take
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 from tests.benchmarks import views as aim
 from tests.benchmarks import views_tpch
-from tests.streams import tpch
+from tests.relations.streams import tpch
 
 FOLDER = Path(__file__).parent
 ELSEWHERE = {

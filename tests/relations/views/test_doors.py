@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.platform import Platform
+from platform_plugin.relations.streams.feeds.ingest import run_ingest
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 from platform_plugin.relations.views.read.stored import find_stored
-from platform_plugin.streams.ingest import run_ingest
 
 pytestmark = pytest.mark.spark
 

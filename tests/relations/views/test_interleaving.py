@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.platform import Platform
+from platform_plugin.relations.streams.feeds.ingest import run_ingest
 from platform_plugin.relations.views.follow import take
 from platform_plugin.relations.views.follow.maintain import run_maintenance
-from platform_plugin.streams.ingest import run_ingest
 
 pytestmark = pytest.mark.spark
 

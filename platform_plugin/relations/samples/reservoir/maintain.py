@@ -17,7 +17,7 @@ from platform_plugin.relations.samples.reservoir.growing import find_behind, run
 from platform_plugin.relations.samples.reservoir.reservoirs import run_sliding
 from platform_plugin.relations.samples.reservoir.sliding import Window, find_window
 from platform_plugin.relations.samples.waiting import read_pending
-from platform_plugin.tables.target import find_target, outcome
+from platform_plugin.relations.target import find_target, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -10,11 +10,11 @@ from platform_plugin.errors import InvalidValue, PlatformError, ServerLost
 from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
+from platform_plugin.relations.streams.feeds.service import pause_after
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 from platform_plugin.relations.views.follow.strategy import BATCH, keeps_result, strategy_of
 from platform_plugin.relations.views.read.stored import Wanted, run_storing
 from platform_plugin.relations.views.record import read_records
-from platform_plugin.streams.service import pause_after
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -1,0 +1,1 @@
+"""Streams: relations whose oldest rows leave, and how rows are appended to them."""

@@ -1,0 +1,127 @@
+"""Ingestion: one bounded batch of a stream's feed becomes visible together with the note of what was read, or nothing happens."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.errors import CommitConflict, InvalidValue
+from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.relations.streams.feeds.declaration import FilesFeed, KafkaFeed, feed_declared
+from platform_plugin.relations.views.follow.propagate import propagate
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Name, Table
+    from platform_plugin.relations.streams.feeds.declaration import Feed
+
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one batch may hold at most; what is None is as the feed declares it."""
+
+    max_files: int | None = None
+    max_bytes: int | None = None
+    max_rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestReport:
+    """What a batch did. `snapshot` is the one that it made, None if there was nothing to do; `waiting` is what is left to read."""
+
+    stream: str
+    rows: int = 0
+    files: int = 0
+    quarantined: int = 0
+    refused: tuple[str, ...] = ()
+    """Files that could not be read at all; the quarantine says why."""
+    changed: tuple[str, ...] = ()
+    """Files that changed after they were read. They are not read again."""
+    late: tuple[str, ...] = ()
+    """Files before the mark up to which everything was read and forgotten. They are not read."""
+    unsteady: tuple[str, ...] = ()
+    """Files that changed while they were read. They come again in a later batch."""
+    settling: int = 0
+    skipped: int = 0
+    """Records that the source no longer had, where the feed says to skip them."""
+    waiting: int = 0
+    """Files or records that are left to read."""
+    waiting_bytes: int = 0
+    jobs: int = 0
+    tasks: int = 0
+    seconds: float = 0.0
+    snapshot: int | None = None
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether nothing was left to read when the batch began."""
+        return not self.waiting and not self.unsteady
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report for programs."""
+        return asdict(self)
+
+
+def run_ingest(
+    work: Workspace,
+    stream: str | Name,
+    *,
+    limits: Limits | None = None,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> IngestReport:
+    """Read one batch of a stream's feed, at most as large as the limits, and commit it.
+
+    Rows and the note of what was read are one commit, so that a crash at any point neither loses nor repeats a row. If
+    another process ingests the same feed, one of the two wins and the other looks again for what is left.
+    """
+    began = time.monotonic()
+    for attempt in range(_ATTEMPTS):
+        table, feed = find_feed(work, stream)
+        try:
+            report = _run_batch(work, table, feed, limits or Limits(), timeout=timeout, progress=progress)
+        except CommitConflict:
+            if attempt == _ATTEMPTS - 1:
+                raise
+            continue
+        if report.snapshot is not None and report.rows:
+            propagate(work, table, work.lake.snapshot())
+        return replace(report, seconds=round(time.monotonic() - began, 3))
+    raise AssertionError  # unreachable: the last attempt returns or raises
+
+
+def find_feed(work: Workspace, stream: str | Name) -> tuple[Table, Feed]:
+    """A stream by name and its feed; a relation without one is an error."""
+    table = work.lake.table(stream)
+    with work.lake.reading() as connection:
+        declaration = read_declaration(connection, table.uuid)
+    if declaration.kind != "stream":
+        raise InvalidValue(f'"{table.name}" is a {declaration.kind}, not a stream', hint="only streams have a feed")
+    feed = feed_declared(declaration)
+    if feed is None:
+        raise InvalidValue(
+            f'stream "{table.name}" has no feed: rows are pushed into it', hint="CREATE STREAM … FROM FILES, KAFKA or TABLE declares one"
+        )
+    return table, feed
+
+
+def _run_batch(
+    work: Workspace, table: Table, feed: Feed, limits: Limits, *, timeout: timedelta | None, progress: ProgressHandler | None
+) -> IngestReport:
+    if isinstance(feed, FilesFeed):
+        from platform_plugin.relations.streams.feeds.file_ingest import run_file_batch
+
+        return run_file_batch(work, table, feed, limits, timeout=timeout, progress=progress)
+    if isinstance(feed, KafkaFeed):
+        from platform_plugin.relations.streams.feeds.kafka_ingest import run_kafka_batch
+
+        return run_kafka_batch(work, table, feed, limits, timeout=timeout, progress=progress)
+    from platform_plugin.relations.streams.feeds.table_ingest import run_table_batch
+
+    return run_table_batch(work, table, feed, limits)

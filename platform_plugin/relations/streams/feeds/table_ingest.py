@@ -1,0 +1,229 @@
+"""Ingestion of a table: what was appended to it since the last look joins the stream, whole files as they are and the rest copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import sqlalchemy as sa
+
+from platform_plugin.errors import InvalidValue, PlatformError, StorageError
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.lake.catalogue.tables import read_snapshot
+from platform_plugin.lake.files.files import ROW_ID, fit
+from platform_plugin.lake.read.evolution import adapt
+from platform_plugin.lake.read.inlined import read_inlined
+from platform_plugin.lake.read.read import column_at, read_raw
+from platform_plugin.lake.read.scan import plan_scan
+from platform_plugin.relations.samples.reservoir.picking import plan_picks
+from platform_plugin.relations.streams.feeds.ingest import IngestReport
+from platform_plugin.relations.streams.feeds.sources import SOURCE_TABLE, Position, SourceGap, read_position
+from platform_plugin.relations.streams.group import find_by_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.read.scan import FileScan, Scan
+    from platform_plugin.relations.samples.reservoir.picking import PickRows
+    from platform_plugin.relations.streams.feeds.declaration import TableFeed
+    from platform_plugin.relations.streams.feeds.ingest import Limits
+
+    _Copied = list[tuple[DataFile, pa.Table | None]]
+    """Files, and their rows where these are few enough to be held until the commit."""
+
+_HELD_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A table as a look at it found it: its scan, and the id that its next row will have."""
+
+    scan: Scan
+    next_row_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePlan:
+    """Files that join the stream as they are, files in which to look for new rows, and where the next batch goes on."""
+
+    whole: tuple[FileScan, ...]
+    mixed: tuple[FileScan, ...]
+    next_row_id: int
+    waiting: int = 0
+    waiting_bytes: int = 0
+
+
+def plan_table_batch(source: Source, position: Position, *, max_files: int, max_bytes: int) -> TablePlan:
+    """New rows are those whose ids the table gave out since. Files of nothing but new rows are taken in order, within the limits.
+
+    A file may also hold rows that it did not add, after an UPDATE or a merge; then everything new is taken at once, since
+    only reading the file tells which rows are.
+    """
+    newer = [file for file in source.scan.files if (file.partial_max or file.begin_snapshot) > position.snapshot_id]
+    # A file's own ids begin where the table's ended when it came, and an UPDATE keeps ids from before that. Only a merge mixes.
+    newer = [file for file in newer if file.partial_max or (file.row_id_start or 0) >= position.next_row_id]
+    plain = sorted((file for file in newer if file.is_whole and not file.partial_max), key=lambda file: file.row_id_start or 0)
+    mixed = [file for file in newer if not (file.is_whole and not file.partial_max)]
+    starts = [file.row_id_start or 0 for file in plain[1:]] + [source.next_row_id]
+    updated = any((file.row_id_start or 0) + file.record_count > start for file, start in zip(plain, starts, strict=False))
+    if mixed or updated or source.scan.inlined:
+        return TablePlan(whole=tuple(plain), mixed=tuple(mixed), next_row_id=source.next_row_id)
+    taken: list[FileScan] = []
+    size = 0
+    for file in plain:
+        if taken and (len(taken) >= max_files or size + file.size_bytes > max_bytes):
+            break
+        taken.append(file)
+        size += file.size_bytes
+    rest = plain[len(taken) :]
+    return TablePlan(
+        whole=tuple(taken),
+        mixed=(),
+        next_row_id=(rest[0].row_id_start or 0) if rest else source.next_row_id,
+        waiting=len(rest),
+        waiting_bytes=sum(file.size_bytes for file in rest),
+    )
+
+
+def run_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: Limits) -> IngestReport:
+    """Let what was appended to the table join the stream. No Spark job is needed for it."""
+    lake = work.lake
+    lake.prepare_tables([SOURCE_TABLE])
+    table = lake.table(_name(feed.table))
+    source, known = _look(lake, table, stream)
+    if known is not None and known.source_uuid != str(table.uuid):
+        raise SourceGap(
+            f'table "{table.name}" is not the one that stream "{stream.name}" read before: it was dropped and created again',
+            hint=f"create the stream anew: CREATE OR REPLACE STREAM {stream.name} FROM TABLE {table.name}",
+        )
+    begin = Position(source_uuid=str(table.uuid), snapshot_id=-1, next_row_id=0)
+    if known is None and feed.start == "latest":
+        begin = Position(source_uuid=str(table.uuid), snapshot_id=source.scan.snapshot.id, next_row_id=source.next_row_id)
+    position = known or begin
+    plan = plan_table_batch(source, position, max_files=limits.max_files or feed.max_files, max_bytes=limits.max_bytes or feed.max_bytes)
+    if plan.next_row_id == position.next_row_id and known is not None:
+        return IngestReport(stream=str(stream.name))
+    shared, copied = _share(lake, stream, plan.whole)
+    parts = _copy(lake, stream, source.scan, [*copied, *plan.mixed], position)
+    written = [file for file, _ in parts]
+    # Bounds are kept by snapshot as long as files are left out; then the rest is looked for among all newer files again.
+    seen = position.snapshot_id if plan.waiting else source.scan.snapshot.id
+    try:
+        base = lake.snapshot()
+        # Of shared files nobody has seen the rows, and a run looks at them all.
+        picks = None if shared else _plan_picks(lake, base, stream, parts)
+        with lake.commit(f"ingest into {stream.name}", base=base) as commit:
+            commit.append(stream, [*shared, *written])
+            if picks is not None:
+                commit.follow(picks)
+            commit.put(
+                SOURCE_TABLE,
+                expected=None if known is None else {"next_row_id": known.next_row_id, "source_uuid": known.source_uuid},
+                relation_uuid=str(stream.uuid),
+                source_uuid=str(table.uuid),
+                snapshot_id=seen,
+                next_row_id=plan.next_row_id,
+            )
+        if picks is not None:
+            picks.settle()
+    except PlatformError:
+        lake.discard(written)
+        raise
+    return IngestReport(
+        stream=str(stream.name),
+        rows=sum(file.record_count for file in (*shared, *written)),
+        files=len(shared) + len(written),
+        waiting=plan.waiting,
+        waiting_bytes=plan.waiting_bytes,
+        snapshot=commit.made.id,
+    )
+
+
+def refuse_source(lake: Lake, table: Table, stream_schema: str) -> None:
+    """Refuse a table whose files no stream can share."""
+    with lake.reading() as connection:
+        kind = read_declaration(connection, table.uuid).kind
+    if kind == "stream":
+        raise InvalidValue(f'"{table.name}" is a stream already', hint="read it, or declare a continuous view on it")
+    if table.name.schema != stream_schema:
+        raise InvalidValue(
+            f'a stream over table "{table.name}" can\'t be in schema "{stream_schema}"',
+            hint="it shares the table's files and so its schema",
+        )
+
+
+def _name(text: str) -> str | tuple[str, str]:
+    schema, _, relation = text.rpartition(".")
+    return (schema, relation) if schema else relation
+
+
+def _look(lake: Lake, table: Table, stream: Table) -> tuple[Source, Position | None]:
+    """The table and the stream's position in it, at one snapshot."""
+    with lake.reading() as connection:
+        snapshot = read_snapshot(connection)
+        if snapshot is None:
+            raise StorageError("the catalogue holds no snapshot", hint="restore it from a copy")
+        scan = plan_scan(connection, lake.find_table(connection, table.name, snapshot), snapshot)
+        stats = c.TABLE_STATS.c
+        ids = connection.execute(sa.select(stats.next_row_id).where(stats.table_id == scan.table.id)).scalar()
+        return Source(scan=scan, next_row_id=int(ids or 0)), read_position(connection, stream.uuid)
+
+
+def _share(lake: Lake, stream: Table, files: Sequence[FileScan]) -> tuple[list[DataFile], list[FileScan]]:
+    """The files as the stream's own, as far as they have its columns and rows that were never anywhere else."""
+    shared: list[DataFile] = []
+    copied: list[FileScan] = []
+    for file in files:
+        try:
+            (described,) = lake.describe_files(stream, [file.path]) if file.mapping_id is None else (None,)
+        except (StorageError, InvalidValue):
+            described = None  # the table was altered since the stream was created; the columns that both have are copied
+        if described is None or described.has_row_ids:
+            copied.append(file)
+        else:
+            shared.append(described)
+    return shared, copied
+
+
+def _copy(lake: Lake, stream: Table, scan: Scan, files: Sequence[FileScan], position: Position) -> _Copied:
+    """The new rows of files that can't be shared, and of those that another client keeps in the catalogue, as files of the stream."""
+    written: _Copied = []
+    try:
+        for file in files:
+            raw, kept = read_raw(lake, file, scan.snapshot, fields=scan.table.fields, hidden=(ROW_ID,))
+            own = column_at(raw, ROW_ID)
+            ids = (file.row_id_start or 0) + kept.to_numpy() if own is None else own.to_numpy()
+            written += _write(lake, stream, adapt(raw, scan.table.fields), ids >= position.next_row_id)
+            if sum(rows.nbytes for _, rows in written if rows is not None) > _HELD_BYTES:
+                written = [(written_file, None) for written_file, _ in written]
+        with lake.reading() as connection:
+            for inlined in scan.inlined:
+                rows, row_ids, _ = read_inlined(connection, inlined, scan.table, scan.snapshot)
+                written += _write(lake, stream, rows, np.array(row_ids, dtype=np.int64) >= position.next_row_id)
+    except PlatformError:
+        lake.discard(file for file, _ in written)
+        raise
+    return written
+
+
+def _write(lake: Lake, stream: Table, rows: pa.Table, is_new: np.ndarray[Any, np.dtype[np.bool_]]) -> _Copied:
+    if not is_new.any():
+        return []
+    names = [field.name for field in stream.fields if field.name in rows.column_names]
+    new = fit(rows.select(names).filter(pa.array(is_new)), stream.fields)
+    return [(lake.write(stream, new), new)]
+
+
+def _plan_picks(lake: Lake, base: Snapshot, stream: Table, copied: _Copied) -> PickRows | None:
+    """What the stream's samples pick of rows that were copied and are held, unless those no longer have its shape."""
+    held = [rows for _, rows in copied if rows is not None]
+    if not held or len(held) < len(copied) or find_by_identity(lake, stream, base) != stream:
+        return None
+    return plan_picks(lake, base, stream, pa.concat_tables(held))

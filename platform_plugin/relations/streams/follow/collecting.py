@@ -1,0 +1,109 @@
+"""Collecting: a session's rows wait in their files, and the query runs once when all are there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.lake.read.scan import Scan
+from platform_plugin.language.query.blocks import Input
+from platform_plugin.language.query.probing import plan_probing
+from platform_plugin.queries.arguments import used_arguments
+from platform_plugin.queries.select import placed
+from platform_plugin.relations.streams.arrivals import ARRIVED_AT, ROW_ID, read_with_arrivals
+from platform_plugin.relations.streams.follow.rows import Arrived
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.language.query.probing import Probing
+    from platform_plugin.language.query.query import Query
+    from platform_plugin.language.query.references import Reference
+    from platform_plugin.language.query.rendering import Rendered
+    from platform_plugin.queries.arguments import Arguments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """A session query with all that it reads: streams as they will arrive, other relations at the snapshot at which it began."""
+
+    work: Workspace
+    query: Query
+    arguments: Arguments
+    names: dict[Reference, str]
+    others: dict[Reference, tuple[DataFrame, Input]]
+    streams: dict[Reference, Table]
+    snapshot: Snapshot
+
+    def nothing_of(self, reference: Reference) -> Arrived:
+        """What has arrived before anything has."""
+        return Arrived(scan=Scan(table=self.streams[reference], snapshot=self.snapshot, files=()), first_row_id=0, next_row_id=0)
+
+    def columns_of(self, reference: Reference) -> list[str] | None:
+        """The columns that the query can need of a stream."""
+        return None if reference.columns is None else sorted(reference.columns)
+
+    def wants_hidden(self, reference: Reference) -> bool:
+        """Whether the query names the hidden columns of a stream."""
+        return reference.columns is not None and bool({ROW_ID, ARRIVED_AT}.intersection(reference.columns))
+
+    def frame_of(self, reference: Reference, arrived: Arrived) -> DataFrame:
+        """Rows that have arrived, with the columns that the query needs."""
+        work, columns = self.work, self.columns_of(reference)
+        if self.wants_hidden(reference) and columns is not None:
+            from pyspark.sql.connect import functions as f
+
+            rows = read_with_arrivals(work.session, work.lake, arrived.scan, columns)
+            return rows.where((f.col(ROW_ID) >= arrived.first_row_id) & (f.col(ROW_ID) < arrived.next_row_id))
+        return arrived.read(work.session, work.lake, columns)
+
+    def whole(self, arrived: dict[Reference, Arrived]) -> tuple[DataFrame, Rendered | Probing]:
+        """The query over what has arrived."""
+        from platform_plugin.engine.spark.frames.scan import query_relations
+
+        known = {self.names[reference]: found for reference, (_, found) in self.others.items()}
+        frames = {self.names[reference]: frame for reference, (frame, _) in self.others.items()}
+        for reference, table in self.streams.items():
+            columns = frozenset(field.name.lower() for field in table.fields)
+            known[self.names[reference]] = Input(columns=columns, size_bytes=arrived[reference].scan.size_bytes, is_stream=True)
+            frames[self.names[reference]] = self.frame_of(reference, arrived[reference])
+        rendered = plan_probing(self.query.render(self.names), known)
+        used = used_arguments(self.query.parameters, self.arguments)
+        return query_relations(self.work.session, rendered.text, frames, used), rendered
+
+    def check(self, timeout: timedelta | None) -> None:
+        """Have Spark look at the query before anything arrives, so that a misspelt column does not wait for a session's end."""
+        frame, rendered = self.whole({reference: self.nothing_of(reference) for reference in self.streams})
+        with placed(rendered), self.work.session.job(timeout=timeout):
+            frame.schema  # noqa: B018  asks for the analysis
+
+
+class Collected:
+    """A session query that runs once: arrivals are kept as the files that they are."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self._arrived: dict[Reference, Arrived] = {}
+
+    def add(self, reference: Reference, arrived: Arrived, *, timeout: timedelta | None) -> None:
+        """Keep in mind what has arrived."""
+        before = self._arrived.get(reference)
+        if before is not None:
+            # A file that was merged meanwhile may hold rows of both: it is read for those that no file before it had.
+            files = {file.path: file for file in (*before.scan.files, *arrived.scan.files)}
+            scan = replace(arrived.scan, files=tuple(files.values()))
+            arrived = Arrived(scan=scan, first_row_id=before.first_row_id, next_row_id=arrived.next_row_id)
+        self._arrived[reference] = arrived
+
+    def answer(self, *tags: str, timeout: timedelta | None, progress: ProgressHandler | None) -> Any:
+        """The rows of the query over all that has arrived."""
+        inputs = self._inputs
+        found = {reference: self._arrived.get(reference) or inputs.nothing_of(reference) for reference in inputs.streams}
+        frame, rendered = inputs.whole(found)
+        with placed(rendered):
+            return inputs.work.session.arrow(frame, *tags, timeout=timeout, progress=progress)

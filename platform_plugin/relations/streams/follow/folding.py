@@ -1,0 +1,145 @@
+"""Folding: a session's rows go into groups as they arrive, and only the groups are kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from platform_plugin.algebra.plan.relations import Relation
+from platform_plugin.errors import PlatformError
+from platform_plugin.language.text.tokens import tokenize
+from platform_plugin.queries.bind import new_name
+from platform_plugin.relations.views.plan.parts import ROW_ID
+from platform_plugin.relations.views.plan.split import plan_split
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import timedelta
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.language.query.references import Reference
+    from platform_plugin.relations.streams.follow.collecting import Inputs
+    from platform_plugin.relations.streams.follow.rows import Arrived
+    from platform_plugin.relations.views.plan.parts import SplitPlan, State
+
+# Groups of many segments are merged when they are this many rows, or twice as many as after the last merge.
+_MERGED_FROM_ROWS = 100_000
+# The most that Spark's LIMIT takes: it keeps an ORDER BY from being dropped, as a view's would be.
+_NO_LIMIT = 2_147_483_647
+
+
+def plan_fold(inputs: Inputs) -> SplitPlan | str:
+    """The query split at its first groupings, or why its rows have to wait for the end of the session."""
+    if inputs.query.parameters:
+        return "it has parameters"
+    if any(inputs.wants_hidden(reference) for reference in inputs.streams):
+        return "it reads row ids or arrival times"
+    relations = {}
+    for reference, name in inputs.names.items():
+        fields = inputs.streams[reference].fields if reference in inputs.streams else inputs.others[reference][1].fields
+        if not fields:
+            return f"it reads the view {reference.name}"
+        relations[name] = Relation(name=(name,), kind="stream" if reference in inputs.streams else "table", fields=fields)
+    text = inputs.query.render(inputs.names).text
+    try:
+        return plan_split(_with_limit(text), relations)
+    except PlatformError as error:
+        # What a view's rules refuse, a session can still answer in one piece.
+        return error.message
+
+
+def _with_limit(text: str) -> str:
+    tokens = tokenize(text)
+    depth, words = 0, []
+    for index in range(len(tokens)):
+        word = tokens.upper(index)
+        depth += (word in ("(", "[")) - (word in (")", "]"))
+        if depth == 0 and word in ("ORDER", "LIMIT"):
+            words.append(word)
+    return f"{text} LIMIT {_NO_LIMIT}" if words == ["ORDER"] else text
+
+
+class Folded:
+    """A session query whose rows become groups segment by segment: memory follows the groups, not the rows."""
+
+    def __init__(self, inputs: Inputs, plan: SplitPlan) -> None:
+        self._inputs = inputs
+        self._plan = plan
+        self._references = {name: reference for reference, name in inputs.names.items()}
+        self._groups: dict[str, list[pa.Table]] = {state.name: [] for state in plan.states}
+        self._merged_rows = dict.fromkeys(self._groups, 0)
+        self._tables = {inputs.names[reference]: frame for reference, (frame, _) in inputs.others.items()}
+        self._is_begun = False
+
+    def add(self, reference: Reference, arrived: Arrived, *, timeout: timedelta | None) -> None:
+        """Fold what has arrived into the groups."""
+        self._begin(timeout)
+        for part in self._plan.streams:
+            if self._references[part.stream] == reference:
+                self._keep(part.state, self._part(part, arrived), timeout)
+        for state in self._plan.states:
+            rows = sum(table.num_rows for table in self._groups[state.name])
+            if len(self._groups[state.name]) > 1 and rows > max(_MERGED_FROM_ROWS, 2 * self._merged_rows[state.name]):
+                merged = self._fetch(self._merged(state), timeout)
+                self._groups[state.name], self._merged_rows[state.name] = [merged], merged.num_rows
+
+    def _begin(self, timeout: timedelta | None) -> None:
+        """Static results that count as the first addition to a state."""
+        if not self._is_begun:
+            self._is_begun = True
+            for static in self._plan.statics:
+                if static.feeds is not None:
+                    self._keep(static.feeds, self._run(static.sql(), self._tables), timeout)
+
+    def _keep(self, state: str, frame: DataFrame, timeout: timedelta | None) -> None:
+        self._groups[state].append(self._fetch(frame, timeout))
+
+    def _fetch(self, frame: DataFrame, timeout: timedelta | None) -> pa.Table:
+        rows = self._inputs.work.session.arrow(frame, timeout=timeout).read_all()
+        # Whether a column can be NULL is Spark's guess, which differs between a segment's groups and merged ones.
+        return rows.cast(pa.schema([column.with_nullable(nullable=True) for column in rows.schema]))
+
+    def _part(self, part: Any, arrived: Arrived) -> DataFrame:
+        """What some rows of a stream add to a state."""
+        inputs, rows = self._inputs, new_name()
+        reference = self._references[part.stream]
+        names, frames = self._lookups(part.statics)
+        columns = inputs.columns_of(reference)
+        frames[rows] = arrived.read(inputs.work.session, inputs.work.lake, columns, row_id=ROW_ID if part.row_id else None)
+        return self._run(part.sql({part.stream: rows, **names}), frames)
+
+    def _lookups(self, wanted: Collection[str]) -> tuple[dict[str, str], dict[str, DataFrame]]:
+        """Static results, and all tables, by the names that Spark shall know them by."""
+        names = {static.name: new_name() for static in self._plan.statics if static.name in wanted}
+        frames = {names[static.name]: self._run(static.sql(), self._tables) for static in self._plan.statics if static.name in names}
+        return names, self._tables | frames
+
+    def _run(self, text: str, frames: dict[str, DataFrame]) -> DataFrame:
+        from platform_plugin.engine.spark.frames.scan import query_relations
+
+        return query_relations(self._inputs.work.session, text, frames)
+
+    def _merged(self, state: State) -> DataFrame:
+        """One row for each group of a state."""
+        from platform_plugin.engine.spark.frames.scan import arrow_frame
+
+        rows, groups = new_name(), self._groups[state.name]
+        if groups:
+            frame = arrow_frame(self._inputs.work.session, pa.concat_tables(groups))
+        else:
+            part = next(part for part in self._plan.streams if part.state == state.name)
+            frame = self._part(part, self._inputs.nothing_of(self._references[part.stream]))
+        return self._run(state.merge_sql(rows), {rows: frame})
+
+    def answer(self, *tags: str, timeout: timedelta | None, progress: ProgressHandler | None) -> Any:
+        """The rows of the query over the groups of all that has arrived."""
+        self._begin(timeout)
+        names, frames = self._lookups([static.name for static in self._plan.statics if static.feeds is None])
+        for state in self._plan.states:
+            names[state.name] = new_name()
+            frames[names[state.name]] = self._merged(state)
+        frame = self._run(self._plan.upper_sql(names), frames)
+        return self._inputs.work.session.arrow(frame, *tags, timeout=timeout, progress=progress)

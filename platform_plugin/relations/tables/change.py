@@ -1,0 +1,247 @@
+"""DELETE and UPDATE: rows are found by Spark, deleted by position, and written anew under their old row ids; one commit."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from platform_plugin.algebra.types.data_types import quoted
+from platform_plugin.errors import InvalidValue, PlatformError
+from platform_plugin.lake.files.files import write_delete_file
+from platform_plugin.lake.read.read import read_positions
+from platform_plugin.language.text.places import at
+from platform_plugin.queries.bind import bind_rows, new_name, pointing_at
+from platform_plugin.queries.select import placed
+from platform_plugin.relations.target import find_changeable, named_fields, outcome, refuse_partitioned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import timedelta
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.files.files import DataFile, DeleteFile
+    from platform_plugin.lake.read.scan import FileScan, Scan
+    from platform_plugin.language.statements.statements import Assignment, Delete, Update
+    from platform_plugin.language.text.places import Span
+    from platform_plugin.queries.arguments import Arguments
+    from platform_plugin.queries.result import Result
+
+_WRITERS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Rows that a condition chose: positions by file name, row ids of rows kept in the catalogue, and all row ids."""
+
+    positions: Mapping[str, Any]
+    inlined: Any
+    row_ids: Any
+
+
+def run_delete(
+    work: Workspace, statement: Delete, arguments: Arguments, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> Result:
+    """Remove the rows that meet a condition; without one, all files leave and no row is read."""
+    lake = work.lake
+    with lake.lease(holder="delete") as lease:
+        table = find_changeable(lake, statement.name, lease.snapshot)
+        scan = lake.scan(table, lease.snapshot)
+        if statement.where is None and not scan.inlined:
+            rows = sum(file.record_count - _deleted_count(file) for file in scan.files)
+            with lake.commit(f"delete from {table.name}", base=lease.snapshot) as commit:
+                commit.remove(table, [file.id for file in scan.files])
+            return outcome(commit.made, f"{rows} rows deleted from {table.name}", rows=rows)
+        found = find_rows(work, statement, lease.snapshot, arguments, timeout=timeout, progress=progress)
+        if not len(found.row_ids):
+            return outcome(lease.snapshot, f"no rows deleted from {table.name}", rows=0)
+        written, gone = write_deletes(work, scan, found)
+        with discarding(work, written.values()), lake.commit(f"delete from {table.name}", base=lease.snapshot) as commit:
+            commit_deletes(commit, scan, written, gone, found)
+    return outcome(commit.made, f"{len(found.row_ids)} rows deleted from {table.name}", rows=len(found.row_ids))
+
+
+def run_update(
+    work: Workspace, statement: Update, arguments: Arguments, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> Result:
+    """Set columns in the rows that meet a condition. The rows are chosen once, then written anew with their row ids."""
+    from platform_plugin.engine.spark.frames.scan import ROWID, arrow_frame
+    from platform_plugin.engine.spark.frames.write import run_update_write
+
+    lake = work.lake
+    with lake.lease(holder="update") as lease:
+        table = find_changeable(lake, statement.name, lease.snapshot)
+        refuse_partitioned(table, statement.name)
+        for assignment in statement.assignments:
+            with _pointing_before(assignment):
+                named_fields(table, [assignment.column])
+        scan = lake.scan(table, lease.snapshot)
+        found = find_rows(work, statement, lease.snapshot, arguments, timeout=timeout, progress=progress)
+        if not len(found.row_ids):
+            return outcome(lease.snapshot, f"no rows updated in {table.name}", rows=0)
+        chosen = arrow_frame(work.session, pa.table({"\x1fchosen": pa.array(found.row_ids, pa.int64())}))
+        target, among = new_name(), new_name()
+        pieces = _plan_update(statement, [field.name for field in table.fields], quoted(ROWID), target=target, among=among)
+        composed = bind_rows(
+            work,
+            statement.name,
+            statement.alias,
+            pieces,
+            snapshot=lease.snapshot,
+            arguments=arguments,
+            parameters=statement.parameters,
+            also={among: chosen},
+            target=target,
+        )
+        with placed(composed), pointing_at(statement.assignments[0].expression):
+            files = run_update_write(
+                work.session,
+                lake,
+                table,
+                composed.frame,
+                changed=[a.column for a in statement.assignments],
+                timeout=timeout,
+                progress=progress,
+            )
+        if sum(file.record_count for file in files) != len(found.row_ids):
+            lake.discard(files)
+            raise InvalidValue(
+                f'the update of table "{table.name}" gave another number of rows than it chose', hint="a subquery in SET must give one row"
+            )
+        with discarding(work, files):
+            written, gone = write_deletes(work, scan, found)
+        with discarding(work, [*written.values(), *files]), lake.commit(f"update {table.name}", base=lease.snapshot) as commit:
+            commit_deletes(commit, scan, written, gone, found)
+            commit.append(table, files)
+    return outcome(commit.made, f"{len(found.row_ids)} rows updated in {table.name}", rows=len(found.row_ids))
+
+
+@contextmanager
+def _pointing_before(assignment: Assignment) -> Iterator[None]:
+    """Errors are about the column that is written before an expression."""
+    try:
+        yield
+    except PlatformError as error:
+        source, end = assignment.expression.source, assignment.expression.start
+        raise at(source, max(source.rfind(assignment.column, 0, end), 0)).attach(error) from error
+
+
+def find_rows(
+    work: Workspace,
+    statement: Delete | Update,
+    snapshot: Snapshot,
+    arguments: Arguments,
+    *,
+    timeout: timedelta | None,
+    progress: ProgressHandler | None,
+) -> Found:
+    """Where the rows are that meet the condition. Eight bytes a row are held, whatever the rows are."""
+    from platform_plugin.engine.spark.frames.scan import FILE, POSITION, ROWID
+
+    target = new_name()
+    pieces: list[str | Span] = [f"SELECT {quoted(FILE)}, {quoted(POSITION)}, {quoted(ROWID)} FROM {target} AS {_called(statement)}"]
+    if statement.where is not None:
+        pieces += [" WHERE (\n", statement.where, "\n)"]
+    composed = bind_rows(
+        work,
+        statement.name,
+        statement.alias,
+        pieces,
+        snapshot=snapshot,
+        arguments=arguments,
+        parameters=statement.parameters,
+        target=target,
+        where=statement.where,
+    )
+    parts: dict[str, list[Any]] = {}
+    inlined: list[Any] = []
+    row_ids: list[Any] = []
+    with placed(composed), work.session.arrow(composed.frame, timeout=timeout, progress=progress) as stream:
+        for batch in stream:
+            names = batch.column(0).dictionary_encode() if not pa.types.is_dictionary(batch.column(0).type) else batch.column(0)
+            codes = names.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            positions = batch.column(1).fill_null(-1).to_numpy(zero_copy_only=False)
+            ids = batch.column(2).to_numpy(zero_copy_only=False)
+            row_ids.append(ids)
+            for code, name in enumerate(names.dictionary.to_pylist()):
+                parts.setdefault(name, []).append(positions[codes == code])
+            inlined.append(ids[codes == -1])
+    return Found(
+        positions={name: np.concatenate(found) for name, found in parts.items()},
+        inlined=np.concatenate(inlined) if inlined else np.array([], dtype=np.int64),
+        row_ids=np.concatenate(row_ids) if row_ids else np.array([], dtype=np.int64),
+    )
+
+
+def _called(statement: Delete | Update) -> str:
+    """What the table is called in the statement's expressions."""
+    return quoted(statement.alias or statement.name.relation)
+
+
+def _plan_update(statement: Update, columns: list[str], row_id: str, *, target: str, among: str) -> list[str | Span]:
+    """The rows as they will be: new values in the statement's order, so that positional parameters keep theirs."""
+    pieces: list[str | Span] = ["SELECT "]
+    for place, assignment in enumerate(statement.assignments):
+        pieces += ["(\n", assignment.expression, f"\n) AS `\x1fnew_{place}`, "]
+    pieces.append(f"{_called(statement)}.* FROM {target} AS {_called(statement)} LEFT SEMI JOIN {among} ON {row_id} = {among}.`\x1fchosen`")
+    new = {assignment.column.lower(): place for place, assignment in enumerate(statement.assignments)}
+    value = {name: quoted(f"\x1fnew_{new[name.lower()]}" if name.lower() in new else name) for name in columns}
+    outer = ", ".join(f"{value[name]} AS {quoted(name)}" for name in columns)
+    return [f"SELECT {outer}, {row_id} FROM (", *pieces, ")"]
+
+
+def _deleted_count(file: FileScan) -> int:
+    return (file.deletes.delete_count if file.deletes is not None else 0) + len(file.positions)
+
+
+def write_deletes(work: Workspace, scan: Scan, found: Found) -> tuple[dict[int, DeleteFile], list[int]]:
+    """New delete files for files that lose some rows, and the files that lose all."""
+    by_name = {file.path.rsplit("/", 1)[-1]: file for file in scan.files}
+    touched = [(by_name[name], positions) for name, positions in found.positions.items() if len(positions)]
+
+    def write(file: FileScan, positions: Any) -> tuple[int, DeleteFile | None]:
+        before = (
+            read_positions(work.lake, file.deletes, scan.snapshot, limit=file.record_count)
+            if file.deletes is not None
+            else np.array([], dtype=np.int64)
+        )
+        every = np.union1d(positions, before)
+        if len(np.union1d(every, np.asarray(file.positions, dtype=np.int64))) == file.record_count:
+            return file.id, None
+        return file.id, write_delete_file(work.lake.storage, scan.table, file.path, pa.array(every))
+
+    with ThreadPoolExecutor(max_workers=_WRITERS) as pool:
+        results = list(pool.map(lambda pair: write(*pair), touched))
+    return {file_id: file for file_id, file in results if file is not None}, [file_id for file_id, file in results if file is None]
+
+
+def commit_deletes(commit: Commit, scan: Scan, written: Mapping[int, DeleteFile], gone: list[int], found: Found) -> None:
+    """Let the rows that were found leave in a commit."""
+    if written:
+        commit.delete(scan.table, written)
+    if gone:
+        commit.replace(scan.table, gone, [])
+    if len(found.inlined):
+        commit.delete_inlined(scan.table, found.inlined.tolist())
+
+
+class discarding:  # noqa: N801  reads as a statement
+    """Files of a commit that is refused are removed."""
+
+    def __init__(self, work: Workspace, files: Any) -> None:
+        self.work = work
+        self.files: list[DataFile | DeleteFile] = list(files)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, PlatformError):
+            self.work.lake.discard(self.files)

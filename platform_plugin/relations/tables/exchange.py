@@ -1,0 +1,54 @@
+"""Exchanging: the rows of a table within a range of one column give way to those that a query has there, in one commit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from platform_plugin.language.statements.render import identifier
+from platform_plugin.language.text.script import parse_statement
+from platform_plugin.queries.bind import bind_query
+from platform_plugin.queries.select import placed
+from platform_plugin.relations.tables.change import commit_deletes, discarding, find_rows, write_deletes
+from platform_plugin.relations.target import outcome
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Name
+    from platform_plugin.language.statements.statements import Delete
+    from platform_plugin.queries.result import Result
+
+
+def run_exchange(
+    work: Workspace, name: Name, query: str, *, column: str, first: date | int, last: date | int, progress: ProgressHandler | None = None
+) -> Result:
+    """Put the query's rows from `first` up to but not including `last`, days or numbers, in the place of the table's.
+
+    Repeating it changes nothing. Readers see either the old rows or the new ones.
+    Another writer to the same rows is a conflict, and then nothing happens.
+    """
+    from platform_plugin.engine.spark.frames.write import run_write, shaped
+
+    least, end = (str(each) if isinstance(each, int) else f"DATE '{each}'" for each in (first, last))
+    where = f"{identifier(column)} >= {least} AND {identifier(column)} < {end}"
+    full = f"{identifier(name.schema)}.{identifier(name.relation)}"
+    with work.lake.lease(holder="exchange") as lease:
+        table = work.lake.table(name, lease.snapshot)
+        scan = work.lake.scan(table, lease.snapshot)
+        found = find_rows(
+            work, cast("Delete", parse_statement(f"DELETE FROM {full} WHERE {where}")), lease.snapshot, (), timeout=None, progress=progress
+        )
+        bound = bind_query(work, f"SELECT * FROM (\n{query}\n) WHERE {where}", lease.snapshot)
+        with placed(bound.rendered), work.session.job():
+            frame = shaped(bound.frame, table.fields, [field.name for field in table.fields])
+        with placed(bound.rendered):
+            files, metrics = run_write(work.session, work.lake, table, frame, progress=progress)
+        with discarding(work, files):
+            written, gone = write_deletes(work, scan, found)
+        with discarding(work, [*written.values(), *files]), work.lake.commit(f"exchange a part of {name}", base=lease.snapshot) as commit:
+            commit_deletes(commit, scan, written, gone, found)
+            commit.append(table, files)
+    rows = sum(file.record_count for file in files)
+    return outcome(commit.made, f"{rows} rows are in the place of {len(found.row_ids)} in {name}", rows=rows, metrics=metrics)

@@ -1,0 +1,74 @@
+"""INSERT: literal rows are written by this process without a Spark job, query results by Spark; either becomes one commit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.files.files import fit
+from platform_plugin.language.text.places import at
+from platform_plugin.queries.bind import bind_query, pointing_at
+from platform_plugin.queries.select import placed
+from platform_plugin.relations.tables.rows import literal_rows
+from platform_plugin.relations.target import append_files, find_repeat, find_target, named_fields, refuse_history, refuse_partitioned
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Table
+    from platform_plugin.language.statements.statements import Insert
+    from platform_plugin.queries.arguments import Arguments
+    from platform_plugin.queries.result import Result
+
+
+def run_insert(
+    work: Workspace,
+    statement: Insert,
+    arguments: Arguments,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+    batch_id: str | None = None,
+) -> Result:
+    """Append rows to a history table or stream."""
+    table = find_target(work.lake, statement.name)
+    refuse_history(work.lake, table, statement.name)
+    refuse_partitioned(table, statement.name)
+    repeat = find_repeat(work.lake, table, batch_id)
+    if repeat is not None:
+        return repeat
+    if statement.rows is not None and not statement.by_name:
+        return _insert_literals(work, table, statement, arguments, batch_id)
+    from platform_plugin.engine.spark.frames.write import run_write, shaped
+
+    with pointing_at(statement.name.span):
+        named = [field.name for field in named_fields(table, statement.columns)]
+    with work.lake.lease(holder="insert") as lease:
+        bound = bind_query(work, statement.query, lease.snapshot, arguments)
+        with placed(bound.rendered), work.session.job(timeout=timeout):
+            given = bound.frame.columns if statement.by_name else named
+            with pointing_at(statement.query):
+                named_fields(table, given)
+                frame = shaped(bound.frame, table.fields, given)
+        with placed(bound.rendered):
+            files, metrics = run_write(work.session, work.lake, table, frame, timeout=timeout, progress=progress)
+    return append_files(work, table, files, message=f"insert into {table.name}", metrics=metrics, batch_id=batch_id)
+
+
+def _insert_literals(work: Workspace, table: Table, statement: Insert, arguments: Arguments, batch_id: str | None) -> Result:
+    rows = statement.rows or ()
+    with pointing_at(statement.name.span):
+        fields = named_fields(table, statement.columns)
+    for row in rows:
+        if len(row) != len(fields):
+            error = InvalidValue(
+                f"a row has {len(row)} values for {len(fields)} columns",
+                hint=f"the columns are {', '.join(field.name for field in fields)}",
+            )
+            raise at(statement.query).attach(error)
+    with pointing_at(statement.query):
+        held = fit(literal_rows(rows, fields, arguments, statement.query), table.fields)
+        file = work.lake.write(table, held)
+    return append_files(work, table, [file], message=f"insert into {table.name}", batch_id=batch_id, held=held)

@@ -1,1 +1,0 @@
-"""Streams: relations whose oldest rows leave, and how rows come in and are read while they come."""
