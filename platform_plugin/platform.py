@@ -12,7 +12,7 @@ from platform_plugin.lake.lake import Lake
 from platform_plugin.language.statements import statements as s
 from platform_plugin.language.text.places import at
 from platform_plugin.language.text.script import parse_script
-from platform_plugin.queries.arguments import Arguments, plan_arguments
+from platform_plugin.relations.arguments import Arguments, plan_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.server.liveness import Watcher
     from platform_plugin.engine.spark.server.settings import ServerSettings
     from platform_plugin.engine.spark.session.job import ProgressHandler
-    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.result import Result
     from platform_plugin.relations.samples.handle import SampleReader
     from platform_plugin.relations.streams.append import Grouping, WhenFull
     from platform_plugin.relations.streams.stream import Stream, Streams
@@ -207,8 +207,8 @@ class Platform:
 
     def _dispatch(self, statement: s.Statement, arguments: Arguments, limits: dict[str, Any]) -> Result:
         # The rooms of statements load what they need, so that SHOW TABLES does not wait for PySpark.
-        from platform_plugin.queries import select, shows
         from platform_plugin.relations.tables import change, define, insert
+        from platform_plugin.select import select, shows
 
         work = self.work
         match statement:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.result import Result
 
 
 def print_document(document: object) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from platform_plugin.platform import Platform
-    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.result import Result
 
 _PAGE = 1000
 _TERMINAL_ROWS = 1000

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.language.statements.statements import Insert
 from platform_plugin.language.text.script import parse_script
 from platform_plugin.language.text.values import Literal, Parameter
-from platform_plugin.queries.arguments import plan_arguments
+from platform_plugin.relations.arguments import plan_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from platform_plugin.dialect.connection import Connection
-    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.result import Result
 
 Row = tuple[Any, ...]
 Parameters = Mapping[str, Any] | Sequence[Any]

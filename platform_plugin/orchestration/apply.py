@@ -20,7 +20,6 @@ from platform_plugin.orchestration.drawing import PICTURE, draw_sample
 from platform_plugin.orchestration.inventory import Stored, read_changed, read_lake
 from platform_plugin.orchestration.model import normalised
 from platform_plugin.quality.gate import gated
-from platform_plugin.queries.shows import created
 from platform_plugin.relations.samples.define import run_create_sample
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.streams.declaration import stored_option
@@ -31,6 +30,7 @@ from platform_plugin.relations.tables.exchange import run_exchange
 from platform_plugin.relations.target import find_existing
 from platform_plugin.relations.views.define import run_create_view
 from platform_plugin.relations.views.record import VIEW, read_records
+from platform_plugin.select.shows import created
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

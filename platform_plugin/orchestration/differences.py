@@ -11,7 +11,7 @@ from platform_plugin.language.statements.options import STREAM
 from platform_plugin.language.statements.render import type_text
 from platform_plugin.language.statements.statements import CreateHistory, CreateSample, CreateStream, CreateTable
 from platform_plugin.orchestration.model import normalised
-from platform_plugin.queries.bind import lake_name
+from platform_plugin.relations.bind import lake_name
 from platform_plugin.relations.samples.definition import parse_window
 
 if TYPE_CHECKING:

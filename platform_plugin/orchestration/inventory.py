@@ -12,9 +12,9 @@ from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.relations import Declaration, read_declarations
 from platform_plugin.lake.catalogue.tables import Name, Table, View
 from platform_plugin.lake.lake import Lake
-from platform_plugin.queries.shows import relation_rows
 from platform_plugin.relations.streams.feeds.declaration import feed_declared
 from platform_plugin.relations.views.record import read_records, result_fields
+from platform_plugin.select.shows import relation_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

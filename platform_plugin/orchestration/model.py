@@ -15,7 +15,7 @@ from platform_plugin.language.text.script import parse_statement
 from platform_plugin.language.text.tokens import WORD, tokenize
 from platform_plugin.language.text.words import RESERVED
 from platform_plugin.orchestration.documentation import Documentation, read_documentation, read_suite
-from platform_plugin.queries.bind import lake_name
+from platform_plugin.relations.bind import lake_name
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import Field

@@ -15,7 +15,7 @@ from platform_plugin.errors import CatalogueError, ObjectExists
 from platform_plugin.lake.catalogue.location import CATALOGUE_FILE, Location
 from platform_plugin.lake.upkeep.leases import Lease
 from platform_plugin.platform import Platform
-from platform_plugin.queries.bind import bind_query
+from platform_plugin.relations.bind import bind_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.engine.spark.session.session import Session
-    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.result import Result
 
 
 class PlatformResource(dg.ConfigurableResource[Any]):

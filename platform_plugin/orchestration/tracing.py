@@ -14,7 +14,7 @@ from platform_plugin.language.statements.statements import CreateHistory, Create
 from platform_plugin.orchestration.drawing import draw_split
 from platform_plugin.orchestration.lineage import trace_columns
 from platform_plugin.orchestration.model import read_by
-from platform_plugin.queries.bind import lake_name
+from platform_plugin.relations.bind import lake_name
 from platform_plugin.relations.views.plan.split import plan_split, read_plan
 
 if TYPE_CHECKING:

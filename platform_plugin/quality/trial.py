@@ -17,7 +17,7 @@ from platform_plugin.language.text.places import did_you_mean
 from platform_plugin.language.text.script import parse_statement
 from platform_plugin.platform import Platform
 from platform_plugin.quality.difference import find_difference
-from platform_plugin.queries.bind import lake_name
+from platform_plugin.relations.bind import lake_name
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from platform_plugin.errors import InvalidValue, OutcomeUnknown, PlatformError, 
 from platform_plugin.lake.catalogue.relations import STATE, read_declaration
 from platform_plugin.lake.commit.dependents import find_protector, protected
 from platform_plugin.language.text.places import did_you_mean
-from platform_plugin.queries.bind import lake_name, pointing_at
-from platform_plugin.queries.result import Result
+from platform_plugin.relations.bind import lake_name, pointing_at
+from platform_plugin.relations.result import Result
 from platform_plugin.relations.samples.reservoir.picking import plan_picks
 from platform_plugin.relations.streams.batches import BatchTaken, TakeBatches, check_batch_id, read_batches
 from platform_plugin.relations.views.follow.propagate import propagate

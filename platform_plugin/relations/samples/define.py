@@ -14,7 +14,7 @@ from platform_plugin.lake.catalogue.tables import Table, View
 from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.language.statements.render import type_text
 from platform_plugin.language.text.places import at, did_you_mean
-from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
+from platform_plugin.relations.bind import lake_name, new_name, pointing_at, read_named
 from platform_plugin.relations.samples.definition import LARGEST, Definition, parse_window
 from platform_plugin.relations.samples.draw.merged import plan_merged
 from platform_plugin.relations.samples.keys.weights import SAMPLE_WEIGHT, can_date, can_weigh, weight_field
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.language.statements import statements as s
-    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.result import Result
     from platform_plugin.relations.samples.definition import Source
 
 # The types whose values are the same text wherever they are read.
@@ -147,7 +147,7 @@ def _check_condition(work: Workspace, statement: s.CreateSample, relation: Table
     from platform_plugin.language.query.query import analyse_expression
     from platform_plugin.language.statements.render import identifier
     from platform_plugin.language.text.tokens import tokenize
-    from platform_plugin.queries.select import placed
+    from platform_plugin.select.select import placed
 
     where = statement.where
     if where is None:

@@ -10,7 +10,7 @@ import numpy as np
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.tables import View
 from platform_plugin.lake.read.read import read_rows
-from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.samples.draw.blocks import count_blocks, draw_blocks
 from platform_plugin.relations.samples.draw.drawn import find_stored
 from platform_plugin.relations.samples.draw.pieces import read_pieces
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.read.scan import Scan
     from platform_plugin.language.query.references import Reference
-    from platform_plugin.queries.arguments import Arguments
+    from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.samples.draw.blocks import BlockDesign
     from platform_plugin.relations.samples.draw.pieces import Pieces
     from platform_plugin.relations.samples.record import Sample

@@ -12,14 +12,14 @@ from platform_plugin.lake.commit.schema_operations import CreateTable
 from platform_plugin.lake.ring.history import FollowStream, read_history
 from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.language.statements import statements as s
-from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.target import find_target, outcome
 
 if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.result import Result
 
 HISTORY_OF = "history_of"
 

@@ -15,9 +15,9 @@ from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.files.files import write_delete_file
 from platform_plugin.lake.read.read import read_positions
 from platform_plugin.language.text.places import at
-from platform_plugin.queries.bind import bind_rows, new_name, pointing_at
-from platform_plugin.queries.select import placed
+from platform_plugin.relations.bind import bind_rows, new_name, pointing_at
 from platform_plugin.relations.target import find_changeable, named_fields, outcome, refuse_partitioned
+from platform_plugin.select.select import placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.read.scan import FileScan, Scan
     from platform_plugin.language.statements.statements import Assignment, Delete, Update
     from platform_plugin.language.text.places import Span
-    from platform_plugin.queries.arguments import Arguments
-    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.arguments import Arguments
+    from platform_plugin.relations.result import Result
 
 _WRITERS = 8
 

@@ -16,8 +16,8 @@ from platform_plugin.engine.spark.frames.write import run_write, shaped
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, StorageError
 from platform_plugin.lake.files.sources import absolute_place
 from platform_plugin.language.text.values import Parameter
-from platform_plugin.queries.arguments import Arguments, argument
-from platform_plugin.queries.bind import pointing_at
+from platform_plugin.relations.arguments import Arguments, argument
+from platform_plugin.relations.bind import pointing_at
 from platform_plugin.relations.target import append_files, find_repeat, find_target, named_fields, refuse_history, refuse_partitioned
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.language.statements.statements import Copy
-    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.result import Result
 
 _ENDINGS: dict[str, Literal["csv", "json", "parquet"]] = {
     ".csv": "csv",

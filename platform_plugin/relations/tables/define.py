@@ -12,8 +12,7 @@ from platform_plugin.lake.catalogue.tables import Table, View
 from platform_plugin.language.statements import statements as s
 from platform_plugin.language.statements.options import STREAM
 from platform_plugin.language.text.places import at
-from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
-from platform_plugin.queries.select import placed
+from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
 from platform_plugin.relations.samples.record import Leave, find_sample
 from platform_plugin.relations.samples.remove import drop_sample, samples_of
 from platform_plugin.relations.streams.declaration import stored_limits, stored_option
@@ -23,6 +22,7 @@ from platform_plugin.relations.streams.history import find_twin
 from platform_plugin.relations.target import find_existing, find_target, outcome, refuse_protected
 from platform_plugin.relations.views.define import refuse_consumed
 from platform_plugin.relations.views.making import drop_view
+from platform_plugin.select.select import placed
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.queries.arguments import Arguments
-    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.arguments import Arguments
+    from platform_plugin.relations.result import Result
 
 
 def run_create_table(

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, cast
 
 from platform_plugin.language.statements.render import identifier
 from platform_plugin.language.text.script import parse_statement
-from platform_plugin.queries.bind import bind_query
-from platform_plugin.queries.select import placed
+from platform_plugin.relations.bind import bind_query
 from platform_plugin.relations.tables.change import commit_deletes, discarding, find_rows, write_deletes
 from platform_plugin.relations.target import outcome
+from platform_plugin.select.select import placed
 
 if TYPE_CHECKING:
     from datetime import date
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.language.statements.statements import Delete
-    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.result import Result
 
 
 def run_exchange(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files.files import fit
 from platform_plugin.language.text.places import at
-from platform_plugin.queries.bind import bind_query, pointing_at
-from platform_plugin.queries.select import placed
+from platform_plugin.relations.bind import bind_query, pointing_at
 from platform_plugin.relations.tables.rows import literal_rows
 from platform_plugin.relations.target import append_files, find_repeat, find_target, named_fields, refuse_history, refuse_partitioned
+from platform_plugin.select.select import placed
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.language.statements.statements import Insert
-    from platform_plugin.queries.arguments import Arguments
-    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.arguments import Arguments
+    from platform_plugin.relations.result import Result
 
 
 def run_insert(

@@ -13,7 +13,7 @@ from platform_plugin.lake.values.defaults import default_column
 from platform_plugin.lake.values.types import arrow_field
 from platform_plugin.language.text.places import at
 from platform_plugin.language.text.values import Literal, Parameter
-from platform_plugin.queries.arguments import Arguments, argument
+from platform_plugin.relations.arguments import Arguments, argument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

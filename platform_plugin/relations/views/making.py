@@ -12,7 +12,7 @@ from platform_plugin.lake.catalogue.relations import RELATION, STATE, Declaratio
 from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.lake.commit.dependents import Depart, Depend
 from platform_plugin.lake.ring.segments import RING_TABLES
-from platform_plugin.queries.bind import new_name, read_named
+from platform_plugin.relations.bind import new_name, read_named
 from platform_plugin.relations.views.follow.advance import Attach, AttachBeside
 from platform_plugin.relations.views.follow.answers import put_answers
 from platform_plugin.relations.views.follow.strategy import BATCH, BATCH_ROWS, DEFERRED, EAGER, SPLIT, rows_parts, wants_row_ids

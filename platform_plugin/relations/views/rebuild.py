@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import View
 from platform_plugin.lake.ring.history import read_history
-from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.target import outcome
 from platform_plugin.relations.views.follow.answers import run_answers
 from platform_plugin.relations.views.follow.twins import SAME
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.language.statements import statements as s
-    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.result import Result
     from platform_plugin.relations.views.follow.answers import Target
     from platform_plugin.relations.views.making import Begun
     from platform_plugin.relations.views.read.ranges import Range

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.tables import View
-from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.target import outcome
 from platform_plugin.relations.views.figures import NEARLY_UNGROUPED, is_nearly_ungrouped
 from platform_plugin.relations.views.follow.maintain import run_maintenance
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.language.statements import statements as s
-    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.result import Result
 
 
 def run_refresh(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_plugin.queries.bind import new_name
+from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.views.plan.sharing import ViewParts, plan_sharing
 from platform_plugin.relations.views.read.ranges import rows_of
 

@@ -20,7 +20,7 @@ from platform_plugin.lake.commit.dependents import Need
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.statements.render import type_text
 from platform_plugin.language.text.datatypes import parse_type
-from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.views.record import MEANING, read_records, result_fields
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.lake.upkeep import leases
 from platform_plugin.platform import Platform
-from platform_plugin.queries import select
+from platform_plugin.select import select
 
 pytestmark = pytest.mark.spark
 

@@ -12,8 +12,8 @@ from platform_plugin.lake.files.files import PAGE_ROWS
 from platform_plugin.language.query.approximate import plan_approximation
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.text.places import Span, at
-from platform_plugin.queries.arguments import check_arguments
-from platform_plugin.queries.result import Result
+from platform_plugin.relations.arguments import check_arguments
+from platform_plugin.relations.result import Result
 from platform_plugin.relations.samples.draw.blocks import BlockDesign
 from platform_plugin.relations.samples.estimate.answer import Answer, estimate
 from platform_plugin.relations.samples.estimate.asking import Asking, as_written
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.language.query.approximate import Approximation
-    from platform_plugin.queries.arguments import Arguments
+    from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.samples.population import Drawn, Source
 
 MOST_ROWS = 500_000

@@ -18,8 +18,8 @@ from platform_plugin.errors import PlatformError
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.language.query.approximate import STRATUM, UNIT
 from platform_plugin.language.text.places import Span
-from platform_plugin.queries.arguments import used_arguments
-from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_named
+from platform_plugin.relations.arguments import used_arguments
+from platform_plugin.relations.bind import lake_name, new_name, pointing_at, read_named
 from platform_plugin.relations.samples.population import read_drawn
 from platform_plugin.relations.views.plan.body import read_body
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference
-    from platform_plugin.queries.arguments import Arguments
+    from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.samples.population import Drawn
 
 _GROUPED = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.bool_(), pa.date32())
@@ -79,7 +79,7 @@ class Asking:
 
     def _ask_spark(self, drawn: Drawn) -> pa.Table:
         from platform_plugin.engine.spark.frames.scan import query_relations
-        from platform_plugin.queries.select import placed
+        from platform_plugin.select.select import placed
 
         work = self.work
         names = {reference: new_name() for reference in self.asked.relations}

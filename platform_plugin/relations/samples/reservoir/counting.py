@@ -16,7 +16,7 @@ import pyarrow as pa
 from platform_plugin.language.query.query import analyse_expression
 from platform_plugin.language.statements.render import identifier
 from platform_plugin.language.statements.statements import Name as WrittenName
-from platform_plugin.queries.bind import new_name
+from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.samples.keys.keys import EVERY, spark_key
 from platform_plugin.relations.samples.keys.lowest import Held, bound_of
 from platform_plugin.relations.samples.strata import group

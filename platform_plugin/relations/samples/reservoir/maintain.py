@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
-from platform_plugin.queries.bind import lake_name, pointing_at
+from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.samples.draw.drawn import find_stored
 from platform_plugin.relations.samples.read import draw_sample
 from platform_plugin.relations.samples.record import SAMPLE, Store, TakeUp, all_samples, definitions, find_sample
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.language.statements import statements as s
-    from platform_plugin.queries.result import Result
+    from platform_plugin.relations.result import Result
     from platform_plugin.relations.samples.record import Sample
     from platform_plugin.relations.samples.reservoir.growing import Behind, Grown
     from platform_plugin.relations.samples.reservoir.reservoirs import Slid

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.lake.read.scan import Scan
 from platform_plugin.language.query.blocks import Input
 from platform_plugin.language.query.probing import plan_probing
-from platform_plugin.queries.arguments import used_arguments
-from platform_plugin.queries.select import placed
+from platform_plugin.relations.arguments import used_arguments
 from platform_plugin.relations.streams.arrivals import ARRIVED_AT, ROW_ID, read_with_arrivals
 from platform_plugin.relations.streams.follow.rows import Arrived
+from platform_plugin.select.select import placed
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference
     from platform_plugin.language.query.rendering import Rendered
-    from platform_plugin.queries.arguments import Arguments
+    from platform_plugin.relations.arguments import Arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from platform_plugin.algebra.plan.relations import Relation
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.text.tokens import tokenize
-from platform_plugin.queries.bind import new_name
+from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.views.plan.parts import ROW_ID
 from platform_plugin.relations.views.plan.split import plan_split
 

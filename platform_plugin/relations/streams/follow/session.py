@@ -17,9 +17,9 @@ from platform_plugin.lake.catalogue.relations import read_streams
 from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.upkeep.leases import SESSION
 from platform_plugin.language.query.query import analyse_query
-from platform_plugin.queries.arguments import check_arguments
-from platform_plugin.queries.bind import lake_name, new_name, pointing_at, read_beside_sessions
-from platform_plugin.queries.result import Result
+from platform_plugin.relations.arguments import check_arguments
+from platform_plugin.relations.bind import lake_name, new_name, pointing_at, read_beside_sessions
+from platform_plugin.relations.result import Result
 from platform_plugin.relations.streams.follow.collecting import Collected, Inputs
 from platform_plugin.relations.streams.follow.folding import Folded, plan_fold
 from platform_plugin.relations.streams.follow.rows import Arrived, Follower
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference
     from platform_plugin.language.text.places import Span
-    from platform_plugin.queries.arguments import Arguments
+    from platform_plugin.relations.arguments import Arguments
 
 _LONGEST_PAUSE_SECONDS = 0.05
 _RENEWED_EVERY_SECONDS = 600.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.engine.arrow.values import NotLocal
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.lake.read.scan import read_file_sizes
-from platform_plugin.queries.bind import new_name
+from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.views.follow.answers import Answer, Target
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of
 from platform_plugin.relations.views.read.local import STATE_BYTES

@@ -108,7 +108,7 @@ class _Taking:
         return [part for part in view.plan.streams if part.stream == self._stream]
 
     def _look_up(self, work: Workspace, snapshot: Snapshot, table: Table, known: Known) -> None:
-        from platform_plugin.queries.lookup import read_small
+        from platform_plugin.select.lookup import read_small
 
         name = _result(table)
         if name in known.tables or name in self._missing:

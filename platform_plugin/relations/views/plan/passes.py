@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from platform_plugin.queries.bind import new_name
+from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.views.follow.answers import Answer, Target
 from platform_plugin.relations.views.follow.strategy import rows_parts, wants_row_ids
 from platform_plugin.relations.views.plan.sharing import SharedPass, ViewParts, plan_sharing

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.queries.bind import bind_query
+from platform_plugin.relations.bind import bind_query
 from platform_plugin.relations.views.plan.sharing import ViewParts
 from platform_plugin.relations.views.plan.split import plan_split, read_plan
 from platform_plugin.relations.views.record import read_records

@@ -216,7 +216,7 @@ def run_storing(
 
 
 def _answer(work: Workspace, each: Wanted, snapshot: Snapshot) -> Answer | None:
-    from platform_plugin.queries.bind import read_named
+    from platform_plugin.relations.bind import read_named
 
     if plan_view(work, each.record, snapshot).volatile or find_stored(work, each.view, snapshot) is not None:
         return None

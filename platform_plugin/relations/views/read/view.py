@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import CatalogueError
 from platform_plugin.lake.catalogue.tables import read_tables
-from platform_plugin.queries.bind import new_name
+from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.views.follow.progress import read_progress
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of, wants_row_ids
 from platform_plugin.relations.views.plan.plans import plan_view

@@ -8,10 +8,10 @@ import pytest
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.platform import Platform
-from platform_plugin.queries.lookup import read_small
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 from platform_plugin.relations.views.read import merged, ranges
 from platform_plugin.relations.views.read.local import read_local
+from platform_plugin.select.lookup import read_small
 
 pytestmark = pytest.mark.spark
 
@@ -41,7 +41,7 @@ def platform(tmp_path_factory, spark_server):
 
 def by_spark(platform, monkeypatch, sql):
     with monkeypatch.context() as patched:
-        for place in ("platform_plugin.relations.views.read.local.read_local", "platform_plugin.queries.lookup.read_local"):
+        for place in ("platform_plugin.relations.views.read.local.read_local", "platform_plugin.select.lookup.read_local"):
             patched.setattr(place, lambda *_: None)
         result = platform.execute(f"SELECT * FROM ({sql})")
         return bag(result)

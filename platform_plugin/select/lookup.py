@@ -18,12 +18,12 @@ from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.language.query.lookup import Condition, Given, Lookup, plan_lookup
-from platform_plugin.queries.result import Result
-from platform_plugin.queries.staleness import read_duration
+from platform_plugin.relations.result import Result
 from platform_plugin.relations.samples.read import is_drawn_here, read_sample
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.views.read.local import read_local
 from platform_plugin.relations.views.read.stored import find_recent, find_stored
+from platform_plugin.select.staleness import read_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,11 +12,11 @@ import pyarrow as pa
 from platform_plugin.errors import CatalogueReadOnly, PlatformError, QueryFailed
 from platform_plugin.language.query.approximate import wants_sample
 from platform_plugin.language.text.places import did_you_mean
-from platform_plugin.queries.bind import bind_query
-from platform_plugin.queries.lookup import answer_lookup
-from platform_plugin.queries.result import Result
-from platform_plugin.queries.size import split_limit
+from platform_plugin.relations.bind import bind_query
+from platform_plugin.relations.result import Result
 from platform_plugin.relations.streams.overrun import blame_overrun, blaming_overruns
+from platform_plugin.select.lookup import answer_lookup
+from platform_plugin.select.size import split_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.language.statements.statements import Explain, Select
     from platform_plugin.language.text.places import Place, Span
-    from platform_plugin.queries.arguments import Arguments
+    from platform_plugin.relations.arguments import Arguments
 
 _FEW = 20
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.queries.arguments import plain, plan_given
+from platform_plugin.relations.arguments import plain, plan_given
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ from platform_plugin.language.query.blocks import Input
 from platform_plugin.language.query.probing import plan_probing
 from platform_plugin.language.query.query import analyse_expression, analyse_query
 from platform_plugin.language.text.places import Place, Span, at
-from platform_plugin.queries.arguments import argument, check_arguments, used_arguments, value_of
-from platform_plugin.queries.size import SMALL_BYTES, SMALL_ROWS, is_plain
-from platform_plugin.queries.staleness import read_duration
+from platform_plugin.relations.arguments import argument, check_arguments, used_arguments, value_of
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.streams.arrivals import read_with_arrivals, wants_arrivals
 from platform_plugin.relations.views.record import read_records
+from platform_plugin.select.size import SMALL_BYTES, SMALL_ROWS, is_plain
+from platform_plugin.select.staleness import read_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.query.rendering import Rendered
     from platform_plugin.language.statements.statements import Name as WrittenName
     from platform_plugin.language.text.values import Parameter
-    from platform_plugin.queries.arguments import Arguments
+    from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.samples.record import Sample
 
 _DEEPEST_VIEW = 50
@@ -277,10 +277,10 @@ def _read_view(
         # What a maintained view holds is not counted here.
         reading.is_plain = False
         from platform_plugin.engine.spark.frames.scan import arrow_relation, read_relation
-        from platform_plugin.queries.lookup import read_small
         from platform_plugin.relations.views.read.local import read_local
         from platform_plugin.relations.views.read.stored import find_recent, find_stored
         from platform_plugin.relations.views.read.view import read_view
+        from platform_plugin.select.lookup import read_small
 
         stored = find_stored(reading.work, view, snapshot)
         if stored is None and staleness is not None:

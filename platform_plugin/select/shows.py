@@ -17,8 +17,8 @@ from platform_plugin.lake.catalogue.tables import Table, View
 from platform_plugin.language.statements import statements as s
 from platform_plugin.language.statements.render import feed_text, identifier, name_text, statement_text, type_text
 from platform_plugin.language.text.places import at
-from platform_plugin.queries.bind import bind_query, lake_name, pointing_at
-from platform_plugin.queries.result import Result
+from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
+from platform_plugin.relations.result import Result
 from platform_plugin.relations.samples.definition import Definition
 from platform_plugin.relations.samples.record import Sample, find_sample
 from platform_plugin.relations.samples.sources import sample_statement

@@ -10,7 +10,7 @@ import pytest
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.query.lookup import plan_lookup
 from platform_plugin.platform import Platform
-from platform_plugin.queries import lookup
+from platform_plugin.select import lookup
 
 pytestmark = pytest.mark.spark
 
@@ -54,7 +54,7 @@ def test_answers_are_those_of_spark(platform, monkeypatch, sql, arguments):
     answered = platform.execute(sql, arguments)
     assert answered.metrics is None, "without Spark"
     found = answered.arrow()
-    monkeypatch.setattr("platform_plugin.queries.select.answer_lookup", lambda *_: None)
+    monkeypatch.setattr("platform_plugin.select.select.answer_lookup", lambda *_: None)
     expected = platform.execute(sql, arguments).arrow()
     assert found.schema.names == expected.schema.names
     assert [str(kind).replace("large_", "") for kind in found.schema.types] == [str(kind) for kind in expected.schema.types]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from platform_plugin.lake.catalogue.tables import Snapshot
-from platform_plugin.queries.result import Result
+from platform_plugin.relations.result import Result
 
 SNAPSHOT = Snapshot(id=1, time=datetime(2026, 1, 1, tzinfo=UTC), schema_version=1, next_catalog_id=1, next_file_id=1)
 

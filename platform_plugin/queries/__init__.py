@@ -1,1 +1,0 @@
-"""Queries: reading any mix of relations at one snapshot, and what comes back."""
