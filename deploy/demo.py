@@ -21,7 +21,7 @@ import dagster as dg
 
 from deploy.feed import INBOX, Shop, drop, load
 from deploy.waiting import Ticker
-from platform_plugin.orchestration.place import URL_VARIABLE
+from platform_plugin.orchestration.components.place import URL_VARIABLE
 from platform_plugin.platform import Platform
 from tests import independent_reader
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from deploy.waiting import Ticker
 from platform_plugin.errors import ObjectExists
-from platform_plugin.orchestration.place import URL_VARIABLE, lake_url
+from platform_plugin.orchestration.components.place import URL_VARIABLE, lake_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from pathlib import Path
 import dagster as dg
 
 from platform_plugin.orchestration import PlatformResource, ViewReader, lake_url
-from platform_plugin.orchestration.place import URL_VARIABLE
+from platform_plugin.orchestration.components.place import URL_VARIABLE
 
 PROJECT = Path(__file__).resolve().parent.parent
 

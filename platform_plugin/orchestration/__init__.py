@@ -8,16 +8,16 @@ if find_spec("dagster") is None:
     message = 'Dagster is not installed: pip install "platform-plugin[dagster]"'
     raise ModuleNotFoundError(message, name="dagster")
 
-from platform_plugin.orchestration.automation import upstream_changed
-from platform_plugin.orchestration.decorators import continuous_view, history_table, sample, stream
-from platform_plugin.orchestration.firing import Ask, Decision, Moment, build_sensor
-from platform_plugin.orchestration.folder import SqlFolder
-from platform_plugin.orchestration.inputs import ContinuousViewInput, ViewReader
-from platform_plugin.orchestration.nouns import ContinuousView, HistoryTable, Sample, Stream, Upkeep
-from platform_plugin.orchestration.place import lake_url
-from platform_plugin.orchestration.reach import Lake
-from platform_plugin.orchestration.resource import PlatformResource
-from platform_plugin.orchestration.translator import Relation, Translator
+from platform_plugin.orchestration.assets.automation import upstream_changed
+from platform_plugin.orchestration.assets.inputs import ContinuousViewInput, ViewReader
+from platform_plugin.orchestration.assets.translator import Relation, Translator
+from platform_plugin.orchestration.components.decorators import continuous_view, history_table, sample, stream
+from platform_plugin.orchestration.components.folder import SqlFolder
+from platform_plugin.orchestration.components.nouns import ContinuousView, HistoryTable, Sample, Stream, Upkeep
+from platform_plugin.orchestration.components.place import lake_url
+from platform_plugin.orchestration.components.reach import Lake
+from platform_plugin.orchestration.runs.resource import PlatformResource
+from platform_plugin.orchestration.sensors.firing import Ask, Decision, Moment, build_sensor
 
 __all__ = [
     "Ask",

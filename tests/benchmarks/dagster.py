@@ -23,12 +23,13 @@ from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.lake.catalogue.relations import RELATION, STATE, Declaration, declare
 from platform_plugin.lake.ring.segments import RING_TABLES, SEGMENT
 from platform_plugin.language.text.datatypes import parse_type
-from platform_plugin.orchestration import PlatformResource, SqlFolder, work
-from platform_plugin.orchestration.apply import find_changed
-from platform_plugin.orchestration.jobs import op_name
-from platform_plugin.orchestration.model import read_models
-from platform_plugin.orchestration.refreshing import SENSOR_NAME
-from platform_plugin.orchestration.upkeep import Kept, Upkeep
+from platform_plugin.orchestration import PlatformResource, SqlFolder
+from platform_plugin.orchestration.components.apply import find_changed
+from platform_plugin.orchestration.components.model import read_models
+from platform_plugin.orchestration.runs import work
+from platform_plugin.orchestration.runs.jobs import op_name
+from platform_plugin.orchestration.runs.upkeep import Kept, Upkeep
+from platform_plugin.orchestration.sensors.refreshing import SENSOR_NAME
 from platform_plugin.platform import Platform
 from platform_plugin.relations.views.follow.advance import Attach
 from platform_plugin.relations.views.record import FROM, RESULT_PART, VIEW_TABLES, ViewRecord, note_view, shown_columns

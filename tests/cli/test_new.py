@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from platform_plugin.cli import main
-from platform_plugin.orchestration.model import read_models
+from platform_plugin.orchestration.components.model import read_models
 from platform_plugin.quality.cases import find_cases
 from platform_plugin.templates import TOP_FOLDERS, read_templates
 

@@ -33,7 +33,7 @@ from pathlib import Path
 import dagster as dg
 
 from platform_plugin.orchestration import PlatformResource, SqlFolder, upstream_changed
-from platform_plugin.orchestration.place import lake_url
+from platform_plugin.orchestration.components.place import lake_url
 
 HERE = Path(__file__).parent
 

@@ -19,7 +19,7 @@ CODE = """
 import os, subprocess, sys, pathlib, types
 
 # All that it needs of the package; importing Dagster takes seconds.
-sys.modules["platform_plugin.orchestration.place"] = types.SimpleNamespace(URL_VARIABLE="PLATFORM_URL", lake_url=None)
+sys.modules["platform_plugin.orchestration.components.place"] = types.SimpleNamespace(URL_VARIABLE="PLATFORM_URL", lake_url=None)
 from deploy import ui
 
 WAIT = [sys.executable, "-c", "import time; time.sleep(600)"]

@@ -8,9 +8,9 @@ import dagster as dg
 import pytest
 
 from platform_plugin.orchestration import PlatformResource, Translator
-from platform_plugin.orchestration.assets import build_definitions
-from platform_plugin.orchestration.inventory import read_inventory
-from platform_plugin.orchestration.model import read_models
+from platform_plugin.orchestration.assets.assets import build_definitions
+from platform_plugin.orchestration.assets.inventory import read_inventory
+from platform_plugin.orchestration.components.model import read_models
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import dagster as dg
 
-from platform_plugin.orchestration.assets import build_assets
-from platform_plugin.orchestration.inventory import read_inventory
-from platform_plugin.orchestration.loops import build_loops
-from platform_plugin.orchestration.model import read_models
-from platform_plugin.orchestration.resource import PlatformResource
-from platform_plugin.orchestration.translator import Translator
+from platform_plugin.orchestration.assets.assets import build_assets
+from platform_plugin.orchestration.assets.inventory import read_inventory
+from platform_plugin.orchestration.assets.translator import Translator
+from platform_plugin.orchestration.components.model import read_models
+from platform_plugin.orchestration.runs.resource import PlatformResource
+from platform_plugin.orchestration.sensors.loops import build_loops
 
 
 def definitions(project: Path) -> dg.Definitions:

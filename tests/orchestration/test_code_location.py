@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 import yaml
 
-from platform_plugin.orchestration.model import read_models
+from platform_plugin.orchestration.components.model import read_models
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,7 +10,7 @@ import pytest
 from platform_plugin import Platform
 from platform_plugin.errors import InvalidValue
 from platform_plugin.orchestration import SqlFolder
-from platform_plugin.orchestration.model import read_models
+from platform_plugin.orchestration.components.model import read_models
 
 DAILY = "CREATE TABLE daily AS SELECT day, sum(score) AS score FROM visits GROUP BY day"
 DAYS = "partitions: {column: day, start: 2026-01-01}"

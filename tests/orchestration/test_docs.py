@@ -10,9 +10,9 @@ import yaml
 from platform_plugin import orchestration
 from platform_plugin.errors import PlatformError
 from platform_plugin.orchestration import SqlFolder, Translator
-from platform_plugin.orchestration.documentation import Check, Documentation
-from platform_plugin.orchestration.loops import build_loops
-from platform_plugin.orchestration.model import read_models
+from platform_plugin.orchestration.components.documentation import Check, Documentation
+from platform_plugin.orchestration.components.model import read_models
+from platform_plugin.orchestration.sensors.loops import build_loops
 from platform_plugin.quality.suite import parse_suite
 
 PAGE = Path(__file__).parents[2] / "docs" / "dagster.md"

@@ -7,8 +7,8 @@ import pytest
 from platform_plugin import Platform
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.orchestration import HistoryTable, history_table
-from platform_plugin.orchestration.apply import run_model, run_parts
-from platform_plugin.orchestration.model import read_models
+from platform_plugin.orchestration.components.apply import run_model, run_parts
+from platform_plugin.orchestration.components.model import read_models
 from platform_plugin.quality.gate import RowsRefused
 from platform_plugin.quality.suite import parse_suite
 

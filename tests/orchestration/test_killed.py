@@ -14,21 +14,21 @@ import dagster as dg
 import pytest
 
 from platform_plugin import Platform
-from platform_plugin.orchestration import firing
 from platform_plugin.orchestration.preview import VERSION_TAG
-from platform_plugin.orchestration.waiting import read_waiting
+from platform_plugin.orchestration.sensors import firing
+from platform_plugin.orchestration.sensors.waiting import read_waiting
 from tests.orchestration.round_killed import definitions
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(200)]
 ROOT = Path(__file__).parents[2]
 BASE = dg.AssetKey(["impact", "base"])
 POINTS = [
-    "platform_plugin.orchestration.upkeep:find_changed:before",
-    "platform_plugin.orchestration.upkeep:run_maintenance:before",
-    "platform_plugin.orchestration.upkeep:run_maintenance:after",
-    "platform_plugin.orchestration.rounds:report_materializations:before",
-    "platform_plugin.orchestration.rounds:report_materializations:after",
-    "platform_plugin.orchestration.rounds:evaluate:before",
+    "platform_plugin.orchestration.runs.upkeep:find_changed:before",
+    "platform_plugin.orchestration.runs.upkeep:run_maintenance:before",
+    "platform_plugin.orchestration.runs.upkeep:run_maintenance:after",
+    "platform_plugin.orchestration.runs.rounds:report_materializations:before",
+    "platform_plugin.orchestration.runs.rounds:report_materializations:after",
+    "platform_plugin.orchestration.runs.rounds:evaluate:before",
 ]
 
 

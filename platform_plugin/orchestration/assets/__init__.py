@@ -1,0 +1,1 @@
+"""Assets: each relation as Dagster shows it, with its checks, lineage, partitions and inputs."""

@@ -1,0 +1,259 @@
+"""Assets: one for each model of a folder, and one for each relation of the lake that no model declares."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from platform_plugin.errors import PlatformError
+from platform_plugin.language.statements.statements import CreateSample, CreateStream, CreateView
+from platform_plugin.orchestration.assets.checks import Checked, build_checks
+from platform_plugin.orchestration.assets.tracing import Memory, Tracing
+from platform_plugin.orchestration.assets.translator import Relation, Translator
+from platform_plugin.orchestration.components.model import fingerprint, read_by
+from platform_plugin.orchestration.preview import as_virtual
+from platform_plugin.orchestration.runs.jobs import Target
+from platform_plugin.orchestration.runs.step import build_asset, build_upkeep
+from platform_plugin.orchestration.sensors.ingesting import POOL as INGESTION_POOL
+from platform_plugin.orchestration.sensors.sampling import POOL as SAMPLE_POOL
+from platform_plugin.orchestration.shown.metadata import model_metadata, stored_metadata, traced_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from platform_plugin.lake.catalogue.tables import Name
+    from platform_plugin.orchestration.assets.inventory import Inventory, Stored
+    from platform_plugin.orchestration.components.model import Model
+
+_LOG = logging.getLogger(__name__)
+UPKEEP = "platform/upkeep"
+"""The tag of assets that a sensor keeps current: `maintain` for bases of views, `ingest` for streams that pull, `sample` for samples."""
+_CROWD = 100
+INTAKE_POOLS = {"ingest": INGESTION_POOL, "sample": SAMPLE_POOL}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """The assets of some models and a lake, with what sensors ask runs for and what is asserted afterwards."""
+
+    assets: tuple[dg.AssetsDefinition | dg.AssetSpec, ...]
+    checks: tuple[dg.AssetChecksDefinition, ...]
+    targets: tuple[Target, ...]
+    checked: tuple[Checked, ...]
+
+
+def build_definitions(models: Sequence[Model], inventory: Inventory, *, translator: Translator | None = None) -> dg.Definitions:
+    """The assets of some models and a lake. Neither the lake's data nor Spark is touched."""
+    built = build_assets(models, inventory, translator or Translator())
+    return dg.Definitions(assets=[*built.assets], asset_checks=[*built.checks])
+
+
+def build_assets(
+    models: Sequence[Model], inventory: Inventory, translator: Translator, *, step: str | None = None, memory: Memory | None = None
+) -> Built:
+    """The same, with what sensors need to know of the views; `step` tells the step of these views from that of others in their pool."""
+    if inventory.absence is not None:
+        _warn(f"only the SQL files are loaded: {_one_line(inventory.absence)}")
+    tracing = Tracing(models, inventory, memory)
+    declared = {str(model.name).lower() for model in models}
+    relations = [_relation(tracing, model.name, model, inventory.find(model.name)) for model in models]
+    relations += [_relation(tracing, stored.name, None, stored) for key, stored in inventory.relations.items() if key not in declared]
+    names = {str(relation.name).lower(): relation.name for relation in relations}
+    builder = _Builder(inventory, translator, tracing, names, _groups(relations, translator))
+    assets: list[dg.AssetsDefinition | dg.AssetSpec] = []
+    targets: list[Target] = []
+    by_pool: defaultdict[str, list[tuple[Target, dg.AssetSpec, dg.AssetSpec]]] = defaultdict(list)
+    for relation in relations:
+        spec = builder.spec(relation)
+        if relation.is_continuous:
+            base, pool = builder.base_spec(relation), translator.pool(relation)
+            targets.append(_target(relation, base, pool))
+            by_pool[pool].append((targets[-1], base, spec))
+            continue
+        if UPKEEP in spec.tags:
+            targets.append(_target(relation, spec, INTAKE_POOLS[spec.tags[UPKEEP]]))
+        assets.append(build_asset(relation.model, spec) if relation.model is not None else spec)
+    for pool, views in by_pool.items():
+        specs = [(view.name, each) for view, base, spec in views for each in (base, spec)]
+        called = f"{step}_{pool}" if step and len(by_pool) > 1 else step or pool
+        assets.append(build_upkeep(pool, called, [view for view, _, _ in views], specs))
+    checked = [
+        Checked(
+            model=relation.model,
+            key=translator.asset_key(relation.name),
+            after=(translator.base_key(relation.name),) if relation.is_continuous else (),
+        )
+        for relation in relations
+        if relation.model is not None
+    ]
+    checks = build_checks(checked, step=step)
+    return Built(
+        assets=tuple(assets),
+        checks=(checks,) if checks is not None else (),
+        targets=tuple(targets),
+        checked=tuple(checked),
+    )
+
+
+def _groups(relations: Sequence[Relation], translator: Translator) -> dict[Name, str]:
+    """The group of each relation. The graph opens with its groups closed, so one that is opened must be of a size to look at."""
+    groups = {relation.name: translator.group_name(relation) for relation in relations}
+    counts = Counter(groups.values())
+    return {
+        relation.name: translator.crowded_group_name(relation, group) if counts[group] > _CROWD else group
+        for relation, group in zip(relations, groups.values(), strict=True)
+    }
+
+
+def _target(relation: Relation, spec: dg.AssetSpec, pool: str) -> Target:
+    parents = tuple(dep.asset_key for dep in spec.deps)
+    return Target(
+        name=relation.name,
+        kind=relation.kind,
+        key=spec.key,
+        pool=pool,
+        model=relation.model,
+        code_version=spec.code_version,
+        parents=parents,
+    )
+
+
+def _relation(tracing: Tracing, name: Name, model: Model | None, stored: Stored | None) -> Relation:
+    kind = model.kind if model is not None else stored.kind if stored is not None else "table"
+    return Relation(name=name, kind=kind, model=model, stored=stored, is_continuous=kind == "view" and tracing.of(name).is_continuous)
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    inventory: Inventory
+    translator: Translator
+    tracing: Tracing
+    names: Mapping[str, Name]
+    groups: Mapping[Name, str]
+
+    def spec(self, relation: Relation) -> dg.AssetSpec:
+        """What Dagster knows of a relation before anything runs; a view is virtual, since it is current at every read."""
+        translator, model, stored = self.translator, relation.model, relation.stored
+        traced = self.tracing.of(relation.name)
+        metadata = model_metadata(model) if model is not None else {}
+        if _is_made_by_query(relation):
+            metadata |= traced_metadata(relation, traced, translator)
+        if stored is not None:
+            said = model.documentation.columns if model is not None else {}
+            # What the file declares is what it will be; the catalogue has the figures.
+            metadata = stored_metadata(stored, self.inventory.snapshot, said) | metadata
+        if self.inventory.absence is not None:
+            metadata["lake"] = _one_line(self.inventory.absence)
+        own = [translator.base_key(relation.name)] if relation.is_continuous else []
+        spec = dg.AssetSpec(
+            key=translator.asset_key(relation.name),
+            deps=[*own, *(self._key(name) for name in self._live_reads(relation))],
+            description=translator.description(relation),
+            metadata=metadata,
+            group_name=self.groups[relation.name],
+            kinds=translator.kinds(relation),
+            owners=translator.owners(relation),
+            tags={**translator.tags(relation), **_upkeep(relation)},
+            code_version=_code_version(relation),
+            automation_condition=translator.automation_condition(relation),
+        )
+        return as_virtual(spec) if relation.kind == "view" else spec
+
+    def base_spec(self, relation: Relation) -> dg.AssetSpec:
+        """The maintained part of a continuous view: what a run writes, and readers merge with the rows that still wait."""
+        translator, split = self.translator, self.tracing.of(relation.name).split
+        metadata: dict[str, Any] = {"view": str(relation.name)}
+        if split is not None:
+            metadata["split"] = dg.MetadataValue.md(split.drawn)
+        return dg.AssetSpec(
+            key=translator.base_key(relation.name),
+            deps=[self._key(name) for name in self._base_reads(relation)],
+            description=f"The part of {relation.name.relation} that is kept up by maintenance runs. Readers add the rows that still wait.",
+            metadata=metadata,
+            group_name=self.groups[relation.name],
+            kinds={"base", "spark"},
+            owners=translator.owners(relation),
+            tags={**translator.tags(relation), UPKEEP: "maintain"},
+            code_version=_query_version(relation),
+        )
+
+    def _key(self, name: Name) -> dg.AssetKey:
+        stored = self.inventory.find(name)
+        return self.translator.asset_key(self.names.get(str(name).lower(), stored.name if stored is not None else name))
+
+    def _live_reads(self, relation: Relation) -> tuple[Name, ...]:
+        """What a relation reads when it is read or built; tables that only the base looks up are not among them."""
+        split = self.tracing.of(relation.name).split
+        if not relation.is_continuous or split is None:
+            return _reads(relation)
+        kept = {each.lower() for each in split.below} - {each.lower() for each in (*split.above, *split.streams)}
+        return tuple(name for name in _reads(relation) if _full(name) not in kept)
+
+    def _base_reads(self, relation: Relation) -> tuple[Name, ...]:
+        """What a base is made of; what is read only above the grouping is not among it."""
+        split = self.tracing.of(relation.name).split
+        if split is None:
+            return _reads(relation)
+        above = {each.lower() for each in split.above if each not in split.below}
+        return tuple(name for name in _reads(relation) if _full(name) not in above)
+
+
+def _full(name: Name) -> str:
+    return f"{name.schema}.{name.relation}".lower()
+
+
+def _upkeep(relation: Relation) -> dict[str, str]:
+    """How a sensor keeps a relation current that is no view, whether a file declares it or not."""
+    stored = relation.stored
+    match relation.model.statement if relation.model is not None else None:
+        case CreateStream(feed=feed):
+            return {UPKEEP: "ingest"} if feed is not None else {}
+        case CreateSample():
+            return {UPKEEP: "sample"}
+        case None if stored is not None and (stored.is_pulled or stored.kind == "sample"):
+            return {UPKEEP: "ingest" if stored.is_pulled else "sample"}
+        case _:
+            return {}
+
+
+def _is_made_by_query(relation: Relation) -> bool:
+    return relation.kind in ("view", "sample") or (relation.model is not None and bool(relation.model.reads))
+
+
+def _code_version(relation: Relation) -> str | None:
+    return relation.model.code_version if relation.model is not None else None
+
+
+def _query_version(relation: Relation) -> str | None:
+    if relation.model is not None and isinstance(relation.model.statement, CreateView):
+        return fingerprint(relation.model.statement.query.text)
+    stored = relation.stored
+    return fingerprint(stored.query) if stored is not None and stored.query is not None else None
+
+
+def _reads(relation: Relation) -> tuple[Name, ...]:
+    if relation.model is not None:
+        return relation.model.reads
+    if relation.stored is None or relation.stored.query is None:
+        return ()
+    try:
+        return read_by(relation.stored.query)
+    except PlatformError as error:
+        # Another client may have stored it; that must not keep the other assets from loading.
+        _LOG.warning('the query of view "%s" can\'t be read: %s', relation.name, error.message)
+        return ()
+
+
+@cache
+def _warn(text: str) -> None:
+    """Say something once: a code location is loaded several times before anything runs."""
+    _LOG.warning(text)
+
+
+def _one_line(error: PlatformError) -> str:
+    return f"{error.message}; {error.hint}" if error.hint else error.message

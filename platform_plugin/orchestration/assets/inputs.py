@@ -1,0 +1,90 @@
+"""Inputs: an ordinary asset receives relations as Arrow, pandas or Spark, all of them at one snapshot that is stated."""
+
+# Dagster looks at the annotations of a resource's fields, so they must not be text in this module.
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import dagster as dg
+import pyarrow as pa
+from pydantic import PrivateAttr
+
+from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.catalogue.tables import Name
+from platform_plugin.language.statements.render import identifier
+from platform_plugin.orchestration.assets.translator import Translator
+from platform_plugin.orchestration.runs.failure import told_as_failure
+from platform_plugin.orchestration.runs.resource import PlatformResource
+
+MANAGER = "platform_views"
+"""The key of the resource that hands views to assets."""
+
+
+def ContinuousViewInput(  # noqa: N802  used where `AssetIn` is
+    name: str,
+    *,
+    columns: Sequence[str] = (),
+    where: str | None = None,
+    snapshot: int | None = None,
+    translator: Translator | None = None,
+) -> dg.AssetIn:
+    """A relation as an argument of an asset; the annotation says as what: `pyarrow.Table`, `pandas.DataFrame` or a Spark `DataFrame`.
+
+    Without `snapshot`, all such arguments of an asset are at the one that is newest when the first of them is read; `where` is SQL.
+
+    >>> import dagster as dg
+    >>> @dg.asset(ins={"impact": ContinuousViewInput("impact", columns=["uid", "score"], where="score > 10")})
+    ... def campaign(impact: pa.Table) -> int:
+    ...     return impact.num_rows
+    """
+    schema, _, relation = name.rpartition(".")
+    key = (translator or Translator()).asset_key(Name.of((schema, relation) if schema else relation))
+    metadata: dict[str, Any] = {"relation": name, "columns": list(columns), "where": where, "snapshot": snapshot}
+    return dg.AssetIn(key=key, input_manager_key=MANAGER, metadata={key: value for key, value in metadata.items() if value})
+
+
+class ViewReader(dg.ConfigurableIOManager):
+    """Hands relations to assets as what their arguments are annotated with. It reads only: what an asset returns is not its business."""
+
+    platform: dg.ResourceDependency[PlatformResource]
+
+    _pinned: dict[str, int] = PrivateAttr(default_factory=dict)
+
+    def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
+        """Refuse: a relation is written by SQL."""
+        raise InvalidValue("a relation is not written by returning it", hint="use platform.execute, or another IO manager for this asset")
+
+    def load_input(self, context: dg.InputContext) -> Any:
+        """Read what an argument asks for."""
+        asked = context.definition_metadata
+        with told_as_failure():
+            snapshot = int(asked["snapshot"]) if "snapshot" in asked else self._snapshot(context.op_def.name)
+            sql = _query(str(asked["relation"]), list(asked.get("columns", ())), asked.get("where"), snapshot)
+            rows = self._read(sql, context.dagster_type.typing_type)
+        told = {"snapshot": snapshot, "query": dg.MetadataValue.md(f"```sql\n{sql}\n```")}
+        if isinstance(rows, pa.Table):
+            told |= {"rows": rows.num_rows}
+        context.add_input_metadata(told)
+        return rows
+
+    def _snapshot(self, asset: str) -> int:
+        """The snapshot of all arguments of an asset, kept readable until the run ends."""
+        if asset not in self._pinned:
+            self._pinned[asset] = self.platform.hold()
+        return self._pinned[asset]
+
+    def _read(self, sql: str, wanted: Any) -> Any:
+        kinds = {
+            f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in (get_args(wanted) or (wanted,)) if isinstance(kind, type)
+        }
+        if "pyspark.DataFrame" in kinds:
+            return self.platform.frame(sql)
+        table = self.platform.execute(sql).arrow()
+        return table.to_pandas() if "pandas.DataFrame" in kinds else table
+
+
+def _query(relation: str, columns: Sequence[str], where: Any, snapshot: int) -> str:
+    chosen = ", ".join(identifier(column) for column in columns) or "*"
+    named = ".".join(identifier(part) for part in relation.split("."))
+    condition = f"\nWHERE {where}" if where else ""
+    return f"SELECT {chosen}\nFROM {named} AT (VERSION => {snapshot}){condition}"

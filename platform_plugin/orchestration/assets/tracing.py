@@ -1,0 +1,211 @@
+"""Tracing: what a folder's queries give, what that is made of and how views are split, from the texts and the catalogue alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from platform_plugin.algebra.plan.nodes import Output, outputs
+from platform_plugin.algebra.plan.relations import Relation
+from platform_plugin.algebra.types.data_types import Field
+from platform_plugin.errors import PlatformError, RefusedView
+from platform_plugin.lake.catalogue.tables import DEFAULT_SCHEMA
+from platform_plugin.language.statements.statements import CreateHistory, CreateSample, CreateStream, CreateTable, CreateView
+from platform_plugin.orchestration.assets.lineage import trace_columns
+from platform_plugin.orchestration.components.model import read_by
+from platform_plugin.orchestration.shown.drawing import draw_split
+from platform_plugin.relations.bind import lake_name
+from platform_plugin.relations.views.plan.split import plan_split, read_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from platform_plugin.algebra.plan.nodes import RelationKind
+    from platform_plugin.lake.catalogue.tables import Name
+    from platform_plugin.language.text.places import Span
+    from platform_plugin.orchestration.assets.inventory import Inventory, Stored
+    from platform_plugin.orchestration.assets.lineage import Origins
+    from platform_plugin.orchestration.components.model import Model
+    from platform_plugin.relations.views.plan.parts import SplitPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """What is shown of how a view is split: the streams below its groupings, all that is read below and above them, and the plan drawn."""
+
+    streams: tuple[str, ...]
+    below: tuple[str, ...]
+    above: tuple[str, ...]
+    drawn: str
+
+    @classmethod
+    def of(cls, plan: SplitPlan) -> Split:
+        """That of a plan."""
+        kept = dict.fromkeys(table for static in plan.statics for table in static.tables)
+        return cls(
+            streams=plan.stream_names,
+            below=tuple({**dict.fromkeys(plan.stream_names), **kept}),
+            above=plan.upper_tables,
+            drawn=draw_split(plan),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """What is known of a relation before anything runs; a column's type may be None. `split` is there for a continuous view.
+
+    `trouble` says why a query could not be followed: it is refused as a view, or reads what neither a file nor the lake has.
+    """
+
+    columns: tuple[Output, ...] = ()
+    lineage: Mapping[str, Origins] = field(default_factory=dict)
+    split: Split | None = None
+    is_continuous: bool = False
+    trouble: PlatformError | None = None
+
+
+class Memory:
+    """What was found out before of a query and what it reads; this one forgets at once, `remembered` keeps it in a file."""
+
+    def key(self, *_: object) -> str:
+        """A text that is another one whenever something could come out otherwise."""
+        return ""
+
+    def recall(self, key: str) -> Traced | None:
+        """What was kept under a key."""
+        return None
+
+    def keep(self, key: str, traced: Traced) -> Traced:
+        """Keep something, and return it."""
+        return traced
+
+
+class Tracing:
+    """The relations of some models and a lake, each followed when it is first asked for."""
+
+    def __init__(self, models: Iterable[Model], inventory: Inventory, memory: Memory | None = None) -> None:
+        self._memory = memory or Memory()
+        self._models = {_key(model.name): model for model in models}
+        self._inventory = inventory
+        self._found: dict[str, Traced] = {}
+        self._under_way: set[str] = set()
+
+    def of(self, name: Name) -> Traced:
+        """What is known of a relation; nothing if there is none of that name."""
+        key = _key(name)
+        if key not in self._found:
+            if key in self._under_way:
+                return Traced()
+            self._under_way.add(key)
+            self._found[key] = self._trace(name)
+            self._under_way.discard(key)
+        return self._found[key]
+
+    def _trace(self, name: Name) -> Traced:
+        model, stored = self._models.get(_key(name)), self._inventory.find(name)
+        match model.statement if model is not None else None:
+            case CreateView(query=query) as statement:
+                wanted = statement.continuous or bool(statement.options)
+                return self._view(query, tuple(alias.name for alias in statement.aliases), is_wanted=wanted)
+            case CreateTable(query=query) if query is not None:
+                return self._query(query, ())
+            case CreateSample(relation=relation):
+                return Traced(columns=self.of(lake_name(relation)).columns)
+            case CreateHistory(stream=stream):
+                return Traced(columns=self.of(lake_name(stream)).columns)
+            case CreateTable(columns=columns) | CreateStream(columns=columns):
+                return Traced(columns=_outputs(columns))
+        if stored is None:
+            return Traced()
+        if stored.kind == "view" and stored.query is not None:
+            return self._view(stored.query, stored.names, is_wanted=stored.is_continuous)
+        return Traced(columns=_outputs(stored.fields))
+
+    def _view(self, query: str | Span, names: tuple[str, ...], *, is_wanted: bool) -> Traced:
+        key = self._memory.key("view", query, names, is_wanted, self._readable(query))
+        return self._memory.recall(key) or self._memory.keep(key, self._trace_view(query, names, is_wanted=is_wanted))
+
+    def _trace_view(self, query: str | Span, names: tuple[str, ...], *, is_wanted: bool) -> Traced:
+        traced = self._trace_query(query, names)
+        try:
+            relations = self._relations(query, opaque=False)
+            split = plan_split(query, relations, names=names)
+        except RefusedView as refused:
+            if refused.rule == "R9" and not is_wanted:
+                return traced
+            return replace(traced, is_continuous=True, trouble=refused)
+        except PlatformError as error:
+            return replace(traced, is_continuous=is_wanted, trouble=traced.trouble or error)
+        # One that reads other views only is computed when it is read.
+        return replace(traced, split=Split.of(split), is_continuous=True) if split.streams else traced
+
+    def _query(self, query: str | Span, names: tuple[str, ...]) -> Traced:
+        key = self._memory.key("query", query, names, self._readable(query))
+        return self._memory.recall(key) or self._memory.keep(key, self._trace_query(query, names))
+
+    def _readable(self, query: str | Span) -> list[Relation]:
+        """What a query reads, all of it: what follows from its text depends on nothing else."""
+        try:
+            return list(self._relations(query, opaque=False).values())
+        except PlatformError:
+            return []
+
+    def _trace_query(self, query: str | Span, names: tuple[str, ...]) -> Traced:
+        try:
+            plan = read_plan(query, self._relations(query, opaque=True))
+        except PlatformError as error:
+            return Traced(trouble=error)
+        columns, lineage = outputs(plan), trace_columns(plan)
+        if len(names) == len(columns):
+            lineage = {name: lineage[column.name] for name, column in zip(names, columns, strict=True)}
+            columns = tuple(replace(column, name=name) for name, column in zip(names, columns, strict=True))
+        return Traced(columns=columns, lineage=lineage)
+
+    def _relations(self, query: str | Span, *, opaque: bool) -> dict[str, Relation]:
+        """What a query names; a plain view is a relation like others if `opaque`, otherwise it comes with its text and what that names."""
+        found: dict[str, Relation] = {}
+        waiting: list[str | Span] = [query]
+        while waiting:
+            for name in read_by(waiting.pop()):
+                if _key(name) in found:
+                    continue
+                relation = self._relation(name, opaque=opaque)
+                if relation is None:
+                    continue
+                found[_key(name)] = relation
+                if name.schema == DEFAULT_SCHEMA:
+                    found[name.relation.lower()] = relation
+                if relation.body is not None:
+                    waiting.append(relation.body)
+        return found
+
+    def _relation(self, name: Name, *, opaque: bool) -> Relation | None:
+        model, stored = self._models.get(_key(name)), self._inventory.find(name)
+        declared = model or stored
+        if declared is None:
+            return None
+        traced = self.of(declared.name)
+        # A type that nobody knows stays unknown; only names are needed then.
+        fields = tuple(Field(name=column.name, type=cast("Any", column.type)) for column in traced.columns)
+        full = (declared.name.schema, declared.name.relation)
+        if declared.kind in ("stream", "table", "sample"):
+            return Relation(name=full, kind=cast("RelationKind", declared.kind), fields=fields)
+        if traced.is_continuous or opaque:
+            return Relation(name=full, kind="continuous" if traced.is_continuous else "table", fields=fields)
+        renamed = () if model is None else tuple(alias.name for alias in cast("CreateView", model.statement).aliases)
+        named = stored.names if model is None and stored is not None else renamed
+        return Relation(name=full, kind="view", fields=fields if named else (), body=_text(model, stored))
+
+
+def _text(model: Model | None, stored: Stored | None) -> str | None:
+    if model is not None and isinstance(model.statement, CreateView):
+        return model.statement.query.text
+    return stored.query if stored is not None else None
+
+
+def _outputs(fields: tuple[Field, ...]) -> tuple[Output, ...]:
+    return tuple(Output(name=found.name, type=found.type) for found in fields)
+
+
+def _key(name: Name) -> str:
+    return f"{name.schema}.{name.relation}".lower()

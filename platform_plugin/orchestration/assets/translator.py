@@ -1,0 +1,107 @@
+"""The translator: how a relation is called, grouped and marked in Dagster."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from platform_plugin.lake.catalogue.tables import DEFAULT_SCHEMA
+from platform_plugin.orchestration.assets.automation import upstream_changed
+from platform_plugin.orchestration.components.documentation import ON_CHANGE
+from platform_plugin.orchestration.sensors.firing import USUAL_POOL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from platform_plugin.lake.catalogue.relations import Kind
+    from platform_plugin.lake.catalogue.tables import Name
+    from platform_plugin.orchestration.assets.inventory import Stored
+    from platform_plugin.orchestration.components.model import Model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """What an asset stands for: the model of a file, a relation of the lake, or both."""
+
+    name: Name
+    kind: Kind
+    model: Model | None = None
+    stored: Stored | None = None
+    is_continuous: bool = False
+
+
+_NOUNS = ("streams", "tables", "views", "samples", "results")
+
+
+class Translator:
+    """Override a method to change that side of every asset; `asset_key` also decides what a query's relations are called.
+
+    >>> from platform_plugin.lake.catalogue.tables import Name
+    >>> Translator().asset_key(Name.of("posts")).to_user_string(), Translator().asset_key(Name.of(("raw", "clicks"))).to_user_string()
+    ('posts', 'raw/clicks')
+    """
+
+    def asset_key(self, name: Name) -> dg.AssetKey:
+        """The relation's name, after its schema where that is not the default one; Dagster takes only ASCII words for it."""
+        parts = [name.relation] if name.schema == DEFAULT_SCHEMA else [name.schema, name.relation]
+        return dg.AssetKey([_plain(part) for part in parts])
+
+    def base_key(self, name: Name) -> dg.AssetKey:
+        """The maintained part of a continuous view: `base` below the view itself."""
+        return dg.AssetKey([*self.asset_key(name).path, "base"])
+
+    def pool(self, relation: Relation) -> str:
+        """Views of one pool are maintained by one run at a time; of different pools, by runs side by side."""
+        return USUAL_POOL
+
+    def automation_condition(self, relation: Relation) -> dg.AutomationCondition[Any] | None:
+        """When Dagster materializes a table by itself: as the YAML file beside it says. Views are kept current by a sensor."""
+        rebuild = relation.model.documentation.rebuild if relation.model is not None else None
+        if rebuild is None:
+            return None
+        return upstream_changed() if rebuild == ON_CHANGE else dg.AutomationCondition.on_cron(rebuild)
+
+    def group_name(self, relation: Relation) -> str:
+        """The noun in the plural, and `results` for tables that a query builds; below it the folders of the file that are not called so."""
+        model = relation.model
+        noun = "results" if model is not None and model.is_built else f"{relation.kind}s"
+        folders = model.file.split("/")[:-1] if model is not None else []
+        return "/".join([noun, *(_plain(folder) for folder in folders if folder not in _NOUNS)])
+
+    def crowded_group_name(self, relation: Relation, group: str) -> str:
+        """The group of a relation where its own would have more than a hundred: below that, what it reads first."""
+        reads = relation.model.reads if relation.model is not None else ()
+        return "/".join([group, _plain(reads[0].relation)]) if reads else group
+
+    def kinds(self, relation: Relation) -> set[str]:
+        """What is drawn on the asset in the graph."""
+        return {relation.kind, "spark"}
+
+    def description(self, relation: Relation) -> str:
+        """What the file says, or else the comment in the lake, or what kind of thing it is; below it the SQL, as Markdown."""
+        model, stored = relation.model, relation.stored
+        said = (model.description if model is not None else None) or (stored.comment if stored is not None else None)
+        sql = model.statement.span.text if model is not None else stored.query if stored is not None else None
+        return "\n\n".join([said or _sentence(relation), *([f"```sql\n{sql}\n```"] if sql else [])])
+
+    def owners(self, relation: Relation) -> Sequence[str]:
+        """The owners that the YAML file beside the model names."""
+        return relation.model.documentation.owners if relation.model is not None else []
+
+    def tags(self, relation: Relation) -> Mapping[str, str]:
+        """The tags that the YAML file beside the model names."""
+        return relation.model.documentation.tags if relation.model is not None else {}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]", "_", name)
+
+
+def _sentence(relation: Relation) -> str:
+    """What lists show of something that nobody has described."""
+    reads = relation.model.reads if relation.model is not None else ()
+    of = f" {'over' if relation.kind == 'view' else 'of'} {', '.join(name.relation for name in reads)}" if reads else ""
+    return f"A {'continuous view' if relation.is_continuous else relation.kind}{of}."

@@ -1,0 +1,112 @@
+"""The step of a model: what runs when its asset is materialized."""
+
+# Dagster compares the annotation of a step's context with its own classes, so annotations must not be text in this module.
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from platform_plugin.lake.catalogue.tables import Name
+from platform_plugin.orchestration.assets.ranges import plan_spans
+from platform_plugin.orchestration.components.apply import run_model, run_parts
+from platform_plugin.orchestration.components.documentation import Days, Rows
+from platform_plugin.orchestration.components.model import Model
+from platform_plugin.orchestration.runs.failure import all_as_failure, note_failed, told_as_failure
+from platform_plugin.orchestration.runs.jobs import Target
+from platform_plugin.orchestration.runs.progress import told_in_log
+from platform_plugin.orchestration.runs.work import run_views
+from platform_plugin.orchestration.shown.metadata import applied_metadata, view_metadata
+
+RESOURCE_KEY = "platform"
+
+
+def build_asset(model: Model, spec: dg.AssetSpec) -> dg.AssetsDefinition:
+    """A model as an asset: materializing it makes the lake hold what the file declares."""
+    parts = model.documentation.partitions
+
+    @dg.multi_asset(
+        name=_step_name(model),
+        specs=[spec],
+        required_resource_keys={RESOURCE_KEY},
+        partitions_def=_partitions(model),
+        # One statement builds any number of parts that meet.
+        backfill_policy=dg.BackfillPolicy.single_run() if parts is not None else None,
+    )
+    def materialize(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
+        started = time.monotonic()
+        try:
+            with told_as_failure():
+                platform = getattr(context.resources, RESOURCE_KEY).platform
+                progress = told_in_log(context.log)
+                match parts:
+                    case None:
+                        applied = run_model(platform, model, progress=progress)
+                    case Days():
+                        window = context.partition_time_window
+                        applied = run_parts(platform, model, [(window.start.date(), window.end.date())], progress=progress)
+                    case _:
+                        applied = run_parts(platform, model, plan_spans(context.partition_keys), progress=progress)
+        except dg.Failure:
+            note_failed(context.instance, context.run.run_id, [str(model.name)])
+            raise
+        context.log.info("%s %s %s at snapshot %d", model.kind, model.name, applied.action, applied.snapshot)
+        return dg.MaterializeResult(
+            asset_key=spec.key,
+            metadata=applied_metadata(applied, model.documentation.columns, seconds=time.monotonic() - started),
+            data_version=dg.DataVersion(str(applied.changed)) if applied.changed is not None else None,
+        )
+
+    return materialize
+
+
+def _partitions(model: Model) -> dg.PartitionsDefinition | None:
+    match model.documentation.partitions:
+        case Days(start=start):
+            return dg.DailyPartitionsDefinition(start.isoformat())
+        case Rows():
+            # A sensor adds the ranges as the stream grows.
+            return dg.DynamicPartitionsDefinition(name=str(model.name))
+        case _:
+            return None
+
+
+def build_upkeep(pool: str, step: str, targets: Sequence[Target], specs: Sequence[tuple[Name, dg.AssetSpec]]) -> dg.AssetsDefinition:
+    """The continuous views of a pool as assets of one step, of which any may be chosen; `specs` are those of bases and views."""
+    by_key = {spec.key: name for name, spec in specs}
+    virtual = {spec.key for _, spec in specs if spec.is_virtual}
+    said = {target.name: target.model.documentation.columns for target in targets if target.model is not None}
+
+    @dg.multi_asset(
+        name=f"maintain_{re.sub(r'[^A-Za-z0-9_]', '_', step)}",
+        specs=[spec.replace_attributes(skippable=True) for _, spec in specs],
+        can_subset=True,
+        pool=pool,
+        required_resource_keys={RESOURCE_KEY},
+    )
+    def maintain(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
+        chosen = set(context.selected_asset_keys)
+        asked = {by_key[key] for key in chosen}
+        with told_as_failure():
+            done = run_views(getattr(context.resources, RESOURCE_KEY), [each for each in targets if each.name in asked], context.log)
+        told = {str(each.name).lower(): each for each in done.told}
+        for key in sorted(chosen, key=str):
+            found = told.get(str(by_key[key]).lower())
+            if found is not None and found.kept is not None:
+                shown = view_metadata(found.kept, said.get(by_key[key], {})) if key in virtual else {}
+                yield dg.MaterializeResult(
+                    asset_key=key, metadata={**shown, **found.metadata}, data_version=dg.DataVersion(str(found.version))
+                )
+        context.log.info(done.summary)
+        if done.failed:
+            note_failed(context.instance, context.run.run_id, done.failed)
+            raise all_as_failure(done.failed)
+
+    return maintain
+
+
+def _step_name(model: Model) -> str:
+    """A name that Dagster takes for a step, unlike that of any other relation."""
+    plain = re.sub(r"\W", "_", f"{model.name.schema}__{model.name.relation}", flags=re.ASCII)
+    return plain if plain == f"{model.name.schema}__{model.name.relation}" else f"{plain}__{model.code_version}"

@@ -1,0 +1,164 @@
+"""Upkeep: one run that makes continuous views as their files say and lets all of them take up what has arrived."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.errors import PlatformError
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.tables import View, read_tables
+from platform_plugin.orchestration.components.apply import Action, find_changed, run_definition
+from platform_plugin.orchestration.sensors.waiting import Waiting, read_waiting
+from platform_plugin.relations.views.follow.maintain import run_maintenance
+from platform_plugin.relations.views.follow.service import find_wanted
+from platform_plugin.relations.views.read.stored import run_storing
+from platform_plugin.relations.views.record import RESULT_PART, read_records, result_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot
+    from platform_plugin.orchestration.components.model import Model
+    from platform_plugin.platform import Platform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What a run did for one view, and how the view stands afterwards."""
+
+    name: Name
+    action: Action
+    taken_up: int
+    """The snapshot at which the view last took up rows: its data version."""
+    rows_in: int = 0
+    groups_touched: int = 0
+    bytes_written: int = 0
+    lag_seconds_before: float = 0.0
+    lag_seconds_after: float = 0.0
+    rows_waiting: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+    state_files: int = 0
+    columns: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upkeep:
+    """A run for many views at once; the figures of Spark are those of all of them together."""
+
+    snapshot: Snapshot
+    kept: tuple[Kept, ...] = ()
+    failed: dict[str, PlatformError] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model], *, progress: ProgressHandler | None = None) -> Upkeep:
+    """Maintain the views of these names, those with a file made first as it says; a view that fails holds up no other."""
+    lake = platform.lake
+    since = lake.snapshot()
+    actions: dict[str, Action] = {}
+    failed: dict[str, PlatformError] = {}
+    for model in find_changed(platform, models):
+        try:
+            actions[str(model.name).lower()], _ = run_definition(platform, model, since=since, progress=progress)
+        except PlatformError as error:
+            failed[str(model.name)] = error
+    base = lake.snapshot()
+    made = {view.name: view for view in lake.views(base)}
+    # Names are compared as the lake does, whatever their case.
+    present = {str(name).lower(): name for name in made}
+    chosen = [present[str(name).lower()] for name in names if str(name).lower() in present and str(name) not in failed]
+    before = {waiting.view: waiting for waiting in read_waiting(lake, base)}
+    began = datetime.now(UTC)
+    done = run_maintenance(platform.work, frozenset(chosen), progress=progress)
+    failed |= done.failed
+    well = frozenset(name for name in chosen if str(name) not in failed)
+    if wanted := find_wanted(platform.work, well, maintained=frozenset(done.views)):
+        failed |= run_storing(platform.work, wanted, progress=progress).failed
+    newest = lake.snapshot()
+    after = {waiting.view: waiting for waiting in read_waiting(lake, newest)}
+    states = _read_states(platform, [made[name] for name in chosen], newest, after=base.id)
+    return Upkeep(
+        snapshot=newest,
+        kept=tuple(
+            _kept(
+                name,
+                actions.get(str(name).lower(), "unchanged"),
+                states[name],
+                before=before.get(name, Waiting(view=name)),
+                after=after.get(name, Waiting(view=name)),
+                began=began,
+            )
+            for name in chosen
+            if str(name) not in failed
+        ),
+        failed=failed,
+        seconds=done.seconds,
+    )
+
+
+@dataclass(slots=True)
+class _State:
+    rows: int = 0
+    size: int = 0
+    files: int = 0
+    new_rows: list[int] = field(default_factory=list)
+    new_bytes: int = 0
+    columns: tuple[Field, ...] = ()
+
+
+def _read_states(platform: Platform, views: Sequence[View], snapshot: Snapshot, *, after: int) -> dict[Name, _State]:
+    """What the parts of views hold, and what of that was added after a snapshot."""
+    f = c.DATA_FILE
+    with platform.lake.reading() as connection:
+        records = read_records(connection)
+        found = {view.name: _State(columns=result_fields(records[view.uuid]) if view.uuid in records else ()) for view in views}
+        owners: defaultdict[UUID, list[Name]] = defaultdict(list)  # views may share what they keep
+        for view in views:
+            for part, uuid in records[view.uuid].parts.items() if view.uuid in records else ():
+                if part != RESULT_PART:
+                    owners[uuid].append(view.name)
+        tables = {table.id or -1: owners[table.uuid] for table in read_tables(connection, snapshot.id, uuids=list(owners))}
+        query = sa.select(f.c.table_id, f.c.record_count, f.c.file_size_bytes, f.c.begin_snapshot).where(c.live(f, snapshot.id))
+        new: defaultdict[int, list[int]] = defaultdict(list)
+        for table_id, rows, size, begin in connection.execute(query.where(f.c.table_id.in_(tables))):
+            if begin > after:
+                new[table_id].append(rows)
+            for state in (found[name] for name in tables[table_id]):
+                state.rows += rows
+                state.size += size
+                state.files += 1
+                state.new_bytes += size if begin > after else 0
+        ended = sa.select(f.c.table_id).distinct().where(f.c.table_id.in_(tables), f.c.end_snapshot > after)
+        rewritten = set(connection.execute(ended).scalars())
+    for table_id, rows_in_files in new.items():
+        # What was only written together is no group that a new row belongs to; it is the largest of the new files.
+        for name in tables[table_id]:
+            found[name].new_rows += sorted(rows_in_files)[:-1] if table_id in rewritten else rows_in_files
+    return found
+
+
+def _kept(name: Name, action: Action, state: _State, *, before: Waiting, after: Waiting, began: datetime) -> Kept:
+    return Kept(
+        name=name,
+        action=action,
+        taken_up=after.taken_up,
+        rows_in=max(after.position - before.position, 0),
+        groups_touched=sum(state.new_rows),
+        bytes_written=state.new_bytes,
+        lag_seconds_before=before.lag_seconds(began),
+        lag_seconds_after=after.lag_seconds(datetime.now(UTC)),
+        rows_waiting=after.rows,
+        state_rows=state.rows,
+        state_bytes=state.size,
+        state_files=state.files,
+        columns=state.columns,
+    )

@@ -1,0 +1,96 @@
+"""Work: what one run does for many relations, and what it has to tell of each."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.errors import PlatformError
+from platform_plugin.orchestration.components.apply import Ran, read_applied, run_declared, run_stored
+from platform_plugin.orchestration.runs.progress import told_in_log
+from platform_plugin.orchestration.runs.upkeep import run_upkeep
+from platform_plugin.orchestration.shown.metadata import applied_metadata, job_metadata, kept_metadata, link_metadata, task_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from platform_plugin.lake.catalogue.tables import Name
+    from platform_plugin.orchestration.runs.jobs import Target
+    from platform_plugin.orchestration.runs.resource import PlatformResource
+    from platform_plugin.orchestration.runs.upkeep import Kept
+
+# A table of tasks with every one of many views would be most of what a run writes.
+_MOST_WITH_TASKS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a run has to tell of one relation; `version` is that of its data, and `kept` how a view stands."""
+
+    name: Name
+    metadata: Mapping[str, Any]
+    version: int | None = None
+    kept: Kept | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a run did for many; `shared` are the figures of Spark for all of them."""
+
+    summary: str
+    told: tuple[Told, ...] = ()
+    failed: Mapping[str, PlatformError] = field(default_factory=dict)
+    shared: Mapping[str, Any] = field(default_factory=dict)
+
+
+def run_views(resource: PlatformResource, targets: Sequence[Target], log: Any) -> Done:
+    """Make continuous views as their files say, and let all of them take up what has arrived."""
+    models = [target.model for target in targets if target.model is not None]
+    done = run_upkeep(resource.platform, [target.name for target in targets], models, progress=told_in_log(log))
+    shared = {**job_metadata(resource.read_metrics()), "seconds": round(done.seconds, 3), "views": len(done.kept)}
+    shared |= link_metadata(resource.read_links())
+    tasks = task_metadata(resource.read_tasks())
+    everywhere = {**shared, **(tasks if len(done.kept) <= _MOST_WITH_TASKS else {})}
+    rows = sum(each.rows_in for each in done.kept)
+    return Done(
+        summary=f"{len(done.kept)} views took up {rows} rows at snapshot {done.snapshot.id}",
+        told=tuple(
+            Told(name=kept.name, metadata={**everywhere, **kept_metadata(kept)}, version=kept.taken_up, kept=kept) for kept in done.kept
+        ),
+        failed=done.failed,
+        shared={**shared, **tasks},
+    )
+
+
+def run_each(resource: PlatformResource, targets: Sequence[Target], log: Any) -> Done:
+    """Let streams read a batch of their sources, and samples take up what has arrived; one that fails holds up no other."""
+    done: list[Ran] = []
+    seconds: dict[Name, float] = {}
+    failed: dict[str, PlatformError] = {}
+    progress = told_in_log(log)
+    for target in targets:
+        began = time.monotonic()
+        try:
+            if target.model is not None:
+                done.append(run_declared(resource.platform, target.model, progress=progress))
+            else:
+                done.append(run_stored(resource.platform, target.name, target.kind, progress=progress))
+        except PlatformError as error:
+            failed[str(target.name)] = error
+        seconds[target.name] = time.monotonic() - began
+    said = {target.name: target.model.documentation.columns for target in targets if target.model is not None}
+    told = tuple(
+        Told(
+            name=ran.name,
+            metadata=applied_metadata(applied, said.get(ran.name, {}), seconds=seconds[ran.name]),
+            version=applied.changed,
+        )
+        for ran, applied in zip(done, read_applied(resource.platform, done), strict=True)
+    )
+    return Done(
+        summary=f"{len(told)} of {len(targets)} are up to date",
+        told=told,
+        failed=failed,
+        shared=job_metadata(resource.read_metrics()) | link_metadata(resource.read_links()),
+    )

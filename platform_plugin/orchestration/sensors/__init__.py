@@ -1,0 +1,1 @@
+"""Sensors: when a run pays, decided from the catalogue alone."""

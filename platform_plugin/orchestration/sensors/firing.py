@@ -1,0 +1,291 @@
+"""Firing: the frame of every sensor of the platform. A new one brings a decision and a job, nothing else.
+
+A tick reads the catalogue, never rows, and starts no Spark. It asks for at most one run for each pool: for none while one of its runs
+is under way there, and for none while a run of any sensor is starting. What it did or why it did nothing stands in the run's tags or in
+the tick's skip reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from platform_plugin.errors import PlatformError
+from platform_plugin.lake.lake import Lake
+from platform_plugin.orchestration.runs.batching import report_without_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+    from platform_plugin.lake.catalogue.tables import Snapshot
+
+SENSOR, POOL, REASON, RANGE, ATTEMPT, FAILED = (
+    f"platform/{word}" for word in ("sensor", "pool", "reason", "snapshots", "attempt", "failed")
+)
+"""Tags of a run: what asked for it, where it runs, why, over which snapshots, the how-manieth time, and afterwards what of it failed."""
+USUAL_POOL = "spark"
+_CURSOR_VERSION = 1
+_REMEMBERED_RUNS = 20
+_LONGEST_REASON = 240
+_LONGEST_START = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """A run that this sensor asked for; `seconds` is how long it took, None while it is under way."""
+
+    pool: str
+    snapshots: str = ""
+    attempt: int = 1
+    ended: datetime | None = None
+    seconds: float | None = None
+    succeeded: bool = False
+    failed: frozenset[str] = frozenset()
+    """What of it failed, where the run could say so; empty for a run that ended without a word."""
+    assets: frozenset[str] = frozenset()
+    """What it was for."""
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it has not ended."""
+        return self.ended is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What a decision is made from: the lake at its newest snapshot, the clock, earlier runs (newest first), and what was kept."""
+
+    lake: Lake
+    snapshot: Snapshot
+    now: datetime
+    runs: tuple[PastRun, ...] = ()
+    keys: frozenset[dg.AssetKey] = frozenset()
+    """The assets of the code location that can be materialized."""
+    checks: frozenset[dg.AssetCheckKey] = frozenset()
+    """The checks of the code location."""
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One run: over the snapshots from `first` to `last`, on some assets or with some configuration of a job of the sensor."""
+
+    job: str | None = None
+    """Which of the sensor's jobs, where it has several."""
+    first: int
+    last: int
+    reason: str
+    pool: str = USUAL_POOL
+    assets: tuple[dg.AssetKey, ...] = ()
+    checks: tuple[dg.AssetCheckKey, ...] = ()
+    config: Mapping[str, Any] | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a tick comes to; `reason` says why nothing is asked for, and `memory` is what the next tick is given."""
+
+    asks: tuple[Ask, ...] = ()
+    reason: str = "nothing to do"
+    events: Sequence[dg.AssetMaterialization] = ()
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    partitions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """New partitions, by the name of what they are added to."""
+
+
+Decide = Callable[[Moment], Decision]
+
+
+def build_sensor(
+    name: str,
+    url: str,
+    decide: Decide,
+    *,
+    description: str,
+    jobs: Sequence[UnresolvedAssetJobDefinition | dg.JobDefinition] = (),
+    interval_seconds: int = 5,
+    running: bool = True,
+) -> dg.SensorDefinition:
+    """A sensor that asks for runs of its jobs whenever the decision says so, at most one for each pool at a time."""
+
+    @dg.sensor(
+        name=name,
+        description=description,
+        minimum_interval_seconds=interval_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED,
+        jobs=list(jobs) or None,
+    )
+    def tick(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        runs = read_runs(context.instance, name) if jobs else ()
+        try:
+            with Lake.open(url) as lake:
+                keys, checks = read_keys(context)
+                moment = Moment(
+                    lake=lake,
+                    snapshot=lake.snapshot(),
+                    now=datetime.now(UTC),
+                    runs=runs,
+                    keys=keys,
+                    checks=checks,
+                    memory=read_memory(context.cursor),
+                )
+                decision = decide(moment)
+        except PlatformError as error:
+            return dg.SensorResult(skip_reason=dg.SkipReason(f"{error.message}; {error.hint}" if error.hint else error.message))
+        cursor = json.dumps({"v": _CURSOR_VERSION, **decision.memory})
+        busy = {run.pool for run in runs if run.is_under_way}
+        wanted = request_runs(name, [ask for ask in decision.asks if ask.pool not in busy], runs)
+        starting = count_starting(context.instance) if wanted else 0
+        report_without_run(context.instance, decision.events)
+        added = [dg.DynamicPartitionsDefinition(name=of).build_add_request(keys) for of, keys in decision.partitions.items() if keys]
+        if starting:
+            # Starting takes more of a busy machine than the work itself; what is due now is due at the next tick too.
+            reason = f"{starting} {'run of a sensor is' if starting == 1 else 'runs of sensors are'} starting: {decision.asks[0].reason}"
+            return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=cursor, dynamic_partitions_requests=added)
+        if wanted:
+            return dg.SensorResult(run_requests=wanted, cursor=cursor, dynamic_partitions_requests=added)
+        waiting = sorted({ask.pool for ask in decision.asks if ask.pool in busy})
+        told = (
+            f"told of {len(decision.events)} {'asset' if len(decision.events) == 1 else 'assets'}" if decision.events else decision.reason
+        )
+        reason = f"a run is under way in pool {', '.join(waiting)}: {decision.asks[0].reason}" if waiting else told
+        return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=cursor, dynamic_partitions_requests=added)
+
+    return tick
+
+
+def request_runs(name: str, asks: Sequence[Ask], runs: Sequence[PastRun]) -> list[dg.RunRequest]:
+    """The requests, one for each pool; since Dagster runs no key twice, the key says which attempt it is where that range was run before.
+
+    >>> (request,) = request_runs("split_refresh", [Ask(first=3, last=9, reason="lag")], [])
+    >>> request.run_key, request.tags["platform/reason"]
+    ('3-9', 'lag')
+    """
+    found: dict[str, dg.RunRequest] = {}
+    for ask in asks:
+        if ask.pool in found:
+            continue
+        snapshots = f"{ask.first}-{ask.last}"
+        attempt = 1 + max((run.attempt for run in runs if (run.pool, run.snapshots) == (ask.pool, snapshots)), default=0)
+        key = snapshots + (f" attempt {attempt}" if attempt > 1 else "")
+        found[ask.pool] = dg.RunRequest(
+            run_key=key if ask.pool == USUAL_POOL else f"{ask.pool} {key}",
+            job_name=ask.job,
+            asset_selection=list(ask.assets) or None,
+            # None would mean all checks of the job.
+            asset_check_keys=list(ask.checks) if ask.assets else None,
+            run_config=dict(ask.config) if ask.config is not None else None,
+            tags={
+                **ask.tags,
+                SENSOR: name,
+                POOL: ask.pool,
+                REASON: ask.reason[:_LONGEST_REASON],
+                RANGE: snapshots,
+                ATTEMPT: str(attempt),
+            },
+        )
+    return list(found.values())
+
+
+def count_starting(instance: dg.DagsterInstance) -> int:
+    """How many runs of sensors of the platform have a process that has not begun to work yet; one that is stuck counts for a while only."""
+    since = datetime.now(UTC) - _LONGEST_START
+    waiting = dg.RunsFilter(statuses=[dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING], created_after=since)
+    return sum(SENSOR in run.tags for run in instance.get_runs(filters=waiting, limit=_REMEMBERED_RUNS))
+
+
+def count_failures(runs: Sequence[PastRun], pool: str, what: str | None = None) -> int:
+    """How many of the newest runs of a pool failed in a row: any of them, or those in which one thing failed."""
+    count = 0
+    for run in runs:
+        if run.pool != pool or run.is_under_way:
+            continue
+        if run.succeeded or (what is not None and what not in run.failed):
+            break
+        count += 1
+    return count
+
+
+def pause_seconds(failures: int) -> float:
+    """How long a failed thing is left alone, twice as long after each failure.
+
+    >>> [pause_seconds(failures) for failures in (0, 1, 2, 30)]
+    [0.0, 10.0, 20.0, 600.0]
+    """
+    return 0.0 if not failures else min(600.0, 10.0 * 2.0 ** (min(failures, 10) - 1))
+
+
+def read_runs(instance: dg.DagsterInstance, sensor: str) -> tuple[PastRun, ...]:
+    """The newest runs that a sensor asked for, newest first."""
+    records = instance.get_run_records(filters=dg.RunsFilter(tags={SENSOR: sensor}), limit=_REMEMBERED_RUNS)
+    return tuple(_past_run(record) for record in records)
+
+
+def read_keys(context: dg.SensorEvaluationContext) -> tuple[frozenset[dg.AssetKey], frozenset[dg.AssetCheckKey]]:
+    """The assets and checks of the code location that a sensor stands in."""
+    repository = context.repository_def
+    if repository is None:
+        return frozenset(), frozenset()
+    return frozenset(repository.asset_graph.executable_asset_keys), frozenset(repository.asset_graph.asset_check_keys)
+
+
+def checks_of(moment: Moment, keys: Iterable[dg.AssetKey]) -> tuple[dg.AssetCheckKey, ...]:
+    """The checks of some assets, in an order that stays."""
+    wanted = set(keys)
+    return tuple(sorted((check for check in moment.checks if check.asset_key in wanted), key=str))
+
+
+def _past_run(record: dg.RunRecord) -> PastRun:
+    run = record.dagster_run
+    known = PastRun(
+        pool=run.tags.get(POOL, ""),
+        snapshots=run.tags.get(RANGE, ""),
+        attempt=int(run.tags.get(ATTEMPT, "1")),
+        assets=frozenset(_assets(run)),
+    )
+    if not run.is_finished:
+        return known
+    # A run that died before it started has no times of its own.
+    ended = datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.astimezone(UTC)
+    return replace(
+        known,
+        ended=ended,
+        seconds=record.end_time - record.start_time if record.end_time and record.start_time else None,
+        succeeded=run.is_success,
+        failed=frozenset(json.loads(run.tags.get(FAILED, "[]"))),
+    )
+
+
+def _assets(run: dg.DagsterRun) -> Iterator[str]:
+    yield from (key.to_user_string() for key in run.asset_selection or ())
+    ops: Any = run.run_config.get("ops", {})
+    for op in ops.values():
+        assets = op.get("config", {}).get("assets") if isinstance(op, dict) else None
+        yield from assets if isinstance(assets, list) else ()
+
+
+def find_untold(runs: Sequence[PastRun], pool: str) -> frozenset[str]:
+    """What a run was for that was killed, or lost its machine, as the last of its pool: it may have done its work and not told of it.
+
+    >>> find_untold([PastRun(pool="spark", ended=datetime.now(UTC), assets=frozenset({"impact/base"}))], "spark")
+    frozenset({'impact/base'})
+    """
+    last = next((run for run in runs if run.pool == pool and not run.is_under_way), None)
+    return last.assets if last is not None and not last.succeeded and not last.failed else frozenset()
+
+
+def read_memory(cursor: str | None) -> dict[str, Any]:
+    """What the last tick kept; a cursor of another version counts as none."""
+    try:
+        known = json.loads(cursor or "{}")
+    except ValueError:
+        return {}
+    return known if isinstance(known, dict) and known.get("v") == _CURSOR_VERSION else {}

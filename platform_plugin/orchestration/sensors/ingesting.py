@@ -1,0 +1,196 @@
+"""Ingesting: when a pulled stream has something to read, and the sensor that asks for bounded batches."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from platform_plugin.errors import PlatformError
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.relations import read_declarations
+from platform_plugin.lake.catalogue.tables import read_tables
+from platform_plugin.lake.files.sources import EVERYWHERE
+from platform_plugin.orchestration.sensors.firing import Decision, build_sensor, checks_of, count_failures, pause_seconds
+from platform_plugin.relations.streams.feeds.declaration import FilesFeed, TableFeed, feed_declared
+from platform_plugin.relations.streams.feeds.file_listing import plan_batch, read_listing
+from platform_plugin.relations.streams.feeds.sources import read_known_files, read_marks, read_position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    import dagster as dg
+
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
+    from platform_plugin.lake.files.sources import Sources
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.orchestration.runs.jobs import Jobs
+    from platform_plugin.orchestration.sensors.firing import Moment
+    from platform_plugin.relations.streams.feeds.declaration import Feed
+    from platform_plugin.relations.streams.feeds.sources import SourceFile
+
+SENSOR_NAME = "bounded_ingestion"
+POOL = "ingestion"
+POLL_SECONDS = 30.0
+"""How often a source is read that can't be looked at cheaply, such as a topic."""
+# Looking at a folder of very many files must not take more than this share of a sensor's time.
+_SHARE = 0.2
+# What takes longer than that is found out by a run, since a tick that takes a minute is ended.
+_LONGEST_SECONDS = 10.0
+_LISTED_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What was seen of a source: what waits there, or None where only reading it can tell."""
+
+    waiting: int | None
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The files of a glob, or why there is no telling them, and how long it took."""
+
+    files: Sequence[SourceFile] = ()
+    trouble: PlatformError | None = None
+    seconds: float = 0.0
+
+
+def read_listings(globs: Collection[str], *, sources: Sources = EVERYWHERE, seconds: float = _LONGEST_SECONDS) -> dict[str, Listing]:
+    """The files of some globs, several listed at a time; one that takes too long is not among them, and nobody waits for it."""
+    waiting, found = deque(dict.fromkeys(globs)), dict[str, Listing]()
+
+    def work() -> None:
+        with suppress(IndexError):
+            while True:
+                glob = waiting.popleft()
+                began = time.monotonic()
+                try:
+                    found[glob] = Listing(files=read_listing(glob, sources), seconds=time.monotonic() - began)
+                except PlatformError as error:
+                    found[glob] = Listing(trouble=error)
+
+    end = time.monotonic() + seconds
+    # Not of a pool, which would keep its process from ending.
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_LISTED_AT_ONCE, len(waiting)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(end - time.monotonic(), 0.0))
+    waiting.clear()
+    return dict(found)
+
+
+def read_look(lake: Lake, stream: Table, feed: Feed, listings: Mapping[str, Listing]) -> Look:
+    """How much of a source was not read yet, by a listing or from the catalogue; no row is read."""
+    with lake.reading() as connection:
+        match feed:
+            case FilesFeed() if feed.glob not in listings:
+                return Look(waiting=None, what="files")
+            case FilesFeed():
+                listing = listings[feed.glob]
+                if listing.trouble is not None:
+                    raise listing.trouble
+                known = read_known_files(connection, stream.uuid, listing.files)
+                settle = feed.settle.total_seconds()
+                batch = plan_batch(
+                    listing.files,
+                    known,
+                    max_files=feed.max_files,
+                    max_bytes=feed.max_bytes,
+                    now=time.time(),
+                    settle_seconds=settle,
+                    marks=read_marks(connection, stream.uuid),
+                )
+                return Look(waiting=sum(map(len, (batch.files, batch.waiting, batch.changed, batch.late))), what="files")
+            case TableFeed():
+                schema, _, relation = feed.table.rpartition(".")
+                source = lake.table((schema, relation) if schema else relation)
+                stats = c.TABLE_STATS.c
+                next_row_id = connection.execute(sa.select(stats.next_row_id).where(stats.table_id == source.id)).scalar() or 0
+                position = read_position(connection, stream.uuid)
+                return Look(waiting=int(next_row_id) - (position.next_row_id if position is not None else 0), what="rows")
+            case _:
+                return Look(waiting=None, what="records")
+
+
+def read_pulled(lake: Lake, snapshot: Snapshot) -> list[tuple[Name, Feed]]:
+    """The streams of a lake that have a source, with it."""
+    found = []
+    with lake.reading() as connection:
+        declared = {uuid: feed for uuid, declaration in read_declarations(connection).items() if (feed := feed_declared(declaration))}
+        if declared:
+            uuids = [UUID(uuid) for uuid in declared]
+            found = [(table.name, declared[str(table.uuid)]) for table in read_tables(connection, snapshot.id, uuids=uuids)]
+    return found
+
+
+def build_ingestion_sensor(
+    url: str,
+    jobs: Jobs,
+    *,
+    asset_key: Callable[[Name], dg.AssetKey],
+    running: bool = True,
+) -> dg.SensorDefinition:
+    """The sensor that lets streams read their sources: one run for all that have something to read, one batch for each."""
+
+    def decide(moment: Moment) -> Decision:
+        ended = [run for run in moment.runs if run.ended is not None]
+        due: list[tuple[Name, str]] = []
+        troubles: list[str] = []
+        memory: dict[str, Any] = {}
+        streams = [(name, feed) for name, feed in read_pulled(moment.lake, moment.snapshot) if jobs.can_run(asset_key(name), moment)]
+        looked: list[tuple[Name, Feed]] = []
+        for name, feed in streams:
+            known = moment.memory.get(str(name), {})
+            now = moment.now.timestamp()
+            failures = count_failures(ended, POOL, str(name))
+            if ended and failures and ended[0].ended is not None and pause_seconds(failures) > now - ended[0].ended.timestamp():
+                troubles.append(f"{name} failed and is left alone for a while")
+                memory[str(name)] = known
+                continue
+            if now < known.get("next", 0.0):
+                memory[str(name)] = known
+                continue
+            looked.append((name, feed))
+        listings = read_listings([feed.glob for _, feed in looked if isinstance(feed, FilesFeed)], sources=moment.lake.sources)
+        for name, feed in looked:
+            now = moment.now.timestamp()
+            try:
+                look = read_look(moment.lake, moment.lake.table(name, moment.snapshot), feed, listings)
+            except PlatformError as error:
+                troubles.append(error.message)
+                continue
+            # An unmeasurable source is polled; a measurable one is looked at again when that costs little.
+            listing = listings.get(feed.glob, Listing()) if isinstance(feed, FilesFeed) else Listing()
+            pause = POLL_SECONDS if look.waiting is None else listing.seconds / _SHARE
+            memory[str(name)] = {"next": now + pause if pause > 1 else 0.0}
+            if look.waiting is None or look.waiting > 0:
+                due.append(
+                    (name, f"{look.waiting:,} {look.what} wait" if look.waiting else f"its {look.what} are read every {pause:.0f} s")
+                )
+        if not due:
+            told = f"nothing waits in the sources of {len(streams)} streams"
+            return Decision(reason="; ".join([*troubles, told]), memory=memory)
+        more = f" and {len(due) - 1} more streams" if len(due) > 1 else ""
+        keys = [asset_key(name) for name, _ in due]
+        newest = moment.snapshot.id
+        reason = f"{due[0][0]}: {due[0][1]}{more}"
+        asks = jobs.ask(keys, checks_of(moment, keys), pool=POOL, first=newest, last=newest, reason=reason)
+        return Decision(asks=tuple(asks), memory=memory)
+
+    return build_sensor(
+        SENSOR_NAME,
+        url,
+        decide,
+        description="Lets streams that pull read what is new in their sources, a bounded batch at a time.",
+        jobs=jobs.all,
+        running=running,
+    )

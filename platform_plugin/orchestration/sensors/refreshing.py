@@ -1,0 +1,173 @@
+"""Refreshing: when it pays to let continuous views take up what has arrived, and the sensor that asks for it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from platform_plugin.orchestration.sensors.firing import (
+    USUAL_POOL,
+    Decision,
+    build_sensor,
+    checks_of,
+    count_failures,
+    find_untold,
+    pause_seconds,
+)
+from platform_plugin.orchestration.sensors.waiting import read_waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from datetime import datetime
+
+    import dagster as dg
+
+    from platform_plugin.lake.catalogue.tables import Name
+    from platform_plugin.orchestration.runs.jobs import Jobs
+    from platform_plugin.orchestration.sensors.firing import Moment, PastRun
+    from platform_plugin.orchestration.sensors.waiting import Waiting
+
+SENSOR_NAME = "split_refresh"
+_UNTOLD = "the last run ended before it could tell what it did"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """When a view without a target lag of its own is due, and how much of Spark's time maintenance may take.
+
+    Readers merge what waits, so a late run makes reads dearer and never wrong: there is no need to run for every row.
+    """
+
+    target_lag: timedelta = timedelta(minutes=1)
+    most_rows: int = 1_000_000
+    fullness: float = 0.5
+    share: float = 0.5
+    tick: timedelta = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """The views that one run should maintain, the first of them because of `reason`, the others because it reads their streams anyway."""
+
+    views: tuple[Waiting, ...]
+    reason: str
+
+
+def plan_refresh(
+    waiting: Sequence[Waiting],
+    now: datetime,
+    *,
+    runs: Sequence[PastRun] = (),
+    pool: str = USUAL_POOL,
+    policy: Policy | None = None,
+    untold: Collection[Name] = (),
+) -> Due | str:
+    """What to maintain in a pool, or the reason why nothing.
+
+    A view is due when its oldest row will have waited for its target lag before the next run could end, when too many rows wait,
+    or when rows that it needs fill its stream. Whoever reads a stream that is read anyway is taken along: the scan is shared. Of what is
+    `untold` a run was killed, which may have done its work but not told of it.
+    """
+    policy = policy or Policy()
+    behind = [view for view in waiting if view.wants_run or view.view in untold]
+    if not behind:
+        return f"nothing waits for {len(waiting)} views"
+    ended = [run for run in runs if run.pool == pool and run.ended is not None]
+    cost = next((run.seconds for run in ended if run.seconds is not None), 0.0)
+    margin = cost + policy.tick.total_seconds()
+    held = {str(view.view): _held_back(view, ended, pool, now) for view in behind}
+    due = {
+        str(view.view): _why(view, now, margin, policy) or (_UNTOLD if view.view in untold else None)
+        for view in behind
+        if not held[str(view.view)]
+    }
+    reasons = {name: why for name, why in due.items() if why}
+    if not reasons:
+        pausing = [name for name, until in held.items() if until]
+        if pausing:
+            return f"{', '.join(pausing)} failed and is left alone for {max(held.values()):.0f} s more"
+        rows, lag = sum(view.rows for view in behind), max(view.lag_seconds(now) for view in behind)
+        return f"{rows:,} rows wait for {len(behind)} of {len(waiting)} views, the oldest for {lag:.0f} s: no target lag is near"
+    is_urgent = any(view.fullness >= policy.fullness for view in behind if str(view.view) in reasons)
+    rest = _rest(ended, now, policy)
+    if rest > 0 and not is_urgent:
+        return f"the last run took {cost:.0f} s, so the next one waits {rest:.0f} s more; {next(iter(reasons.values()))}"
+    streams = frozenset().union(*(view.streams for view in behind if str(view.view) in reasons))
+    chosen = [view for view in behind if str(view.view) in reasons]
+    chosen += [view for view in behind if str(view.view) not in reasons and view.streams & streams and not held[str(view.view)]]
+    more = f" and {len(chosen) - 1} more views" if len(chosen) > 1 else ""
+    return Due(views=tuple(chosen), reason=f"{chosen[0].view}: {reasons[str(chosen[0].view)]}{more}")
+
+
+def _why(view: Waiting, now: datetime, margin: float, policy: Policy) -> str | None:
+    if view.fullness >= policy.fullness:
+        return f"rows that wait fill {view.fullness:.0%} of a stream"
+    if view.rows >= policy.most_rows:
+        return f"{view.rows:,} rows wait"
+    target = policy.target_lag.total_seconds() if view.target_lag_seconds is None else view.target_lag_seconds
+    lag = view.lag_seconds(now)
+    if lag + margin < target or not view.wants_run:
+        return None
+    told = f"{view.rows:,} rows wait, the oldest" if view.rows else "a table that it looks up was changed, its result has waited"
+    return f"{told} for {lag:.1f} s of {target:g} s"
+
+
+def _held_back(view: Waiting, ended: Sequence[PastRun], pool: str, now: datetime) -> float:
+    """The seconds for which a view that failed is still left alone; a run that ended without a word held up everybody."""
+    if not ended:
+        return 0.0
+    known = next((run for run in ended if run.failed), None)
+    failures = count_failures(ended, pool, str(view.view)) if known is ended[0] else count_failures(ended, pool)
+    newest = ended[0].ended or now
+    return max(pause_seconds(failures) - (now - newest).total_seconds(), 0.0)
+
+
+def _rest(ended: Sequence[PastRun], now: datetime, policy: Policy) -> float:
+    """How long Spark is left to others after a run, so that maintenance takes no more than its share of the time."""
+    last = next(iter(ended), None)
+    if last is None or last.ended is None or last.seconds is None:
+        return 0.0
+    return last.seconds * (1 / policy.share - 1) - (now - last.ended).total_seconds()
+
+
+def build_refresh_sensor(
+    url: str,
+    jobs: Jobs,
+    *,
+    base_key: Callable[[Name], dg.AssetKey],
+    view_key: Callable[[Name], dg.AssetKey],
+    policy: Policy | None = None,
+    running: bool = True,
+) -> dg.SensorDefinition:
+    """The sensor that keeps the views current whose bases a run can maintain."""
+
+    def decide(moment: Moment) -> Decision:
+        by_pool: defaultdict[str, list[Waiting]] = defaultdict(list)
+        for view in read_waiting(moment.lake, moment.snapshot):
+            key = base_key(view.view)
+            if jobs.can_run(key, moment):
+                by_pool[jobs.pools.get(key, USUAL_POOL)].append(view)
+        asks, reasons = [], []
+        for pool, views in by_pool.items():
+            lost = find_untold(moment.runs, pool)
+            untold = {view.view for view in views if base_key(view.view).to_user_string() in lost}
+            due = plan_refresh(views, moment.now, runs=moment.runs, pool=pool, policy=policy, untold=untold)
+            if isinstance(due, str):
+                reasons.append(due)
+                continue
+            keys = [base_key(view.view) for view in due.views]
+            checks = checks_of(moment, (view_key(view.view) for view in due.views))
+            first = min(view.taken_up for view in due.views)
+            asks += jobs.ask(keys, checks, pool=pool, first=first, last=moment.snapshot.id, reason=due.reason)
+        return Decision(asks=tuple(asks), reason="; ".join(reasons) or "there is no continuous view")
+
+    return build_sensor(
+        SENSOR_NAME,
+        url,
+        decide,
+        description="Lets continuous views take up what has arrived before it waits longer than their target lag.",
+        jobs=jobs.all,
+        running=running,
+    )

@@ -1,0 +1,108 @@
+"""Sampling: when the reservoirs of samples should take up what has arrived, and the sensor that asks for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.lake.catalogue.tables import read_tables
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.ring.segments import CONSUMER, SEGMENT, read_ring
+from platform_plugin.orchestration.sensors.firing import Decision, build_sensor, checks_of, find_untold
+from platform_plugin.orchestration.sensors.refreshing import plan_refresh
+from platform_plugin.orchestration.sensors.waiting import Waiting, share_of_ring
+from platform_plugin.relations.samples.record import all_samples, read_progress
+from platform_plugin.relations.samples.waiting import read_pending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import dagster as dg
+
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.orchestration.runs.jobs import Jobs
+    from platform_plugin.orchestration.sensors.firing import Moment
+    from platform_plugin.orchestration.sensors.refreshing import Policy
+
+SENSOR_NAME = "reservoir_merge"
+POOL = "samples"
+
+
+def read_sample_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
+    """Every sample of a stream and the rows that no reservoir stands for yet; readers draw of them themselves until then."""
+    found = []
+    for sample in all_samples(lake, snapshot):
+        if sample.definition.source != "stream":
+            continue
+        with lake.reading() as connection:
+            streams = read_tables(connection, snapshot.id, uuids=[UUID(sample.definition.relation)])
+            if not streams:
+                # The stream was dropped; reads of the sample tell of it.
+                continue
+            stream = streams[0]
+            ring = read_ring(connection, stream.uuid)
+            options = read_declaration(connection, stream.uuid).options
+            progress = read_progress(connection, sample.table.uuid, snapshot.id)
+            since = None
+            if has_table(connection, SEGMENT.name):
+                s = SEGMENT.c
+                later = sa.select(sa.func.min(s.arrived_at)).where(
+                    s.relation_uuid == str(stream.uuid), s.next_row_id > progress.next_row_id
+                )
+                since = connection.execute(later).scalar()
+            own = sa.and_(CONSUMER.c.relation_uuid == str(stream.uuid), CONSUMER.c.consumer == str(sample.table.uuid))
+            holds = has_table(connection, CONSUMER.name) and connection.execute(sa.select(CONSUMER.c.next_row_id).where(own)).first()
+            pending = read_pending(connection, sample.table.uuid, sample.definition.relation, snapshot.id)
+        # What was picked when it came is in the sample for every reader, and joins the stored one when there is much of it.
+        rows = max(ring.next_row_id - progress.next_row_id, 0) if pending.is_due else 0
+        found.append(
+            Waiting(
+                view=sample.table.name,
+                streams=frozenset({str(stream.uuid)}),
+                rows=rows,
+                since=since if rows else None,
+                taken_up=max(progress.snapshot_id, 0),
+                position=progress.next_row_id,
+                # Only a sample of all rows that ever came keeps rows from leaving.
+                fullness=share_of_ring(rows, options) if holds else 0.0,
+            )
+        )
+    return found
+
+
+def build_sample_sensor(
+    url: str,
+    jobs: Jobs,
+    *,
+    asset_key: Callable[[Name], dg.AssetKey],
+    policy: Policy | None = None,
+    running: bool = True,
+) -> dg.SensorDefinition:
+    """The sensor that lets reservoirs take up what has arrived before much of it waits, by the same rules as for views."""
+
+    def decide(moment: Moment) -> Decision:
+        samples = [each for each in read_sample_waiting(moment.lake, moment.snapshot) if jobs.can_run(asset_key(each.view), moment)]
+        if not samples:
+            return Decision(reason="there is no sample of a stream")
+        lost = find_untold(moment.runs, POOL)
+        untold = {each.view for each in samples if asset_key(each.view).to_user_string() in lost}
+        due = plan_refresh(samples, moment.now, runs=moment.runs, pool=POOL, policy=policy, untold=untold)
+        if isinstance(due, str):
+            return Decision(reason=due.replace("views", "samples"))
+        keys = [asset_key(each.view) for each in due.views]
+        first = min(each.taken_up for each in due.views)
+        asks = jobs.ask(keys, checks_of(moment, keys), pool=POOL, first=first, last=moment.snapshot.id, reason=due.reason)
+        return Decision(asks=tuple(asks))
+
+    return build_sensor(
+        SENSOR_NAME,
+        url,
+        decide,
+        description="Lets the reservoirs of samples take up what has arrived, and merges them.",
+        jobs=jobs.all,
+        running=running,
+    )

@@ -1,0 +1,74 @@
+"""What components say that bring the sensors of a lake: which of them, and on which lake."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from platform_plugin.orchestration.assets.overview import build_overview
+from platform_plugin.orchestration.assets.translator import Translator
+from platform_plugin.orchestration.components.beside import find_components
+from platform_plugin.orchestration.components.place import lake_url
+from platform_plugin.orchestration.sensors.loops import build_loops
+
+
+class Sensing(dg.Component, dg.Model, dg.Resolvable):
+    """A component with sensors. To change what they call assets, and other names, subclass it and override `translator`."""
+
+    url: str | None = Field(
+        default=None, description="The lake whose catalogue is read; by default the one in PLATFORM_URL, or .platform/lake in the project."
+    )
+    refresh: bool = Field(default=True, description="Whether a sensor keeps continuous views within their target lag.")
+    ingest: bool = Field(default=True, description="Whether a sensor lets streams that pull read their sources.")
+    sample: bool = Field(default=True, description="Whether a sensor lets reservoirs of samples take up what has arrived.")
+    report_arrivals: bool = Field(
+        default=True, description="Whether a sensor reports new rows of streams, with their rates, and tables that were written to."
+    )
+    rebuild: bool = Field(default=True, description="Whether a sensor builds tables again that say so in their YAML file.")
+    notices: str | None = Field(
+        default=None, description="The environment variable with the address of a webhook that is told of failed runs."
+    )
+    running: bool = Field(default=True, description="Whether the sensors are on from the beginning.")
+
+    @property
+    def translator(self) -> Translator:
+        """How relations are called, grouped and marked."""
+        return Translator()
+
+    def lake(self, context: dg.ComponentLoadContext) -> str:
+        """The URL of the lake."""
+        return self.url or lake_url(context.project_root)
+
+    @property
+    def rank(self) -> int:
+        """The place among components with sensors on one lake: the first brings them, and those that know assets go first."""
+        return 2
+
+    def find_before(self, context: dg.ComponentLoadContext) -> list[Sensing]:
+        """The components with sensors on the same lake that go before this one, by rank and then by their places in the project."""
+        found = [each for each in find_components(context, Sensing) if each.lake(context) == self.lake(context)]  # type: ignore[type-abstract]
+        ordered = sorted(found, key=lambda each: each.rank)
+        return ordered[: next((place for place, each in enumerate(ordered) if each is self), 0)]
+
+    def build_sensors(self, context: dg.ComponentLoadContext, **known: Any) -> dg.Definitions:
+        """The sensors that are wanted and that no other component on the lake brings, with their jobs and the page that they draw.
+
+        `known` is what `build_loops` takes.
+        """
+        others = self.find_before(context)
+        arrivals = self.report_arrivals and not any(each.report_arrivals for each in others)
+        loops = build_loops(
+            self.lake(context),
+            self.translator,
+            refresh=self.refresh and not any(each.refresh for each in others),
+            ingest=self.ingest and not any(each.ingest for each in others),
+            sample=self.sample and not any(each.sample for each in others),
+            arrivals=arrivals,
+            rebuild=self.rebuild and not any(each.rebuild for each in others),
+            notices=self.notices if all(each.notices is None for each in others) else None,
+            running=self.running,
+            **known,
+        )
+        return dg.Definitions.merge(dg.Definitions(assets=[build_overview()] if arrivals else []), loops)

@@ -1,0 +1,137 @@
+"""Waiting: what every continuous view has still to take up and since when, from the catalogue alone."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from platform_plugin.lake.catalogue.relations import read_declarations
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.ring.segments import CONSUMER, SEGMENT, STREAM
+from platform_plugin.orchestration.components.apply import LAG
+from platform_plugin.orchestration.sensors.changes import find_outdated
+from platform_plugin.relations.views.follow.progress import PROGRESS
+from platform_plugin.relations.views.follow.strategy import rows_wanted
+from platform_plugin.relations.views.record import VIEW, ViewRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot
+    from platform_plugin.lake.lake import Lake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A view and the rows that wait for it. `taken_up` is the snapshot at which it last took up any.
+
+    `position` counts the rows that it has passed, of all its streams. `fullness` says how much of the fullest ring is rows that
+    wait, from 0 to 1: at 1 a stream has no room left.
+    """
+
+    view: Name
+    streams: frozenset[str] = frozenset()
+    rows: int = 0
+    since: datetime | None = None
+    taken_up: int = 0
+    position: int = 0
+    fullness: float = 0.0
+    target_lag_seconds: float | None = None
+    rows_wanted: int = 1
+    """How many rows have to wait before it wants a run."""
+    looked_up_at: datetime | None = None
+    """When a table was changed that it looks up, since its stored result was made."""
+
+    @property
+    def wants_run(self) -> bool:
+        """Whether a run would have something to do for it."""
+        return self.rows >= self.rows_wanted or self.looked_up_at is not None
+
+    def lag_seconds(self, now: datetime) -> float:
+        """How long the oldest row has waited, or the change of a table that it looks up."""
+        return max([(now - since).total_seconds() for since in (self.since, self.looked_up_at) if since is not None], default=0.0)
+
+
+def share_of_ring(rows: int, options: Mapping[str, Any]) -> float:
+    """How much of a stream with these options rows fill that may not leave before somebody has taken them up.
+
+    >>> share_of_ring(500, {"retention_rows": 1000}), share_of_ring(500, {"retention_rows": 1000, "on_unconsumed": "drop"})
+    (0.5, 0.0)
+    """
+    most = options.get("retention_rows")
+    return min(rows / int(most), 1.0) if most and options.get("on_unconsumed") != "drop" else 0.0
+
+
+@dataclass(slots=True)
+class _Sum:
+    streams: set[str] = field(default_factory=set)
+    rows: int = 0
+    since: list[datetime] = field(default_factory=list)
+    fullness: float = 0.0
+
+
+def read_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
+    """Every continuous view, whether anything waits for it or not; the number of queries does not grow with that of views."""
+    with lake.reading() as connection:
+        if not (has_table(connection, VIEW.name) and has_table(connection, CONSUMER.name)):
+            return []
+        options = {uuid: json.loads(text)["options"] for uuid, text in _rows(connection, sa.select(VIEW.c.view_uuid, VIEW.c.definition))}
+        sums = _read_sums(connection)
+        newest = sa.select(PROGRESS.c.view_uuid, sa.func.max(PROGRESS.c.snapshot_id)).group_by(PROGRESS.c.view_uuid)
+        taken_up: dict[str, int] = {uuid: int(snapshot_id) for uuid, snapshot_id in _rows(connection, newest)}
+        passed = sa.select(CONSUMER.c.consumer, sa.func.sum(CONSUMER.c.next_row_id)).group_by(CONSUMER.c.consumer)
+        positions: dict[str, int] = {uuid: int(count) for uuid, count in _rows(connection, passed)}
+        views = {view.uuid: view for view in lake.views(snapshot)}
+        records = {uuid: ViewRecord(uuid=uuid, query="", options=options[str(uuid)]) for uuid in views if str(uuid) in options}
+        outdated = find_outdated(connection, views, records, snapshot.id)
+    found = []
+    for view in views.values():
+        key = str(view.uuid)
+        if key in options:
+            waits = sums.get(key, _Sum())
+            found.append(
+                Waiting(
+                    view=view.name,
+                    streams=frozenset(waits.streams),
+                    rows=waits.rows,
+                    since=min(waits.since, default=None),
+                    taken_up=taken_up.get(key, 0),
+                    position=positions.get(key, 0),
+                    fullness=waits.fullness,
+                    target_lag_seconds=options[key].get(LAG),
+                    rows_wanted=rows_wanted(records[view.uuid]),
+                    looked_up_at=outdated[view.uuid].at if view.uuid in outdated else None,
+                )
+            )
+    return found
+
+
+def _read_sums(connection: Connection) -> Mapping[str, _Sum]:
+    own = sa.and_(STREAM.c.relation_uuid == CONSUMER.c.relation_uuid, STREAM.c.next_row_id > CONSUMER.c.next_row_id)
+    rows = sa.select(CONSUMER.c.consumer, CONSUMER.c.relation_uuid, STREAM.c.next_row_id - CONSUMER.c.next_row_id).join(STREAM, own)
+    sums: defaultdict[str, _Sum] = defaultdict(_Sum)
+    behind = _rows(connection, rows)
+    if not behind:
+        return sums
+    limits = read_declarations(connection, only={stream for _, stream, _ in behind})
+    for view, stream, count in behind:
+        sums[view].streams.add(stream)
+        sums[view].rows += int(count)
+        if stream in limits:
+            sums[view].fullness = max(sums[view].fullness, share_of_ring(int(count), limits[stream].options))
+    later = sa.and_(SEGMENT.c.relation_uuid == CONSUMER.c.relation_uuid, SEGMENT.c.next_row_id > CONSUMER.c.next_row_id)
+    arrivals = sa.select(CONSUMER.c.consumer, sa.func.min(SEGMENT.c.arrived_at)).join(SEGMENT, later).group_by(CONSUMER.c.consumer)
+    for view, moment in _rows(connection, arrivals):
+        sums[view].since.append(moment)
+    return sums
+
+
+def _rows(connection: Connection, query: Any) -> list[Any]:
+    return list(connection.execute(query).all())

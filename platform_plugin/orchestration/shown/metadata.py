@@ -1,0 +1,145 @@
+"""Metadata: figures and columns under the names that the Dagster web interface draws."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any, cast
+
+import dagster as dg
+
+from platform_plugin.algebra.types.data_types import Field
+from platform_plugin.errors import UnknownObject
+from platform_plugin.lake.catalogue.tables import Name
+from platform_plugin.language.statements.render import type_text
+from platform_plugin.orchestration.preview import source_link
+from platform_plugin.orchestration.shown.drawing import PICTURE, draw_lineage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from platform_plugin.engine.spark.session.metrics import JobMetrics
+    from platform_plugin.orchestration.assets.inventory import Stored
+    from platform_plugin.orchestration.assets.tracing import Traced
+    from platform_plugin.orchestration.assets.translator import Relation, Translator
+    from platform_plugin.orchestration.components.apply import Applied
+    from platform_plugin.orchestration.components.model import Model
+    from platform_plugin.orchestration.runs.upkeep import Kept
+
+
+def column_schema(columns: tuple[Field, ...], primary_key: tuple[str, ...], said: Mapping[str, str]) -> dg.TableSchema:
+    """Columns with their types in SQL, keys, and comments; what the YAML file says of a column goes first."""
+    keys = {name.lower() for name in primary_key}
+    descriptions = {name.lower(): text for name, text in said.items()}
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                name=field.name,
+                type=type_text(field.type).lower(),
+                description=descriptions.get(field.name.lower(), field.comment),
+                constraints=dg.TableColumnConstraints(
+                    nullable=field.nullable and field.name.lower() not in keys,
+                    other=[*(["primary key"] if field.name.lower() in keys else []), *_default(field)],
+                ),
+            )
+            for field in columns
+        ]
+    )
+
+
+def _default(field: Field) -> list[str]:
+    return [] if field.default is None else [f"default {field.default}"]
+
+
+def model_metadata(model: Model) -> dict[str, Any]:
+    """What is known of a relation from its file alone."""
+    found: dict[str, Any] = {
+        "dagster/table_name": str(model.name),
+        "dagster/code_references": source_link(model.path),
+    }
+    if model.columns:
+        found["dagster/column_schema"] = column_schema(model.columns, model.primary_key, model.documentation.columns)
+    return found
+
+
+def stored_metadata(stored: Stored, snapshot: int | None, said: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What is known of a relation from the catalogue; a view has no figures."""
+    found: dict[str, Any] = {
+        "dagster/table_name": str(stored.name),
+        "dagster/row_count": stored.rows,
+        "snapshot": snapshot,
+        "files": stored.files,
+        "bytes": stored.size_bytes,
+    }
+    if stored.fields:
+        found["dagster/column_schema"] = column_schema(stored.fields, stored.primary_key, said or {})
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def traced_metadata(relation: Relation, traced: Traced, translator: Translator) -> dict[str, Any]:
+    """What is known of a query's result from its text: its columns, and what each is made of."""
+    found: dict[str, Any] = {}
+    if traced.columns and all(column.type is not None for column in traced.columns):
+        columns = tuple(Field(name=column.name, type=cast("Any", column.type)) for column in traced.columns)
+        said = relation.model.documentation.columns if relation.model is not None else {}
+        found["dagster/column_schema"] = column_schema(columns, (), said)
+    if traced.lineage:
+        found["dagster/column_lineage"] = dg.TableColumnLineage(
+            {
+                column: [
+                    dg.TableColumnDep(
+                        asset_key=translator.asset_key(Name(schema=origin.schema, relation=origin.relation)), column_name=origin.column
+                    )
+                    for origin in sorted(origins)
+                ]
+                for column, origins in traced.lineage.items()
+            }
+        )
+    if drawn := draw_lineage(relation.name.relation, traced):
+        found["lineage"] = dg.MetadataValue.md(drawn)
+    # What is missing may be made by the same run.
+    if traced.trouble is not None and not isinstance(traced.trouble, UnknownObject):
+        found["trouble"] = dg.MetadataValue.md(f"```text\n{traced.trouble}\n```")
+    return found
+
+
+def kept_metadata(kept: Kept) -> dict[str, Any]:
+    """What a run did for one view, under names that stay, so that they make lines over time."""
+    names = [each.name for each in fields(kept) if each.name not in ("name", "taken_up", "action", "columns")]
+    figures = {name: getattr(kept, name) for name in names}
+    rounded = {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}
+    return {"snapshot": kept.taken_up, "action": kept.action, **rounded}
+
+
+def applied_metadata(applied: Applied, said: Mapping[str, str], *, seconds: float) -> dict[str, Any]:
+    """How a relation stands after its file was applied, and what that took."""
+    return {
+        **stored_metadata(applied.stored, applied.snapshot, said),
+        **job_metadata(applied.metrics),
+        **{name: value for name, value in applied.work.items() if value is not None and name != PICTURE},
+        **({PICTURE: dg.MetadataValue.md(applied.work[PICTURE])} if PICTURE in applied.work else {}),
+        "action": applied.action,
+        "seconds": round(seconds, 3),
+    }
+
+
+def view_metadata(kept: Kept, said: Mapping[str, str]) -> dict[str, Any]:
+    """What a view looks like to its readers."""
+    return {"dagster/table_name": str(kept.name), "dagster/column_schema": column_schema(kept.columns, (), said)}
+
+
+def task_metadata(tasks: list[dict[str, Any]]) -> dict[str, Any]:
+    """The tasks of the stage that worked longest, as a table: how even the work was."""
+    return {"task_list": dg.MetadataValue.table([dg.TableRecord(task) for task in tasks])} if tasks else {}
+
+
+def link_metadata(links: Mapping[str, str]) -> dict[str, Any]:
+    """Links as the interface opens them, other texts as they are."""
+    return {name: dg.MetadataValue.url(text) if "://" in text else text for name, text in links.items()}
+
+
+def job_metadata(metrics: JobMetrics | None) -> dict[str, Any]:
+    """What Spark did, under names that stay, so that the interface can plot them from run to run."""
+    if metrics is None:
+        return {}
+    wanted = ("jobs", "tasks", "task_skew", "rows_read", "bytes_read", "bytes_written", "shuffle_bytes", "task_seconds")
+    return {name: value for name, value in asdict(metrics).items() if name in wanted and value is not None}

@@ -1,0 +1,34 @@
+import pytest
+
+from platform_plugin.errors import PlatformError
+from platform_plugin.orchestration.components.model import read_models
+
+
+def test_yaml_beside_a_file_documents_it(project):
+    project.write(users="CREATE TABLE users (Id INT)", users_yml="description: people\nowners: ['team:growth']\ncolumns: {id: the key}")
+    (model,) = read_models(project.folder)
+    assert model.description == "people"
+    assert model.documentation.columns == {"id": "the key"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("columns: {idd: the key}", ['column "idd"', "did you mean Id?"]),
+        ("owner: me", ['file "users.yml"', "owner", "owners"]),
+        ("- a\n- b", ['file "users.yml"']),
+        ("a: [", ['file "users.yml" is not YAML', "line 1"]),
+        ("owners: 3", ['file "users.yml"', "owners"]),
+    ],
+)
+def test_yaml_that_says_something_else_is_refused(project, text, said):
+    project.write(users="CREATE TABLE users (Id INT)", users_yml=text)
+    with pytest.raises(PlatformError) as caught:
+        read_models(project.folder)
+    assert [part for part in said if part not in str(caught.value)] == []
+
+
+def test_an_empty_yaml_file_says_nothing(project):
+    project.write(users="CREATE TABLE users (id INT)", users_yml="")
+    (model,) = read_models(project.folder)
+    assert model.description is None

@@ -1,0 +1,96 @@
+"""The sensor of arrivals: each new row is reported once, with rates, by a tick that starts nothing."""
+
+from __future__ import annotations
+
+import sys
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from platform_plugin.orchestration.assets.translator import Translator
+from platform_plugin.orchestration.sensors.arrivals import build_arrivals_sensor
+from platform_plugin.orchestration.sensors.firing import read_memory
+from platform_plugin.platform import Platform
+
+
+@pytest.fixture
+def platform(tmp_path):
+    with Platform.create(tmp_path / "lake") as made:
+        made.execute("CREATE STREAM posts (n BIGINT) WITH (retention_rows = 10)")
+        made.execute("CREATE TABLE users (n BIGINT)")
+        yield made
+
+
+@pytest.fixture
+def tick(tmp_path):
+    sensor = build_arrivals_sensor(str(tmp_path / "lake"), Translator())
+
+    def evaluate(cursor=None):
+        """What the sensor says, and what it told Dagster of, by asset."""
+        with dg.DagsterInstance.ephemeral() as instance:
+            told = sensor.evaluate_tick(dg.build_sensor_context(instance=instance, cursor=cursor))
+            latest = instance.get_latest_materialization_events(instance.get_asset_keys())
+            return told, {key.to_user_string(): event.asset_materialization for key, event in latest.items()}
+
+    return evaluate
+
+
+def append(platform, first, count):
+    lake = platform.lake
+    table = lake.table("posts")
+    with lake.commit("append") as commit:
+        commit.append(table, [lake.write(table, pa.table({"n": pa.array(range(first, first + count), pa.int64())}))])
+
+
+def test_new_rows_are_reported_once_with_their_rates(platform, tick):
+    told, events = tick()
+    assert events == {}
+    assert told.skip_message.startswith("no new rows in 1 streams")
+    append(platform, 0, 6)
+    told, events = tick(told.cursor)
+    assert (set(events), told.skip_message) == ({"posts", "platform/overview"}, "told of 2 assets")
+    event = events["posts"]
+    assert event.tags["dagster/data_version"] == str(platform.lake.snapshot().id)
+    figures = {name: value.value for name, value in event.metadata.items()}
+    assert (figures["rows_in"], figures["dagster/row_count"], figures["segments"]) == (6, 6, 1)
+    assert figures["rows_per_second"] == pytest.approx(0.1)
+    again, events = tick(told.cursor)
+    assert events == {}
+    append(platform, 6, 20)
+    _, events = tick(again.cursor)
+    assert {key: event.metadata["rows_in"].value for key, event in events.items()} == {"posts": 20}
+
+
+def test_a_table_that_somebody_wrote_to_is_told_of_with_the_snapshot_that_changed_it(platform, tmp_path):
+    platform.execute("CREATE TABLE results (n BIGINT)")
+    sensor = build_arrivals_sensor(str(tmp_path / "lake"), Translator(), built={dg.AssetKey("results")})
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def evaluate(cursor=None):
+            return sensor.evaluate_tick(dg.build_sensor_context(instance=instance, cursor=cursor))
+
+        told = evaluate()
+        platform.execute("INSERT INTO users VALUES (1), (2)")
+        changed = platform.lake.snapshot().id
+        platform.execute("INSERT INTO results VALUES (1)")
+        told = evaluate(told.cursor)
+        assert told.skip_message == "told of 1 asset"
+        event = instance.get_latest_materialization_event(dg.AssetKey("users"))
+        assert event.asset_materialization.tags["dagster/data_version"] == str(changed)
+        assert "no new rows" in evaluate(told.cursor).skip_message
+
+
+def test_a_lake_that_is_away_is_a_reason_to_skip(tmp_path, tick):
+    assert "is not a lake" in tick()[0].skip_message
+
+
+def test_a_strange_cursor_counts_as_none():
+    assert read_memory("nonsense") == read_memory('{"v": 99, "rows": {"a": 1}}') == read_memory(None) == {}
+
+
+def test_a_tick_needs_no_spark(platform, tick):
+    append(platform, 0, 1)
+    before = set(sys.modules)
+    assert tick()[1]
+    assert not any(name.startswith("pyspark") for name in set(sys.modules) - before)
