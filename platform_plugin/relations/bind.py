@@ -14,13 +14,13 @@ from platform_plugin.lake.catalogue.tables import Name, Table, View
 from platform_plugin.language.query.blocks import Input
 from platform_plugin.language.query.probing import plan_probing
 from platform_plugin.language.query.query import analyse_expression, analyse_query
+from platform_plugin.language.query.size import SMALL_BYTES, SMALL_ROWS, is_plain
+from platform_plugin.language.query.staleness import read_duration
 from platform_plugin.language.text.places import Place, Span, at
 from platform_plugin.relations.arguments import argument, check_arguments, used_arguments, value_of
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.streams.arrivals import read_with_arrivals, wants_arrivals
 from platform_plugin.relations.views.record import read_records
-from platform_plugin.select.size import SMALL_BYTES, SMALL_ROWS, is_plain
-from platform_plugin.select.staleness import read_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -280,7 +280,6 @@ def _read_view(
         from platform_plugin.relations.views.read.local import read_local
         from platform_plugin.relations.views.read.stored import find_recent, find_stored
         from platform_plugin.relations.views.read.view import read_view
-        from platform_plugin.select.lookup import read_small
 
         stored = find_stored(reading.work, view, snapshot)
         if stored is None and staleness is not None:
@@ -288,7 +287,7 @@ def _read_view(
             stored = None if recent is None else recent.table
         if stored is not None:
             return read_relation(reading.work.session, reading.work.lake, reading.work.lake.scan(stored, snapshot))
-        local = read_local(reading.work, view, snapshot, read_small)
+        local = read_local(reading.work, view, snapshot)
         if local is not None and local.rows.nbytes <= _LOCAL_BYTES:
             return arrow_relation(reading.work.session, local.table.fields, local.rows)
         return read_view(

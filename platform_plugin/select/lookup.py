@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from platform_plugin.algebra.types.data_types import Decimal, Primitive
 from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name, View
-from platform_plugin.lake.read.read import read_rows
+from platform_plugin.lake.read.small import read_small
 from platform_plugin.language.query.lookup import Condition, Given, Lookup, plan_lookup
+from platform_plugin.language.query.staleness import read_duration
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.samples.read import is_drawn_here, read_sample
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.views.read.local import read_local
 from platform_plugin.relations.views.read.stored import find_recent, find_stored
-from platform_plugin.select.staleness import read_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,12 +34,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.language.text.places import Span
 
-# A scan of more is Spark's: it reads with all cores.
-_SMALL_BYTES = 16 * 1024 * 1024
-_FEW_FILES = 64
 _KEPT_RELATIONS = 200
 _HELD_BYTES = 4 * 1024 * 1024
-_KEPT_BYTES = 256 * 1024 * 1024
 
 _WHOLE = frozenset({"int8", "int16", "int32", "int64"})
 # The types that mean the same to Arrow and to Spark, value for value and as columns of a result.
@@ -83,7 +79,7 @@ def _stale(work: Workspace, lookup: Lookup, staleness: timedelta, held: _Held) -
     recent = find_recent(work, relation, held.snapshot, staleness) if isinstance(relation, View) else None
     if recent is None:
         return held
-    return _Held(recent.snapshot, recent.table, _KEPT.rows_of(work, recent.table, held.snapshot))
+    return _Held(recent.snapshot, recent.table, read_small(work.lake, recent.table, held.snapshot))
 
 
 def _name(parts: tuple[str, ...]) -> Name:
@@ -195,11 +191,9 @@ class _Held:
 
 
 class _Kept:
-    """Small relations in memory, by the files that they are: files never change, so what is kept never has to be checked."""
+    """Small relations at the newest snapshot, in memory."""
 
     def __init__(self) -> None:
-        self._tables: OrderedDict[tuple[Any, ...], pa.Table] = OrderedDict()
-        self._bytes = 0
         self._held: OrderedDict[tuple[Any, ...], _Held] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -219,7 +213,7 @@ class _Kept:
             # A sample that Spark has to draw is drawn on the way of every other query.
             rows = None if sample is None or not is_drawn_here(work, sample, snapshot) else read_sample(work, sample, snapshot).rows
         else:
-            rows = self.rows_of(work, table, snapshot)
+            rows = read_small(work.lake, table, snapshot)
         found = _Held(snapshot, table, rows)
         with self._lock:
             self._held[key] = found
@@ -232,7 +226,7 @@ class _Kept:
         """A view that has changed, computed here where that takes no engine."""
         with work.lake.reading() as connection:
             view = work.lake.find_relation(connection, _name(relation), held.snapshot)
-        local = read_local(work, view, held.snapshot, self.rows_of) if isinstance(view, View) else None
+        local = read_local(work, view, held.snapshot) if isinstance(view, View) else None
         if local is None:
             return held
         found = _Held(held.snapshot, local.table, local.rows)
@@ -241,33 +235,5 @@ class _Kept:
                 self._held[work.lake.uuid, str(work.lake.location), *relation] = found
         return found
 
-    def rows_of(self, work: Workspace, table: Table, snapshot: Snapshot) -> pa.Table | None:
-        """All rows of a table at a snapshot, or None if they are not small."""
-        scan = work.lake.scan(table, snapshot)
-        if scan.size_bytes > _SMALL_BYTES or len(scan.files) > _FEW_FILES:
-            return None
-        key = (work.lake.uuid, table.uuid, snapshot.schema_version, tuple(file.path for file in scan.files))
-        # Only files whose every row counts are known by their names alone.
-        keepable = not scan.inlined and all(file.is_whole for file in scan.files)
-        with self._lock:
-            known = self._tables.get(key) if keepable else None
-            if known is not None:
-                self._tables.move_to_end(key)
-                return known
-        rows = read_rows(work.lake, scan).combine_chunks()
-        if keepable:
-            with self._lock:
-                self._tables[key] = rows
-                self._bytes += rows.nbytes
-                while self._bytes > _KEPT_BYTES and len(self._tables) > 1:
-                    _, oldest = self._tables.popitem(last=False)
-                    self._bytes -= oldest.nbytes
-        return rows
-
 
 _KEPT = _Kept()
-
-
-def read_small(work: Workspace, table: Table, snapshot: Snapshot) -> pa.Table | None:
-    """All rows of a table at a snapshot, or None if they are not small."""
-    return _KEPT.rows_of(work, table, snapshot)

@@ -147,7 +147,7 @@ def _check_condition(work: Workspace, statement: s.CreateSample, relation: Table
     from platform_plugin.language.query.query import analyse_expression
     from platform_plugin.language.statements.render import identifier
     from platform_plugin.language.text.tokens import tokenize
-    from platform_plugin.select.select import placed
+    from platform_plugin.relations.faults import placed
 
     where = statement.where
     if where is None:

@@ -16,8 +16,8 @@ from platform_plugin.lake.files.files import write_delete_file
 from platform_plugin.lake.read.read import read_positions
 from platform_plugin.language.text.places import at
 from platform_plugin.relations.bind import bind_rows, new_name, pointing_at
+from platform_plugin.relations.faults import placed
 from platform_plugin.relations.target import find_changeable, named_fields, outcome, refuse_partitioned
-from platform_plugin.select.select import placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

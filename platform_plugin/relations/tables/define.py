@@ -13,6 +13,7 @@ from platform_plugin.language.statements import statements as s
 from platform_plugin.language.statements.options import STREAM
 from platform_plugin.language.text.places import at
 from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
+from platform_plugin.relations.faults import placed
 from platform_plugin.relations.samples.record import Leave, find_sample
 from platform_plugin.relations.samples.remove import drop_sample, samples_of
 from platform_plugin.relations.streams.declaration import stored_limits, stored_option
@@ -22,7 +23,6 @@ from platform_plugin.relations.streams.history import find_twin
 from platform_plugin.relations.target import find_existing, find_target, outcome, refuse_protected
 from platform_plugin.relations.views.define import refuse_consumed
 from platform_plugin.relations.views.making import drop_view
-from platform_plugin.select.select import placed
 
 if TYPE_CHECKING:
     from datetime import timedelta

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 from platform_plugin.language.statements.render import identifier
 from platform_plugin.language.text.script import parse_statement
 from platform_plugin.relations.bind import bind_query
+from platform_plugin.relations.faults import placed
 from platform_plugin.relations.tables.change import commit_deletes, discarding, find_rows, write_deletes
 from platform_plugin.relations.target import outcome
-from platform_plugin.select.select import placed
 
 if TYPE_CHECKING:
     from datetime import date

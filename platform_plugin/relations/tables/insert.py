@@ -8,9 +8,9 @@ from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files.files import fit
 from platform_plugin.language.text.places import at
 from platform_plugin.relations.bind import bind_query, pointing_at
+from platform_plugin.relations.faults import placed
 from platform_plugin.relations.tables.rows import literal_rows
 from platform_plugin.relations.target import append_files, find_repeat, find_target, named_fields, refuse_history, refuse_partitioned
-from platform_plugin.select.select import placed
 
 if TYPE_CHECKING:
     from datetime import timedelta

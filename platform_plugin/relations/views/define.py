@@ -14,6 +14,7 @@ from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.ring.segments import CONSUMER
 from platform_plugin.language.text.places import at
 from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
+from platform_plugin.relations.faults import placed
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.streams.declaration import stored_option
 from platform_plugin.relations.target import find_existing, outcome
@@ -26,7 +27,6 @@ from platform_plugin.relations.views.plan.sharing import ViewParts, plan_sharing
 from platform_plugin.relations.views.read.kept import find_kept
 from platform_plugin.relations.views.read.ranges import first_uncovered
 from platform_plugin.relations.views.read.view import split_name
-from platform_plugin.select.select import placed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -84,7 +84,7 @@ def _plan_environment(settings: ServerSettings, java: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
     if settings.master is None:
         kept.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    roots = [str(Path(__file__).parents[2]), *filter(None, [kept.get("PYTHONPATH")])]
+    roots = [str(Path(__file__).parents[4]), *filter(None, [kept.get("PYTHONPATH")])]
     return {
         **kept,
         "JAVA_HOME": str(java),

@@ -1,6 +1,6 @@
 """The platform server: a Python driver that owns one SparkSession, serves Spark Connect, and answers its control socket.
 
-`python -m platform_plugin.engine.spark.server.server FOLDER` runs until it is told to stop, has been idle for long enough, or loses its JVM.
+`python -m platform_plugin.engine.spark.server.server FOLDER` runs until it is told to stop, is idle for too long, or loses its JVM.
 `spark-submit` takes a file: give it one that calls `main`, from outside this folder, whose module names would hide others.
 """
 

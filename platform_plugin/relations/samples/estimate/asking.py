@@ -79,7 +79,7 @@ class Asking:
 
     def _ask_spark(self, drawn: Drawn) -> pa.Table:
         from platform_plugin.engine.spark.frames.scan import query_relations
-        from platform_plugin.select.select import placed
+        from platform_plugin.relations.faults import placed
 
         work = self.work
         names = {reference: new_name() for reference in self.asked.relations}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.engine.arrow.plans import Known
 from platform_plugin.engine.arrow.values import NotLocal
 from platform_plugin.errors import PlatformError
+from platform_plugin.lake.read.small import read_small
 from platform_plugin.relations.views.follow.answers import Target
 from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
 from platform_plugin.relations.views.plan.groupings import Groupings
@@ -108,13 +109,11 @@ class _Taking:
         return [part for part in view.plan.streams if part.stream == self._stream]
 
     def _look_up(self, work: Workspace, snapshot: Snapshot, table: Table, known: Known) -> None:
-        from platform_plugin.select.lookup import read_small
-
         name = _result(table)
         if name in known.tables or name in self._missing:
             return
         try:
-            found = read_small(work, table, snapshot)
+            found = read_small(work.lake, table, snapshot)
         except PlatformError:
             found = None  # told by Spark, if it stays so
         if found is None:

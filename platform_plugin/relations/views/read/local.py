@@ -11,6 +11,7 @@ from platform_plugin.engine.arrow.plans import run_plan
 from platform_plugin.engine.arrow.values import NotLocal
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import Name, View
+from platform_plugin.lake.read.small import read_small
 from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
 from platform_plugin.relations.views.plan.plans import plan_view
 from platform_plugin.relations.views.read.merged import STATES, fitted, merged
@@ -19,15 +20,12 @@ from platform_plugin.relations.views.read.view import part_tables, split_name, v
 from platform_plugin.relations.views.record import RESULT_PART, read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pyarrow as pa
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.relations.views.record import ViewRecord
 
-    ReadWhole = Callable[[Workspace, Table, Snapshot], pa.Table | None]
 
 # Beyond, Spark's cores are worth its jobs.
 STATE_BYTES = 64 * 1024 * 1024
@@ -42,14 +40,14 @@ class Local:
     rows: pa.Table
 
 
-def read_local(work: Workspace, view: View, snapshot: Snapshot, read_whole: ReadWhole) -> Local | None:
-    """A view's rows at a snapshot, or None where they are Spark's to compute; `read_whole` gives the rows of small tables."""
+def read_local(work: Workspace, view: View, snapshot: Snapshot) -> Local | None:
+    """A view's rows at a snapshot, or None where they are Spark's to compute."""
     with work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
     if record is None or strategy_of(record) == DEFERRED or _REFUSED.holds(work, record, snapshot):
         return None
     try:
-        return _read(work, view, record, snapshot, read_whole)
+        return _read(work, view, record, snapshot)
     except NotLocal as refused:
         if not refused.args:
             _REFUSED.add(work, record, snapshot)
@@ -58,7 +56,7 @@ def read_local(work: Workspace, view: View, snapshot: Snapshot, read_whole: Read
         return None  # told by the way that every other query goes
 
 
-def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot, read_whole: ReadWhole) -> Local:
+def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -> Local:
     plan = plan_view(work, record, snapshot)
     tables = part_tables(work, record, snapshot)
     ranges = view_ranges(work, str(view.name), record, plan, snapshot)
@@ -71,14 +69,14 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot, r
     ):
         raise NotLocal("for now")
     known: dict[str, pa.Table] = {
-        static.name: _whole(read_whole, work, tables[static.name], snapshot) for static in plan.statics if static.feeds is None
+        static.name: _whole(work, tables[static.name], snapshot) for static in plan.statics if static.feeds is None
     }
     for relation in plan.upper_tables:
         with work.lake.reading() as connection:
             found = work.lake.find_relation(connection, Name.of(split_name(relation)), snapshot)
         if isinstance(found, View):
             raise NotLocal
-        known[relation] = _whole(read_whole, work, found, snapshot)
+        known[relation] = _whole(work, found, snapshot)
     wanted: defaultdict[str, set[str]] = defaultdict(set)
     for part in plan.streams:
         wanted[part.stream] |= {column.name for column in columns_in(part.query)}
@@ -97,8 +95,8 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot, r
     return Local(table=table, rows=fitted(run_plan(plan.upper, known), table.fields))
 
 
-def _whole(read_whole: ReadWhole, work: Workspace, table: Table, snapshot: Snapshot) -> pa.Table:
-    rows = read_whole(work, table, snapshot)
+def _whole(work: Workspace, table: Table, snapshot: Snapshot) -> pa.Table:
+    rows = read_small(work.lake, table, snapshot)
     if rows is None:
         raise NotLocal("for now")
     return rows

@@ -20,7 +20,7 @@ from platform_plugin.relations.streams.feeds.kafka_topic import read_topic
 from platform_plugin.relations.streams.feeds.sources import SOURCE_OFFSET, SourceGap, SourceUnavailable, read_offsets
 
 pytest.importorskip("confluent_kafka")
-_spec = importlib.util.spec_from_file_location("broker", Path(__file__).parent / "broker.py")
+_spec = importlib.util.spec_from_file_location("broker", Path(__file__).parents[1] / "broker.py")
 broker_module = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(broker_module)
 

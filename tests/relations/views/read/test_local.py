@@ -11,7 +11,6 @@ from platform_plugin.platform import Platform
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 from platform_plugin.relations.views.read import merged, ranges
 from platform_plugin.relations.views.read.local import read_local
-from platform_plugin.select.lookup import read_small
 
 pytestmark = pytest.mark.spark
 
@@ -123,6 +122,6 @@ def test_two_groupings_of_one_stream_are_read_without_spark_though_each_looks_at
     snapshot = work.lake.snapshot()
     with work.lake.reading() as connection:
         view = work.lake.find_relation(connection, Name(schema="main", relation="both_ways"), snapshot)
-    found = read_local(work, view, snapshot, read_small)
+    found = read_local(work, view, snapshot)
     assert found is not None
     assert found.rows.to_pylist() == [{"uid": 5, "n": 1, "s": 1}]

@@ -1,4 +1,4 @@
-"""Dependencies point down only, and each engine is imported in its own room."""
+"""A room imports only the rooms below it, and each engine is imported in its own room."""
 
 from __future__ import annotations
 
@@ -12,29 +12,28 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PACKAGE = Path(__file__).parent.parent / "platform_plugin"
+PACKAGE = Path(__file__).parents[2] / "platform_plugin"
 
-# The first part of a module's name below `platform_plugin`, lowest layer first. A module may import its own layer and those below.
-LAYERS = (
+# The first part of a module's name below `platform_plugin`, lowest room first. A module may import its own room and those below.
+ROOMS = (
     {"redaction", "errors", "templates"},
     {"algebra"},
     {"language"},
     {"lake"},
-    {"spark"},
-    {"tables", "streams", "views", "samples", "layout", "queries", "joins", "patterns"},
+    {"engine"},
+    {"relations"},
+    {"select"},
     {"platform"},
-    {"dialect", "quality", "cli", "orchestration"},
+    {"quality"},
+    {"dialect", "cli", "orchestration"},
 )
-RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+RANK = {name: rank for rank, names in enumerate(ROOMS) for name in names}
 
 ENGINES = {"pyspark", "dagster", "pandas"}
 # Where a library may not be imported at all, not even for its types. DuckDB is the tests' reader, never the product's.
 BANNED = {name: {"duckdb", "dagster", "great_expectations"} for name in RANK}
-BANNED["redaction"] |= ENGINES
-BANNED["errors"] |= ENGINES
-BANNED["algebra"] |= ENGINES
-BANNED["language"] |= ENGINES
-BANNED["lake"] |= ENGINES
+for lowest in ("redaction", "errors", "algebra", "language", "lake"):
+    BANNED[lowest] |= ENGINES
 BANNED["orchestration"] -= {"dagster"}
 BANNED["quality"] -= {"dagster", "great_expectations"}
 
@@ -53,7 +52,7 @@ def read_imports(tree: ast.AST, *, at_load: bool = True) -> Iterator[Import]:
         if isinstance(node, ast.Import):
             yield from (Import(module=alias.name, line=node.lineno, at_load=at_load) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"line {node.lineno}: relative imports hide the layer"
+            assert node.level == 0, f"line {node.lineno}: relative imports hide the room"
             # `from platform_plugin import lake` names a module just as `import platform_plugin.lake` does.
             names = [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "platform_plugin" else [str(node.module)]
             yield from (Import(module=name, line=node.lineno, at_load=at_load) for name in names)
@@ -66,7 +65,7 @@ def read_imports(tree: ast.AST, *, at_load: bool = True) -> Iterator[Import]:
 
 
 def find_breaches(package: Path) -> list[str]:
-    """Every import that points up, every library out of its room, and every module that has no layer."""
+    """Every import that points up, every library out of its room, and every module that has no room."""
     found = []
     for path in sorted(package.rglob("*.py")):
         place = path.relative_to(package)
@@ -75,19 +74,19 @@ def find_breaches(package: Path) -> list[str]:
             eager = [used for used in read_imports(tree) if used.at_load and _heavy(used)]
             found += [f"{place}:{used.line} loads {used.module} when imported" for used in eager]
             continue
-        layer = place.parts[0].removesuffix(".py")
-        if layer not in RANK:
-            found.append(f"{place} has no layer; add {layer} to LAYERS")
+        room = place.parts[0].removesuffix(".py")
+        if room not in RANK:
+            found.append(f"{place} has no room; add {room} to ROOMS")
             continue
         for used in read_imports(tree):
             top, _, rest = used.module.partition(".")
             if top == "platform_plugin":
                 target = rest.partition(".")[0]
                 # Names such as PlatformError that the package itself hands out load their module lazily.
-                if target in RANK and RANK[target] > RANK[layer]:
-                    found.append(f"{place}:{used.line} imports {used.module}, which is above {layer}")
-            elif top in BANNED[layer]:
-                found.append(f"{place}:{used.line} imports {top}, which has no place in {layer}")
+                if target in RANK and RANK[target] > RANK[room]:
+                    found.append(f"{place}:{used.line} imports {used.module}, which is above {room}")
+            elif top in BANNED[room]:
+                found.append(f"{place}:{used.line} imports {top}, which has no place in {room}")
         found += _impure_plans(place, tree)
     return found
 
@@ -108,7 +107,7 @@ def _impure_plans(place: Path, tree: ast.Module) -> Iterator[str]:
             yield f"{place}:{used.line} imports {used.module}, but plans are pure"
 
 
-def test_the_package_keeps_its_layers():
+def test_the_package_keeps_the_order_of_its_rooms():
     assert find_breaches(PACKAGE) == []
 
 
@@ -116,18 +115,18 @@ def test_the_package_keeps_its_layers():
     ("path", "source", "complaint"),
     [
         ("lake/commit.py", "from platform_plugin.engine.spark.server.server import start", "which is above lake"),
-        ("lake/commit.py", "from platform_plugin import views", "which is above lake"),
+        ("lake/commit.py", "from platform_plugin import relations", "which is above lake"),
         ("lake/commit.py", "import platform_plugin.cli", "which is above lake"),
         ("algebra/plan.py", "def f():\n    from platform_plugin.language import parse", "which is above algebra"),
         ("errors.py", "if TYPE_CHECKING:\n    from platform_plugin.lake import Lake", "which is above errors"),
         ("language/parser.py", "if TYPE_CHECKING:\n    import pyspark.sql", "has no place in language"),
         ("lake/scan.py", "import pandas as pd", "has no place in lake"),
-        ("spark/session.py", "import dagster", "has no place in spark"),
-        ("views/run.py", "import duckdb", "has no place in views"),
-        ("views/split.py", "import pyspark\ndef plan_split(): ...", "plans are pure"),
-        ("views/split.py", "def plan_split():\n    from pyspark.sql import functions", "plans are pure"),
-        ("views/plan.py", "import pandas", "plans are pure"),
-        ("helpers.py", "", "has no layer"),
+        ("engine/session.py", "import dagster", "has no place in engine"),
+        ("relations/run.py", "import duckdb", "has no place in relations"),
+        ("relations/split.py", "import pyspark\ndef plan_split(): ...", "plans are pure"),
+        ("relations/split.py", "def plan_split():\n    from pyspark.sql import functions", "plans are pure"),
+        ("relations/plan.py", "import pandas", "plans are pure"),
+        ("helpers.py", "", "has no room"),
         ("__init__.py", "import pyarrow", "loads pyarrow"),
         ("__init__.py", "from platform_plugin.lake import Lake", "loads platform_plugin.lake"),
     ],
@@ -145,9 +144,9 @@ def test_a_breach_is_found(tmp_path, path, source, complaint):
     ("path", "source"),
     [
         ("language/parser.py", "from platform_plugin.algebra import types\nimport sqlglot"),
-        ("views/split.py", "if TYPE_CHECKING:\n    import pyspark\ndef plan_split(): ..."),
-        ("views/run.py", "def run_split():\n    from pyspark.sql import functions"),
-        ("views/run.py", "from platform_plugin import PlatformError\nfrom platform_plugin.streams import ingest"),
+        ("relations/split.py", "if TYPE_CHECKING:\n    import pyspark\ndef plan_split(): ..."),
+        ("relations/run.py", "def run_split():\n    from pyspark.sql import functions"),
+        ("relations/run.py", "from platform_plugin import PlatformError\nfrom platform_plugin.relations import ingest"),
         ("orchestration/sensors.py", "import dagster\nfrom platform_plugin.platform import Platform"),
         ("__init__.py", "if TYPE_CHECKING:\n    from platform_plugin.lake import Lake"),
     ],

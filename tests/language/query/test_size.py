@@ -1,7 +1,7 @@
 import pytest
 
+from platform_plugin.language.query.size import is_plain, split_limit
 from platform_plugin.language.text.places import Span
-from platform_plugin.select.size import is_plain, split_limit
 
 
 def span(text):

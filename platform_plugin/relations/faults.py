@@ -1,0 +1,77 @@
+"""Faults of engines in the words and at the place of the statement that the user wrote."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from platform_plugin.errors import PlatformError, QueryFailed
+from platform_plugin.language.text.places import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from platform_plugin.lake.catalogue.tables import Table
+    from platform_plugin.language.text.places import Place
+
+_FEW = 20
+
+
+class Placing(Protocol):
+    """A text that Spark has seen, and where its parts come from."""
+
+    @property
+    def text(self) -> str: ...
+
+    def at(self, position: int) -> Place:
+        """The place in the user's own text of an offset in this one."""
+
+
+class placed:  # noqa: N801  reads as a statement
+    """Points an error of Spark's at the place in the user's own text."""
+
+    def __init__(self, rendered: Placing) -> None:
+        self.rendered = rendered
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, QueryFailed) and not hasattr(error, "line"):
+            offset = find_offset(error, self.rendered)
+            if offset is not None:
+                self.rendered.at(offset).attach(error)
+
+
+@contextmanager
+def suggesting(tables: Sequence[Table]) -> Iterator[None]:
+    """Errors about a column name one of the tables', of which Spark has only seen those that the query names."""
+    try:
+        yield
+    except QueryFailed as error:
+        unknown = re.fullmatch(r'column "(.+)" does not exist', error.message)
+        known = [field.name for table in tables for field in table.fields]
+        if unknown is not None and known:
+            name = unknown[1].rpartition(".")[2].lower()
+            others = [column for column in known if column.lower() != name]
+            few = f"the columns are {', '.join(known)}" if len(known) <= _FEW else None
+            error.hint = did_you_mean(name, others) or error.hint or few
+        raise
+
+
+def find_offset(error: PlatformError, rendered: Placing) -> int | None:
+    """Where in the rendered text Spark says that its error is."""
+    cause = error.__cause__
+    contexts = cause.getQueryContext() if cause is not None and hasattr(cause, "getQueryContext") else []
+    for context in contexts or []:
+        start = getattr(context, "startIndex", lambda: -1)()
+        fragment = getattr(context, "fragment", lambda: "")()
+        if start >= 0 and fragment and rendered.text[start : start + len(fragment)] == fragment:
+            return int(start)
+    said = re.search(r"line (\d+)(?:,| )\s*pos (\d+)", str(cause or ""))
+    if said is None:
+        return None
+    lines = rendered.text.split("\n")
+    line, column = int(said[1]), int(said[2])
+    return sum(len(before) + 1 for before in lines[: line - 1]) + column if line <= len(lines) else None
