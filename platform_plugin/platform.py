@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 from platform_plugin.engine.workspace import Workspace
 from platform_plugin.errors import InvalidValue, PlatformError, ServerLost
 from platform_plugin.lake.lake import Lake
+from platform_plugin.language.script import parse_script
 from platform_plugin.language.statements import statements as s
 from platform_plugin.language.text.places import at
-from platform_plugin.language.text.script import parse_script
 from platform_plugin.relations.arguments import Arguments, plan_arguments
 
 if TYPE_CHECKING:

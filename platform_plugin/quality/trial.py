@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import InvalidValue, PlatformError, UnknownObject
 from platform_plugin.language.query.query import analyse_query
+from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements.render import identifier, name_text, statement_text
 from platform_plugin.language.statements.statements import CreateStream, CreateTable, CreateView
 from platform_plugin.language.text.places import did_you_mean
-from platform_plugin.language.text.script import parse_statement
 from platform_plugin.platform import Platform
 from platform_plugin.quality.difference import find_difference
 from platform_plugin.relations.bind import lake_name

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from platform_plugin.language.query.query import analyse_query
-from platform_plugin.language.statements import options
+from platform_plugin.language.script import _READERS, parse_script
 from platform_plugin.language.statements.statements import Insert, Select
-from platform_plugin.language.text.script import _READERS, parse_script
+from platform_plugin.language.text import options
 
 FOLDER = Path(__file__).parents[2] / "docs" / "sql"
 PAGES = sorted(FOLDER.glob("*.md"))

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from platform_plugin.language.statements import options as known
-from platform_plugin.language.statements.columns import read_column, read_default
-from platform_plugin.language.statements.options import read_options
 from platform_plugin.language.statements.statements import (
     AddColumn,
     Alter,
@@ -24,7 +21,10 @@ from platform_plugin.language.statements.statements import (
     SetType,
     Statement,
 )
+from platform_plugin.language.text import options as known
+from platform_plugin.language.text.columns import read_column, read_default
 from platform_plugin.language.text.datatypes import read_type
+from platform_plugin.language.text.options import read_options
 from platform_plugin.language.text.places import fault
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from platform_plugin.language.statements.bodies import at_query, read_query
 from platform_plugin.language.statements.statements import Describe, Explain, Refresh, ResumeQuery, Select, Show, Statement, SuspendQuery
+from platform_plugin.language.text.bodies import at_query, read_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,10 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
-from platform_plugin.language.statements import options as known
-from platform_plugin.language.statements.bodies import read_query
-from platform_plugin.language.statements.columns import read_columns
-from platform_plugin.language.statements.options import read_options
 from platform_plugin.language.statements.statements import (
     CreateHistory,
     CreateSample,
@@ -21,7 +17,11 @@ from platform_plugin.language.statements.statements import (
     Statement,
     ViewColumn,
 )
+from platform_plugin.language.text import options as known
+from platform_plugin.language.text.bodies import read_query
+from platform_plugin.language.text.columns import read_columns
 from platform_plugin.language.text.cursor import Cursor, refuse_twice
+from platform_plugin.language.text.options import read_options
 from platform_plugin.language.text.places import fault
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.types.blob_text import parse_blob
 from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, List, Map, Primitive, Struct, quoted
-from platform_plugin.language.statements.options import STREAM
 from platform_plugin.language.statements.statements import (
     AddColumn,
     Alter,
@@ -33,6 +32,7 @@ from platform_plugin.language.statements.statements import (
     SetType,
     Statement,
 )
+from platform_plugin.language.text.options import STREAM
 from platform_plugin.language.text.words import RESERVED
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _value_text(value: str | float | bool | timedelta | None) -> str:  # noqa: F
 def statement_text(statement: Statement) -> str:
     """The text of a definition; other statements are given back as they were written.
 
-    >>> from platform_plugin.language.text.script import parse_statement
+    >>> from platform_plugin.language.script import parse_statement
     >>> print(statement_text(parse_statement("create table t(id int primary key, `a b` text)")))
     CREATE TABLE t (
         id INT NOT NULL,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from platform_plugin.language.statements import options as known
-from platform_plugin.language.statements.bodies import at_query, read_query
-from platform_plugin.language.statements.options import read_options
 from platform_plugin.language.statements.statements import Assignment, Copy, Delete, Insert, Statement, Update
+from platform_plugin.language.text import options as known
+from platform_plugin.language.text.bodies import at_query, read_query
 from platform_plugin.language.text.cursor import Cursor, refuse_twice
+from platform_plugin.language.text.options import read_options
 from platform_plugin.language.text.places import fault
 from platform_plugin.language.text.tokens import WORD
 from platform_plugin.language.text.values import Parameter, read_cell

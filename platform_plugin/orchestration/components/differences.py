@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.values import defaults
-from platform_plugin.language.statements.options import STREAM
 from platform_plugin.language.statements.render import type_text
 from platform_plugin.language.statements.statements import CreateHistory, CreateSample, CreateStream, CreateTable
+from platform_plugin.language.text.options import STREAM
 from platform_plugin.orchestration.components.model import normalised
 from platform_plugin.relations.bind import lake_name
 from platform_plugin.relations.samples.definition import parse_window

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError, UnknownObject
 from platform_plugin.language.query.query import analyse_query
+from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements.statements import CreateHistory, CreateSample, CreateStream, CreateTable, CreateView
 from platform_plugin.language.text.places import Span, at, did_you_mean, fault
-from platform_plugin.language.text.script import parse_statement
 from platform_plugin.language.text.tokens import WORD, tokenize
 from platform_plugin.language.text.words import RESERVED
 from platform_plugin.orchestration.components.documentation import Documentation, read_documentation, read_suite

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.language.statements.options import STREAM
 from platform_plugin.language.statements.statements import CreateStream, Option
+from platform_plugin.language.text.options import STREAM
 from platform_plugin.relations.streams.feeds.declaration import written_feed
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements.render import identifier
-from platform_plugin.language.text.script import parse_statement
 from platform_plugin.relations.bind import bind_query
 from platform_plugin.relations.faults import placed
 from platform_plugin.relations.tables.change import commit_deletes, discarding, find_rows, write_deletes

@@ -2,6 +2,7 @@ import pytest
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidStatement
+from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements.statements import (
     AddColumn,
     Alter,
@@ -15,7 +16,6 @@ from platform_plugin.language.statements.statements import (
     SetNullable,
     SetType,
 )
-from platform_plugin.language.text.script import parse_statement
 
 T = Name(parts=("t",))
 

@@ -1,9 +1,9 @@
 import pytest
 
 from platform_plugin.errors import InvalidStatement
+from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements.ask import SUBJECTS
 from platform_plugin.language.statements.statements import CreateView, Describe, Name, Refresh, ResumeQuery, Select, Show, SuspendQuery
-from platform_plugin.language.text.script import parse_statement
 
 V = Name(parts=("v",))
 

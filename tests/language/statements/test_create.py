@@ -4,8 +4,8 @@ import pytest
 
 from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
 from platform_plugin.errors import InvalidStatement
+from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements.statements import CreateHistory, CreateSample, CreateSchema, CreateStream, CreateTable, Name
-from platform_plugin.language.text.script import parse_statement
 
 
 def test_table():

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive, Struct, list_of, map_of
+from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements.render import identifier, statement_text, string_text
 from platform_plugin.language.statements.statements import (
     AddColumn,
@@ -29,7 +30,6 @@ from platform_plugin.language.statements.statements import (
     ViewColumn,
 )
 from platform_plugin.language.text.places import Span
-from platform_plugin.language.text.script import parse_statement
 from platform_plugin.language.text.values import string_value
 from platform_plugin.language.text.words import RESERVED
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.language.statements.alter import read_alter, read_comment, read_drop
 from platform_plugin.language.statements.ask import read_describe, read_explain, read_refresh, read_resume, read_show, read_suspend
-from platform_plugin.language.statements.bodies import QUERY_WORDS, at_query, read_query
 from platform_plugin.language.statements.create import read_create
 from platform_plugin.language.statements.statements import (
     Alter,
@@ -24,6 +23,7 @@ from platform_plugin.language.statements.statements import (
     Statement,
 )
 from platform_plugin.language.statements.write import read_copy, read_delete, read_insert, read_update
+from platform_plugin.language.text.bodies import QUERY_WORDS, at_query, read_query
 from platform_plugin.language.text.cursor import Cursor
 from platform_plugin.language.text.places import fault
 from platform_plugin.language.text.tokens import Tokens, check_brackets, tokenize
