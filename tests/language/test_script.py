@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from platform_plugin.errors import InvalidStatement
 from platform_plugin.language.script import parse_script, parse_statement
-from platform_plugin.language.statements.statements import Select
+from platform_plugin.language.statements.select import Select
 
 
 @pytest.mark.parametrize("text", ["", " \n", ";;;", "-- nothing", "/* nothing; */ ;", "\ufeff", "\r\n;\r\n"])

@@ -12,8 +12,8 @@ from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.commit.dependents import DEPENDENT
 from platform_plugin.lake.ring.segments import CONSUMER
-from platform_plugin.language.statements.render import type_text
 from platform_plugin.language.text.datatypes import parse_type
+from platform_plugin.language.text.writing import type_text
 from platform_plugin.relations.views.follow.progress import PROGRESS, forget_unneeded
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from platform_plugin.lake.catalogue.tables import Name, Table, View
 from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.commit.dependents import Need
 from platform_plugin.language.query.query import analyse_query
-from platform_plugin.language.statements.render import type_text
 from platform_plugin.language.text.datatypes import parse_type
+from platform_plugin.language.text.writing import type_text
 from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.views.record import MEANING, read_records, result_fields
 
