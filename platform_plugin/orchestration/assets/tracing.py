@@ -10,15 +10,12 @@ from platform_plugin.algebra.plan.relations import Relation
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import PlatformError, RefusedView
 from platform_plugin.lake.catalogue.tables import DEFAULT_SCHEMA
-from platform_plugin.language.statements.create_sample import CreateSample
-from platform_plugin.language.statements.create_stream import CreateStream
-from platform_plugin.language.statements.create_table import CreateHistory, CreateTable
-from platform_plugin.language.statements.create_view import CreateView
+from platform_plugin.language.statements import CreateHistory, CreateSample, CreateStream, CreateTable, CreateView
+from platform_plugin.operators.group.split import plan_split, read_plan
 from platform_plugin.orchestration.assets.lineage import trace_columns
 from platform_plugin.orchestration.components.model import read_by
 from platform_plugin.orchestration.shown.drawing import draw_split
 from platform_plugin.relations.bind import lake_name
-from platform_plugin.relations.views.plan.split import plan_split, read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,10 +23,10 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.plan.nodes import RelationKind
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.language.text.places import Span
+    from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.orchestration.assets.inventory import Inventory, Stored
     from platform_plugin.orchestration.assets.lineage import Origins
     from platform_plugin.orchestration.components.model import Model
-    from platform_plugin.relations.views.plan.parts import SplitPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,7 @@ from platform_plugin.lake.catalogue.tables import View, read_tables
 from platform_plugin.orchestration.components.apply import Action, find_changed, run_definition
 from platform_plugin.orchestration.sensors.waiting import Waiting, read_waiting
 from platform_plugin.relations.views.follow.maintain import run_maintenance
-from platform_plugin.relations.views.follow.service import find_wanted
-from platform_plugin.relations.views.read.stored import run_storing
+from platform_plugin.relations.views.read.stored import find_wanted, run_storing
 from platform_plugin.relations.views.record import RESULT_PART, read_records, result_fields
 
 if TYPE_CHECKING:

@@ -13,8 +13,10 @@ from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.ring.segments import CONSUMER
 from platform_plugin.language.text.places import at
+from platform_plugin.operators.group.sharing import ViewParts, plan_sharing
 from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
 from platform_plugin.relations.faults import placed
+from platform_plugin.relations.ranges import first_uncovered
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.streams.declaration import stored_option
 from platform_plugin.relations.target import find_existing, outcome
@@ -22,10 +24,8 @@ from platform_plugin.relations.views.explain import explain_split
 from platform_plugin.relations.views.follow.strategy import BATCH, DEFERRED, EAGER, SPLIT
 from platform_plugin.relations.views.follow.twins import find_alike, likeness
 from platform_plugin.relations.views.making import NewView, first_rows, run_making
-from platform_plugin.relations.views.plan.plans import plan_query, read_plans
-from platform_plugin.relations.views.plan.sharing import ViewParts, plan_sharing
+from platform_plugin.relations.views.plans import plan_query, read_plans
 from platform_plugin.relations.views.read.kept import find_kept
-from platform_plugin.relations.views.read.ranges import first_uncovered
 from platform_plugin.relations.views.read.view import split_name
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, View
     from platform_plugin.language import statements as s
+    from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.relations.arguments import Arguments
-    from platform_plugin.relations.views.plan.parts import SplitPlan
     from platform_plugin.relations.views.relations import Meaning
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from platform_plugin.algebra.plan.nodes import Output, Query
-    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.operators.group.parts import SplitPlan
 
 
 def explain_split(plan: SplitPlan, *, trees: bool = True) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.relations.views.follow.twins import find_twins
-from platform_plugin.relations.views.plan.plans import plan_view
+from platform_plugin.relations.views.plans import plan_view
 from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
 from platform_plugin.relations.views.record import FROM
 

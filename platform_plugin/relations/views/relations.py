@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.language.text.places import Span
-    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.operators.group.parts import SplitPlan
 
 
 def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -> dict[str, Relation]:

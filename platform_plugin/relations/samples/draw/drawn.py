@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from platform_plugin.lake.read.read import read_rows
+from platform_plugin.relations.changes import has_changed, last_change
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.draw.standing import draw_standing
 from platform_plugin.relations.samples.draw.viewed import draw_from_view
@@ -20,7 +21,6 @@ from platform_plugin.relations.samples.reservoir.growing import Grown
 from platform_plugin.relations.samples.reservoir.local import Part
 from platform_plugin.relations.samples.reservoir.weighing import weigh_part
 from platform_plugin.relations.samples.sources import find_parts, find_table, find_view, in_shape, wanted_fields
-from platform_plugin.relations.views.changes import has_changed, last_change
 from platform_plugin.relations.views.read.stored import find_inputs
 from platform_plugin.relations.views.record import read_records
 

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import CatalogueError, CommitConflict, PlatformError, QueryInterrupted, ServerError, StorageError
+from platform_plugin.relations.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.relations.samples.reservoir.joining import find_guests
 from platform_plugin.relations.views.follow.advance import Advance, Advances
-from platform_plugin.relations.views.follow.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.relations.views.follow.compaction import compact_locally, compaction, find_additions
+from platform_plugin.relations.views.follow.passes import Taking, answers_of_range
 from platform_plugin.relations.views.follow.poison import hold_back, note_failure
 from platform_plugin.relations.views.follow.progress import read_all_progress
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_wanted, strategy_of
 from platform_plugin.relations.views.follow.take import take_locally
 from platform_plugin.relations.views.follow.twins import find_sharing
-from platform_plugin.relations.views.plan.passes import Taking, answers_of_range
-from platform_plugin.relations.views.plan.plans import plan_view
+from platform_plugin.relations.views.plans import plan_view
 from platform_plugin.relations.views.read.settled import check_settled
 from platform_plugin.relations.views.read.view import part_tables, static_frames, tail_ranges
 from platform_plugin.relations.views.record import read_records
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.operators.group.parts import SplitPlan
+    from platform_plugin.relations.ranges import Range
     from platform_plugin.relations.samples.reservoir.joining import Guest
     from platform_plugin.relations.samples.reservoir.maintain import Change
-    from platform_plugin.relations.views.plan.parts import SplitPlan
-    from platform_plugin.relations.views.read.ranges import Range
     from platform_plugin.relations.views.record import ViewRecord
 
 _ATTEMPTS = 5

@@ -16,8 +16,8 @@ from platform_plugin.algebra.plan.render import render
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.bulk import among
 from platform_plugin.lake.ring.segments import CONSUMER
+from platform_plugin.operators.group.sharing import by_given_names
 from platform_plugin.relations.views.follow.strategy import SPLIT
-from platform_plugin.relations.views.plan.sharing import by_given_names
 from platform_plugin.relations.views.read.view import part_tables
 from platform_plugin.relations.views.record import FROM, ON_TABLE_CHANGE, PART, REFUSE, read_records
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
     from platform_plugin.lake.commit.writer import Writer
-    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.relations.views.record import ViewRecord
 
 SAME = "same"

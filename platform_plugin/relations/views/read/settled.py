@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import InvalidValue, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.lake.commit.data_operations import changes_rows_of
-from platform_plugin.relations.views.changes import has_changed
+from platform_plugin.relations.changes import has_changed
 from platform_plugin.relations.views.record import CREATED, ON_TABLE_CHANGE, REFUSE
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
-    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.relations.views.record import ViewRecord
 
 _KNOWN: dict[tuple[UUID, UUID, int], InvalidValue | None] = {}

@@ -13,17 +13,18 @@ import sqlalchemy as sa
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, ServerError
 from platform_plugin.lake.catalogue.tables import Name, View, read_snapshot, read_tables
 from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.relations.answers import Answer, Target, put_answers, run_answers
+from platform_plugin.relations.changes import has_changed
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.samples.sources import find_parts, find_table, find_view
-from platform_plugin.relations.views.changes import has_changed
-from platform_plugin.relations.views.follow.answers import Answer, Target, put_answers, run_answers
-from platform_plugin.relations.views.plan.plans import plan_view
+from platform_plugin.relations.views.follow.strategy import BATCH, keeps_result, strategy_of
+from platform_plugin.relations.views.plans import plan_view
 from platform_plugin.relations.views.read.settled import check_settled
 from platform_plugin.relations.views.read.view import part_tables, read_view, split_name
 from platform_plugin.relations.views.record import RESULT, RESULT_PART, note_columns, note_result, read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import timedelta
     from uuid import UUID
 
@@ -175,6 +176,20 @@ class Wanted:
 
     view: View
     record: ViewRecord
+
+
+def find_wanted(work: Workspace, only: Collection[Name] | None = None, *, maintained: Collection[str] = ()) -> list[Wanted]:
+    """The views whose result is kept at hand; that of a batched view is made anew when a batch of it was `maintained`."""
+    with work.lake.reading() as connection:
+        records = read_records(connection)
+    return [
+        Wanted(view=view, record=records[view.uuid])
+        for view in work.lake.views()
+        if view.uuid in records
+        and (only is None or view.name in only)
+        and keeps_result(records[view.uuid])
+        and (strategy_of(records[view.uuid]) != BATCH or str(view.name) in maintained)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
