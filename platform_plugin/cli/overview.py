@@ -15,6 +15,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from platform_plugin.relations.kinds import is_hidden, named_kind
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -160,9 +162,10 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
     for schema, name, uuid, table in catalogue.rows(_RELATIONS):
         count, rows, size = files.get(table, (0, 0, 0))
         kind = kinds.get(str(uuid), "table")
-        if kind == "state":
+        if is_hidden(kind):
             continue
-        speed, last = arrivals.get(str(uuid), (0.0, None)) if kind == "stream" else (None, None)
+        known = named_kind(kind)
+        speed, last = arrivals.get(str(uuid), (0.0, None)) if known is not None and known.has_arrivals else (None, None)
         relations.append(
             RelationSize(
                 schema=schema,

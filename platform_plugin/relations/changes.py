@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import sqlalchemy as sa
 
@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
+
+
+class Dependency(NamedTuple):
+    """A relation that an answer depends on, and whether only rows that are added to it count."""
+
+    relation: Table | View
+    appends_only: bool
+
+
+class Unknowable(Exception):
+    """What an answer depends on can't be told."""
 
 
 def last_change(work: Workspace, table: Table | View, snapshot: Snapshot, *, appends_only: bool = False) -> int:

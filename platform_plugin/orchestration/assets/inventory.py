@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.lake.catalogue.relations import Kind
     from platform_plugin.relations.views.record import ViewRecord
 
 
@@ -32,7 +31,7 @@ class Stored:
     """
 
     name: Name
-    kind: Kind
+    kind: str
     fields: tuple[Field, ...] = ()
     primary_key: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)

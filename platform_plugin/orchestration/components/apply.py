@@ -24,13 +24,16 @@ from platform_plugin.orchestration.components.documentation import Days
 from platform_plugin.orchestration.components.model import normalised
 from platform_plugin.orchestration.shown.drawing import PICTURE, draw_sample
 from platform_plugin.quality.gate import gated
+from platform_plugin.relations.kinds import kind_name
+from platform_plugin.relations.options import stored_option
 from platform_plugin.relations.samples.define import run_create_sample
 from platform_plugin.relations.samples.record import find_sample
-from platform_plugin.relations.streams.declaration import stored_option
+from platform_plugin.relations.schemas import run_create_schema
+from platform_plugin.relations.streams.define import run_create_stream
 from platform_plugin.relations.streams.feeds.ingest import run_ingest
-from platform_plugin.relations.streams.history import run_create_history
 from platform_plugin.relations.tables import define
 from platform_plugin.relations.tables.exchange import run_exchange
+from platform_plugin.relations.tables.history import run_create_history
 from platform_plugin.relations.target import find_existing
 from platform_plugin.relations.views.define import run_create_view
 from platform_plugin.relations.views.record import VIEW, read_records
@@ -42,7 +45,6 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.spark.session.metrics import JobMetrics
-    from platform_plugin.lake.catalogue.relations import Kind
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
     from platform_plugin.orchestration.assets.inventory import Inventory
     from platform_plugin.orchestration.components.model import Model
@@ -61,7 +63,7 @@ class Ran:
     """What was done for a relation, before anybody looked at how it stands; `work` are figures of what it took up."""
 
     name: Name
-    kind: Kind
+    kind: str
     action: Action
     metrics: JobMetrics | None = None
     work: Mapping[str, Any] = field(default_factory=dict)
@@ -94,7 +96,7 @@ def run_declared(platform: Platform, model: Model, *, progress: ProgressHandler 
     return Ran(name=model.name, kind=model.kind, action=action, metrics=metrics, work=work)
 
 
-def run_stored(platform: Platform, name: Name, kind: Kind, *, progress: ProgressHandler | None = None) -> Ran:
+def run_stored(platform: Platform, name: Name, kind: str, *, progress: ProgressHandler | None = None) -> Ran:
     """Let a stream that pulls or a sample take up what there is for it; it needs no file."""
     return Ran(name=name, kind=kind, action="unchanged", work=_run_intake(platform, name, kind, progress))
 
@@ -141,9 +143,9 @@ def run_definition(
     work, lake = platform.work, platform.lake
     base = lake.snapshot()
     if model.name.schema not in lake.schemas(base):
-        define.run_create_schema(work, CreateSchema(name=model.name.schema, if_not_exists=True))
+        run_create_schema(work, CreateSchema(name=model.name.schema, if_not_exists=True))
     old = find_existing(work.lake, model.name, base)
-    if old is not None and (kind := define.kind_of(work, old)) != model.kind:
+    if old is not None and (kind := kind_name(lake, old, base)) != model.kind:
         raise at(model.statement.name.span).attach(
             ObjectExists(
                 f'{model.kind} "{model.name}" can\'t be made: there is a {kind} of that name',
@@ -160,7 +162,7 @@ def run_definition(
             define.run_create_table(work, statement, ())
             action = "created"
         case CreateStream() as statement if old is None:
-            define.run_create_stream(work, statement)
+            run_create_stream(work, statement)
             action = "created"
         case CreateView() as statement:
             record = _read_record(platform, old)
@@ -222,7 +224,7 @@ def _options(statement: CreateView) -> dict[str, Any]:
     return dict(stored_option(option) for option in statement.options)
 
 
-def _run_intake(platform: Platform, name: Name, kind: Kind, progress: ProgressHandler | None) -> dict[str, Any]:
+def _run_intake(platform: Platform, name: Name, kind: str, progress: ProgressHandler | None) -> dict[str, Any]:
     """One bounded batch of a stream's feed, or what has arrived for a sample."""
     if kind == "sample":
         platform.execute(f"REFRESH SAMPLE {_written(name)}", progress=progress).close()

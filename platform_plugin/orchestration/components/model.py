@@ -22,12 +22,11 @@ from platform_plugin.relations.bind import lake_name
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.lake.catalogue.relations import Kind
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.language.text.names import Name as QualifiedName
     from platform_plugin.quality.suite import Suite
 
-_KINDS: dict[type, Kind] = {
+_KINDS: dict[type, str] = {
     CreateTable: "table",
     CreateHistory: "table",
     CreateStream: "stream",
@@ -44,7 +43,7 @@ class Model:
     """A relation as a file declares it; `file` is the path inside the folder, with `/`, and `path` the whole one."""
 
     name: Name
-    kind: Kind
+    kind: str
     statement: Definition
     file: str
     path: Path

@@ -16,9 +16,9 @@ from platform_plugin.language.text.places import at
 from platform_plugin.operators.group.sharing import ViewParts, plan_sharing
 from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
 from platform_plugin.relations.faults import placed
+from platform_plugin.relations.options import stored_option
 from platform_plugin.relations.ranges import first_uncovered
 from platform_plugin.relations.result import Result
-from platform_plugin.relations.streams.declaration import stored_option
 from platform_plugin.relations.target import find_existing, outcome
 from platform_plugin.relations.views.explain import explain_split
 from platform_plugin.relations.views.follow.strategy import BATCH, DEFERRED, EAGER, SPLIT
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, View
+    from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
     from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.relations.arguments import Arguments
@@ -163,15 +164,12 @@ _MAINTAINED_BY = {
 }
 
 
-def refuse_consumed(work: Workspace, stream: Table, statement: s.Drop, snapshot: Snapshot) -> None:
+def refuse_consumed(lake: Lake, stream: Table, snapshot: Snapshot) -> None:
     """Refuse to drop a stream that continuous views are made over."""
-    lake = work.lake
     with lake.reading() as connection:
         if not has_table(connection, CONSUMER.name):
             return
         consumers = set(connection.execute(sa.select(CONSUMER.c.consumer).where(CONSUMER.c.relation_uuid == str(stream.uuid))).scalars())
     views = sorted(str(view.name) for view in lake.views(snapshot) if str(view.uuid) in consumers)
     if views:
-        raise at(statement.name.span).attach(
-            InvalidValue(f'stream "{stream.name}" is read by {", ".join(views)}', hint=f"drop what reads it first: DROP VIEW {views[0]}")
-        )
+        raise InvalidValue(f'stream "{stream.name}" is read by {", ".join(views)}', hint=f"drop what reads it first: DROP VIEW {views[0]}")

@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.relations.hooks import RangeKey
     from platform_plugin.relations.samples.definition import Key as Stratum
     from platform_plugin.relations.samples.keys.lowest import Held
     from platform_plugin.relations.samples.reservoir.growing import Behind, Stored
     from platform_plugin.relations.samples.reservoir.local import Part
     from platform_plugin.relations.samples.reservoir.maintain import Change
-
-Key = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +41,7 @@ class Guest:
     picked: list[pa.Table] = field(default_factory=list)
 
     @property
-    def key(self) -> Key:
+    def key(self) -> RangeKey:
         """The range that it takes up, as views name it."""
         gap, name = self.behind.gaps[0], self.behind.tail.stream.name
         return f"{name.schema}.{name.relation}", gap.first_row_id, gap.next_row_id
@@ -68,7 +67,7 @@ class Guest:
         return write_change(work, self.behind, grow(work, self.behind, self.stored, held=self.held, looked=[(part, found)]))
 
 
-def find_guests(work: Workspace, snapshot: Snapshot, ranges: Collection[Key]) -> list[Guest]:
+def find_guests(work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> list[Guest]:
     """The samples that have just these ranges to take up; others, and those in trouble, have runs of their own."""
     behind, _ = find_samples_behind(work, snapshot)
     guests = []

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.operators.group.parts import SplitPlan
+    from platform_plugin.relations.hooks import JointScan
     from platform_plugin.relations.ranges import Range
-    from platform_plugin.relations.samples.reservoir.joining import Guest
 
 _PASSES: dict[tuple[object, ...], SharedPass] = {}
 _CACHED_PASSES = 100
@@ -41,11 +41,11 @@ class Taking:
 
 
 def answers_of_range(
-    work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Taking], cached: list[DataFrame], *, guests: Sequence[Guest] = ()
+    work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Taking], cached: list[DataFrame], *, guests: Sequence[JointScan] = ()
 ) -> list[Answer]:
     """The queries over the one range of a stream that all these views take up; what is kept for their run is added to `cached`.
 
-    Guests are samples that look at the same rows in the same scan.
+    Guests look at the same rows in the same scan.
     """
     from platform_plugin.engine.spark.frames.scan import query_relations
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from pyspark.sql import DataFrame
-    from sqlalchemy.engine import Connection
 
     from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.lake.catalogue.tables import Table
@@ -26,13 +25,14 @@ if TYPE_CHECKING:
 ROW_ID, ARRIVED_AT = "_row_id", "_arrived_at"
 
 
-def wants_arrivals(connection: Connection, table: Table, columns: Collection[str] | None) -> bool:
+def wants_arrivals(lake: Lake, table: Table, columns: Collection[str] | None) -> bool:
     """Whether a query that names these columns, in lower case, means the hidden ones; a column of the user's own comes first."""
     if columns is None or not {ROW_ID, ARRIVED_AT}.intersection(columns):
         return False
     if any(table.field(name) is not None for name in (ROW_ID, ARRIVED_AT)):
         return False
-    declaration = read_declaration(connection, table.uuid)
+    with lake.reading() as connection:
+        declaration = read_declaration(connection, table.uuid)
     return declaration.kind == "stream" or "history_of" in declaration.options
 
 

@@ -54,20 +54,22 @@ def run_create_history(work: Workspace, statement: s.CreateHistory) -> Result:
     return outcome(commit.made, f"table {name} takes up what leaves stream {stream.name} from now on")
 
 
-def find_twin(work: Workspace, table: Table, snapshot: Snapshot, statement: s.Alter) -> Table | None:
-    """The history that has to change with a stream; the columns of a history change only with its stream."""
-    with work.lake.reading() as connection:
-        declaration = read_declaration(connection, table.uuid)
-        if declaration.kind == "stream":
-            return read_history(connection, table, snapshot.id)
-    stream = find_source(work.lake, declaration, snapshot)
+def refuse_history(table: Table, declaration: Declaration) -> None:
+    """Refuse to append to a history."""
+    if HISTORY_OF in declaration.options:
+        raise InvalidValue(
+            f'table "{table.name}" takes its rows from its stream', hint="write to the stream; its rows come here when they leave it"
+        )
+
+
+def refuse_own_columns(lake: Lake, table: Table, declaration: Declaration, snapshot: Snapshot, statement: s.Alter) -> None:
+    """Refuse to alter the columns of a history by itself."""
+    stream = find_source(lake, declaration, snapshot)
     if stream is not None and not isinstance(statement.change, s.RenameRelation | s.SetOptions):
-        with pointing_at(statement.name.span):
-            raise InvalidValue(
-                f'table "{table.name}" is the history of stream "{stream.name}" and changes with it',
-                hint=f"write ALTER STREAM {stream.name}",
-            )
-    return None
+        raise InvalidValue(
+            f'table "{table.name}" is the history of stream "{stream.name}" and changes with it',
+            hint=f"write ALTER STREAM {stream.name}",
+        )
 
 
 def find_source(lake: Lake, declaration: Declaration, snapshot: Snapshot) -> Table | None:

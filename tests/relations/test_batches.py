@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.platform import Platform
-from platform_plugin.relations.streams import batches
+from platform_plugin.relations import batches
 from platform_plugin.relations.streams.append import Grouping
 
 
