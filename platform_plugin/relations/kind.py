@@ -10,8 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import timedelta
 
+    from sqlalchemy.engine import Connection
+
     from platform_plugin.algebra.plan.nodes import RelationKind
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.relations import Declaration
     from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
     from platform_plugin.relations.changes import Dependency
+    from platform_plugin.relations.declared import Declared, Defined, Described
     from platform_plugin.relations.lookups import Recent, Small
     from platform_plugin.relations.reading import Need, Reading, Source
 
@@ -41,6 +45,10 @@ class Kind(Listener, Protocol[R_contra]):
     """Which of SQLAlchemy's lists of names it is in."""
     planned_as: RelationKind = "table"
     """What it is to the plan of a query: only what a view follows is no table there."""
+    intake: str | None = None
+    """How a run takes up what there is for it: `ingest` reads a source, `sample` draws."""
+    is_alterable: bool = True
+    """Whether ALTER changes it."""
     is_hidden: bool = False
     """Whether it is part of something else: no list shows it, no file declares it."""
     has_arrivals: bool = False
@@ -89,6 +97,52 @@ class Kind(Listener, Protocol[R_contra]):
     def text(self, lake: Lake, relation: R_contra, declaration: Declaration, snapshot: Snapshot) -> str:
         """The statement that makes a relation like this one."""
         ...
+
+    def declared(self, statement: s.Statement) -> Declared | None:
+        """What a statement declares; None if it defines no relation of this kind."""
+        ...
+
+    def define(
+        self,
+        work: Workspace,
+        statement: s.Statement,
+        old: R_contra | None,
+        *,
+        since: Snapshot | None = None,
+        progress: ProgressHandler | None = None,
+    ) -> Defined | None:
+        """Let the lake hold what a statement declares; None if there is one already that a statement can only be compared with.
+
+        What begins with what arrives begins `since` a snapshot, if one is given.
+        """
+        ...
+
+    def differences(self, declared: s.Statement, stored: s.Statement) -> Iterator[str]:
+        """What a definition says otherwise than the one that the lake has, one line each."""
+        del declared, stored
+        return iter(())
+
+    def describe(
+        self, connection: Connection, relations: Sequence[R_contra], declarations: Mapping[str, Declaration]
+    ) -> Iterator[Described]:
+        """Relations of this kind as they are, in their order, from the catalogue alone."""
+        from platform_plugin.lake.catalogue.relations import Declaration
+        from platform_plugin.relations.declared import Described
+
+        del connection
+        for relation in cast("Sequence[Table]", relations):
+            declaration = declarations.get(str(relation.uuid), Declaration())
+            yield Described(
+                fields=relation.fields,
+                primary_key=declaration.primary_key,
+                options=declaration.options,
+                takes_in=self.takes_in(declaration),
+            )
+
+    def takes_in(self, declaration: Declaration) -> bool:
+        """Whether a run takes up what there is for a relation of this kind."""
+        del declaration
+        return False
 
     def reflect_options(self, declaration: Declaration) -> Mapping[str, Any]:
         """The options of SQLAlchemy's table that make it one of this kind again, by their names without the dialect's."""

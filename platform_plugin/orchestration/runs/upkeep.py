@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.tables import View, read_tables
-from platform_plugin.orchestration.components.apply import Action, find_changed, run_definition
+from platform_plugin.orchestration.components.apply import find_changed, run_definition
 from platform_plugin.orchestration.sensors.waiting import Waiting, read_waiting
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 from platform_plugin.relations.views.read.stored import find_wanted, run_storing
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.orchestration.components.model import Model
     from platform_plugin.platform import Platform
+    from platform_plugin.relations.declared import Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from platform_plugin.relations.kind import Kind
 
@@ -11,12 +11,15 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.relations import Declaration
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.lake import Lake
+    from platform_plugin.language import statements as s
     from platform_plugin.relations.changes import Dependency
+    from platform_plugin.relations.declared import Declared, Defined
     from platform_plugin.relations.hooks import AppendPart, JointScan, RangeKey
     from platform_plugin.relations.lookups import Small
     from platform_plugin.relations.reading import Need, Reading, Source
@@ -28,6 +31,8 @@ class SampleKind(Kind["Table"]):
     name = "sample"
     plural = "SAMPLES"
     planned_as = "sample"
+    intake = "sample"
+    is_alterable = False
 
     def read(self, reading: Reading, relation: Table, snapshot: Snapshot, need: Need) -> Source:
         """The rows drawn from its relation as that is at the snapshot."""
@@ -58,6 +63,42 @@ class SampleKind(Kind["Table"]):
 
         del declaration, internal
         return sample_facts(work, get_sample(work.lake, relation, snapshot), snapshot)
+
+    def declared(self, statement: s.Statement) -> Declared | None:
+        """CREATE SAMPLE."""
+        from platform_plugin.relations.samples.differences import read_declared
+
+        return read_declared(statement)
+
+    def define(
+        self,
+        work: Workspace,
+        statement: s.Statement,
+        old: Table | None,
+        *,
+        since: Snapshot | None = None,
+        progress: ProgressHandler | None = None,
+    ) -> Defined | None:
+        """A sample is created once."""
+        from platform_plugin.relations.declared import Defined
+        from platform_plugin.relations.samples.define import run_create_sample
+
+        del since, progress
+        if old is not None:
+            return None
+        run_create_sample(work, cast("s.CreateSample", statement))
+        return Defined("created")
+
+    def differences(self, declared: s.Statement, stored: s.Statement) -> Iterator[str]:
+        """Its relation, size, condition, strata, weight and window."""
+        from platform_plugin.relations.samples.differences import sample_differences
+
+        return sample_differences(declared, stored)
+
+    def takes_in(self, declaration: Declaration) -> bool:
+        """A run draws or merges what it holds."""
+        del declaration
+        return True
 
     def text(self, lake: Lake, relation: Table, declaration: Declaration, snapshot: Snapshot) -> str:
         """CREATE SAMPLE, with its seed."""

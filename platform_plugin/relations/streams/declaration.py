@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.language.statements import CreateStream
 from platform_plugin.language.text.options import STREAM, Option
 from platform_plugin.language.text.writing import duration_text
+from platform_plugin.relations.declared import Declared
+from platform_plugin.relations.differences import column_differences, option_differences
 from platform_plugin.relations.options import SECONDS, stored_option
 from platform_plugin.relations.streams.feeds.declaration import altered_feed, written_feed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.catalogue.relations import Declaration
     from platform_plugin.lake.catalogue.tables import Table
+    from platform_plugin.language.statements.statement import Statement
     from platform_plugin.language.text.names import Name
 
 
@@ -59,3 +62,18 @@ def altered_options(declaration: Declaration, options: Sequence[Option], columns
 def reflected_limits(declaration: Declaration) -> dict[str, Any]:
     """The limits of a stream as options of a table of SQLAlchemy's, durations as text."""
     return {name: duration_text(value) if isinstance(value, timedelta) else value for name, value in read_limits(declaration).items()}
+
+
+def read_declared(statement: Statement) -> Declared | None:
+    """What CREATE STREAM declares."""
+    if not isinstance(statement, CreateStream):
+        return None
+    return Declared(name=statement.name, columns=statement.columns, comment=statement.comment, takes_in=statement.feed is not None)
+
+
+def stream_differences(declared: Statement, stored: Statement) -> Iterator[str]:
+    """What a file says of a stream otherwise than the lake."""
+    if isinstance(declared, CreateStream) and isinstance(stored, CreateStream):
+        yield from column_differences(declared.columns, stored.columns)
+        ours, theirs = ({name: getattr(each, name) for name in STREAM} for each in (declared, stored))
+        yield from option_differences(ours, theirs)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from platform_plugin.relations.kind import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.relations import Declaration
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
+    from platform_plugin.relations.declared import Declared, Defined
 
 
 class StreamKind(Kind["Table"]):
@@ -24,6 +26,7 @@ class StreamKind(Kind["Table"]):
     plural = "STREAMS"
     planned_as = "stream"
     has_arrivals = True
+    intake = "ingest"
 
     def facts(self, work: Workspace, relation: Table, declaration: Declaration, snapshot: Snapshot, *, internal: bool) -> Mapping[str, Any]:
         """Its limits and feed, and how its rows come and leave."""
@@ -31,6 +34,43 @@ class StreamKind(Kind["Table"]):
 
         options = super().facts(work, relation, declaration, snapshot, internal=internal)
         return {**options, **stream_facts(work, relation, declaration, snapshot)}
+
+    def declared(self, statement: s.Statement) -> Declared | None:
+        """CREATE STREAM."""
+        from platform_plugin.relations.streams.declaration import read_declared
+
+        return read_declared(statement)
+
+    def define(
+        self,
+        work: Workspace,
+        statement: s.Statement,
+        old: Table | None,
+        *,
+        since: Snapshot | None = None,
+        progress: ProgressHandler | None = None,
+    ) -> Defined | None:
+        """A stream is created once."""
+        from platform_plugin.relations.declared import Defined
+        from platform_plugin.relations.streams.define import run_create_stream
+
+        del since, progress
+        if old is not None:
+            return None
+        run_create_stream(work, cast("s.CreateStream", statement))
+        return Defined("created")
+
+    def differences(self, declared: s.Statement, stored: s.Statement) -> Iterator[str]:
+        """Columns and limits."""
+        from platform_plugin.relations.streams.declaration import stream_differences
+
+        return stream_differences(declared, stored)
+
+    def takes_in(self, declaration: Declaration) -> bool:
+        """A stream with a feed reads its source."""
+        from platform_plugin.relations.streams.feeds.declaration import feed_declared
+
+        return feed_declared(declaration) is not None
 
     def text(self, lake: Lake, relation: Table, declaration: Declaration, snapshot: Snapshot) -> str:
         """CREATE STREAM."""

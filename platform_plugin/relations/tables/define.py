@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import ObjectExists, PlatformError, UnknownObject
 from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.language import statements as s
 from platform_plugin.language.text.places import at
 from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
+from platform_plugin.relations.declared import Defined
 from platform_plugin.relations.drop import make_room
 from platform_plugin.relations.faults import placed
+from platform_plugin.relations.tables.history import run_create_history
 from platform_plugin.relations.target import find_existing, outcome
 
 if TYPE_CHECKING:
@@ -19,9 +22,8 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.lake.catalogue.tables import Name
+    from platform_plugin.lake.catalogue.tables import Name, Table
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.language import statements as s
     from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.result import Result
 
@@ -107,3 +109,18 @@ def _create_from_query(
             raise
     rows = sum(file.record_count for file in files)
     return outcome(commit.made, f"table {name} created with {rows} rows", rows=rows, metrics=metrics)
+
+
+def define_table(work: Workspace, statement: s.Statement, old: Table | None, *, progress: ProgressHandler | None) -> Defined | None:
+    """Create the table that a file declares; one that a query builds is built again."""
+    match statement:
+        case s.CreateTable(query=query) if query is not None:
+            result = run_create_table(work, replace(statement, or_replace=True, if_not_exists=False), (), progress=progress)
+            return Defined("created" if old is None else "rebuilt", result.metrics)
+        case s.CreateTable() if old is None:
+            run_create_table(work, statement, ())
+            return Defined("created")
+        case s.CreateHistory() if old is None:
+            run_create_history(work, statement)
+            return Defined("created")
+    return None

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 from platform_plugin.relations.kind import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.relations import Declaration
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
+    from platform_plugin.relations.declared import Declared, Defined
 
 
 class TableKind(Kind["Table"]):
@@ -20,6 +24,33 @@ class TableKind(Kind["Table"]):
 
     name = "table"
     plural = "TABLES"
+
+    def declared(self, statement: s.Statement) -> Declared | None:
+        """CREATE TABLE, with columns or a query, and CREATE TABLE … AS HISTORY OF."""
+        from platform_plugin.relations.tables.declaration import read_declared
+
+        return read_declared(statement)
+
+    def define(
+        self,
+        work: Workspace,
+        statement: s.Statement,
+        old: Table | None,
+        *,
+        since: Snapshot | None = None,
+        progress: ProgressHandler | None = None,
+    ) -> Defined | None:
+        """A table that is the result of a query is computed anew; another one is created once."""
+        from platform_plugin.relations.tables.define import define_table
+
+        del since
+        return define_table(work, statement, old, progress=progress)
+
+    def differences(self, declared: s.Statement, stored: s.Statement) -> Iterator[str]:
+        """Columns, key and options; of a history its stream."""
+        from platform_plugin.relations.tables.declaration import table_differences
+
+        return table_differences(declared, stored)
 
     def text(self, lake: Lake, relation: Table, declaration: Declaration, snapshot: Snapshot) -> str:
         """CREATE TABLE, or CREATE TABLE … AS HISTORY OF."""

@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.relations.kind import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import timedelta
 
+    from sqlalchemy.engine import Connection
+
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.relations import Declaration
     from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.lake import Lake
+    from platform_plugin.language import statements as s
     from platform_plugin.relations.changes import Dependency
+    from platform_plugin.relations.declared import Declared, Defined, Described
     from platform_plugin.relations.lookups import Recent, Small
     from platform_plugin.relations.reading import Need, Reading, Source
 
@@ -75,6 +80,34 @@ class ViewKind(Kind["View"]):
         del declaration
         return find_facts(work, relation, snapshot, internal=internal)
 
+    def declared(self, statement: s.Statement) -> Declared | None:
+        """CREATE VIEW."""
+        from platform_plugin.relations.views.declaration import read_declared
+
+        return read_declared(statement)
+
+    def define(
+        self,
+        work: Workspace,
+        statement: s.Statement,
+        old: View | None,
+        *,
+        since: Snapshot | None = None,
+        progress: ProgressHandler | None = None,
+    ) -> Defined | None:
+        """A view whose query has changed starts over; another lag is set while the view stays what it is."""
+        from platform_plugin.relations.views.declaration import define_view
+
+        del progress
+        return define_view(work, statement, old, since=since)
+
+    def describe(self, connection: Connection, relations: Sequence[View], declarations: Mapping[str, Declaration]) -> Iterator[Described]:
+        """Queries, and the columns and options of continuous views."""
+        from platform_plugin.relations.views.declaration import describe_views
+
+        del declarations
+        return describe_views(connection, relations)
+
     def text(self, lake: Lake, relation: View, declaration: Declaration, snapshot: Snapshot) -> str:
         """CREATE VIEW."""
         from platform_plugin.relations.views.explain import view_text
@@ -110,14 +143,32 @@ class StateKind(Kind["Table"]):
     plural = "STATES"
     is_hidden = True
 
+    def declared(self, statement: s.Statement) -> Declared | None:
+        """No statement declares one."""
+        del statement
+        return None
+
+    def define(
+        self,
+        work: Workspace,
+        statement: s.Statement,
+        old: Table | None,
+        *,
+        since: Snapshot | None = None,
+        progress: ProgressHandler | None = None,
+    ) -> Defined | None:
+        """No statement declares one."""
+        del work, statement, old, since, progress
+        return None
+
     def text(self, lake: Lake, relation: Table, declaration: Declaration, snapshot: Snapshot) -> str:
         """What makes a table with its columns: the statement of its view makes the table itself."""
-        from platform_plugin.language import statements as s
+        from platform_plugin.language.statements.create_table import CreateTable
         from platform_plugin.language.statements.registry import statement_text
         from platform_plugin.relations.target import written_name
 
         del lake, declaration, snapshot
-        return statement_text(s.CreateTable(name=written_name(relation), columns=relation.fields, comment=relation.comment))
+        return statement_text(CreateTable(name=written_name(relation), columns=relation.fields, comment=relation.comment))
 
     def refuse_append(self, table: Table, declaration: Declaration) -> None:
         """Only maintenance writes it."""

@@ -41,7 +41,7 @@ def platform(tmp_path_factory, spark_server):
 
 def by_spark(platform, monkeypatch, sql):
     with monkeypatch.context() as patched:
-        for place in ("platform_plugin.relations.views.read.local.read_local", "platform_plugin.select.lookup.read_local"):
+        for place in ("platform_plugin.relations.views.read.local.read_local", "platform_plugin.relations.views.read.source.read_local"):
             patched.setattr(place, lambda *_: None)
         result = platform.execute(f"SELECT * FROM ({sql})")
         return bag(result)
