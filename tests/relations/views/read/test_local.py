@@ -71,6 +71,19 @@ def test_what_is_read_is_what_spark_would_have_said(platform, monkeypatch):
     assert bag(platform.execute(joined)) == by_spark(platform, monkeypatch, joined)
 
 
+def test_a_sample_that_a_view_reads_is_read_with_what_it_has_picked(platform):
+    platform.execute("CREATE STREAM rated (uid INT, score INT)")
+    platform.execute("CREATE SAMPLE some ON rated SIZE 100")
+    platform.execute(
+        "CREATE VIEW of_some AS SELECT g.uid, g.n, x.score FROM (SELECT uid, count(*) AS n FROM rated GROUP BY uid) g"
+        " JOIN some x ON x.uid = g.uid"
+    )
+    platform.execute("INSERT INTO rated VALUES (1, 5), (2, 6)")
+    result = platform.execute("SELECT * FROM of_some")
+    assert result.metrics is None
+    assert sorted(result) == [(1, 1, 5), (2, 1, 6)]
+
+
 def test_merged_states_are_kept_and_only_what_is_new_is_read(platform, monkeypatch):
     read = []
 
