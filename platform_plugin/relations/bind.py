@@ -18,7 +18,7 @@ from platform_plugin.language.query.staleness import read_duration
 from platform_plugin.language.text.places import Place, Span, at
 from platform_plugin.relations.arguments import argument, check_arguments, used_arguments, value_of
 from platform_plugin.relations.kinds import find_kind
-from platform_plugin.relations.reading import Need, Reading
+from platform_plugin.relations.reading import Reading, ReadRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.text.names import Name as WrittenName
     from platform_plugin.language.text.values import Parameter
     from platform_plugin.relations.arguments import Arguments
-    from platform_plugin.relations.reading import Source
+    from platform_plugin.relations.reading import RelationRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,14 +172,14 @@ def _find_streams(reading: Reading, query: Query) -> None:
             reading.streams = read_streams(connection)
 
 
-def read_beside_sessions(work: Workspace, query: Query, snapshot: Snapshot, arguments: Arguments) -> dict[Reference, Source]:
+def read_beside_sessions(work: Workspace, query: Query, snapshot: Snapshot, arguments: Arguments) -> dict[Reference, RelationRows]:
     """What a query reads besides its sessions, each relation as a DataFrame at the snapshot."""
     reading = Reading(work, snapshot)
     _find_streams(reading, query)
     return {reference: _read(reading, reference, snapshot, arguments, ()) for reference in query.relations if reference.session is None}
 
 
-def _read(reading: Reading, reference: Reference, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]) -> Source:
+def _read(reading: Reading, reference: Reference, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]) -> RelationRows:
     lake = reading.work.lake
     with pointing_at(reference.span):
         if reference.session is not None:
@@ -187,7 +187,7 @@ def _read(reading: Reading, reference: Reference, snapshot: Snapshot, arguments:
         moment = _travelled(reading, reference, snapshot, arguments)
         with lake.reading() as connection:
             relation = lake.find_relation(connection, lake_name(reference.name), moment)
-        need = Need(reference=reference, arguments=arguments, staleness=_staleness(reference, arguments), within=within)
+        need = ReadRequest(reference=reference, arguments=arguments, staleness=_staleness(reference, arguments), within=within)
         return find_kind(lake, relation, moment).read(reading, relation, moment, need)
 
 
@@ -203,7 +203,7 @@ def read_part(reading: Reading, name: tuple[str, str], snapshot: Snapshot, withi
     lake = reading.work.lake
     with lake.reading() as connection:
         relation = lake.find_relation(connection, Name.of(name), snapshot)
-    return find_kind(lake, relation, snapshot).read(reading, relation, snapshot, Need(within=within)).frame
+    return find_kind(lake, relation, snapshot).read(reading, relation, snapshot, ReadRequest(within=within)).frame
 
 
 @contextmanager

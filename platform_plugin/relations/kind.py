@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
     from platform_plugin.relations.changes import Dependency
-    from platform_plugin.relations.declared import Declared, Defined, Described
-    from platform_plugin.relations.lookups import Recent, Small
-    from platform_plugin.relations.reading import Need, Reading, Source
+    from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome, DescribedRelation
+    from platform_plugin.relations.lookups import RecentResult, SmallRelation
+    from platform_plugin.relations.reading import Reading, ReadRequest, RelationRows
 
 R_contra = TypeVar("R_contra", bound="Table | View", contravariant=True)
 """What a relation of a kind is in the catalogue: a table, or a view."""
@@ -54,24 +54,24 @@ class Kind(Listener, Protocol[R_contra]):
     has_arrivals: bool = False
     """Whether rows arrive in it that have a number and a time."""
 
-    def read(self, reading: Reading, relation: R_contra, snapshot: Snapshot, need: Need) -> Source:
+    def read(self, reading: Reading, relation: R_contra, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
         """The rows at a snapshot as a DataFrame; what is read for it is counted in `reading`."""
         from platform_plugin.relations.reading import read_table
 
         return read_table(reading, cast("Table", relation), snapshot, need)
 
-    def find_small(self, work: Workspace, relation: R_contra, snapshot: Snapshot) -> Small | None:
+    def find_small(self, work: Workspace, relation: R_contra, snapshot: Snapshot) -> SmallRelation | None:
         """Its stored rows, in memory if they are few; None where nothing stored is its rows as they are."""
         from platform_plugin.relations.lookups import read_stored
 
         return read_stored(work.lake, cast("Table", relation), snapshot)
 
-    def compute_small(self, work: Workspace, relation: R_contra, snapshot: Snapshot) -> Small | None:
+    def compute_small(self, work: Workspace, relation: R_contra, snapshot: Snapshot) -> SmallRelation | None:
         """The rows where `find_small` has none, computed here if that takes no engine; else None."""
         del work, relation, snapshot
         return None
 
-    def find_recent(self, work: Workspace, relation: R_contra, snapshot: Snapshot, staleness: timedelta) -> Recent | None:
+    def find_recent(self, work: Workspace, relation: R_contra, snapshot: Snapshot, staleness: timedelta) -> RecentResult | None:
         """Stored rows that are at most so much behind the snapshot; None where there are none, or where rows are never behind."""
         del work, relation, snapshot, staleness
         return None
@@ -98,7 +98,7 @@ class Kind(Listener, Protocol[R_contra]):
         """The statement that makes a relation like this one."""
         ...
 
-    def declared(self, statement: s.Statement) -> Declared | None:
+    def declared(self, statement: s.Statement) -> DeclaredRelation | None:
         """What a statement declares; None if it defines no relation of this kind."""
         ...
 
@@ -110,7 +110,7 @@ class Kind(Listener, Protocol[R_contra]):
         *,
         since: Snapshot | None = None,
         progress: ProgressHandler | None = None,
-    ) -> Defined | None:
+    ) -> DefinitionOutcome | None:
         """Let the lake hold what a statement declares; None if there is one already that a statement can only be compared with.
 
         What begins with what arrives begins `since` a snapshot, if one is given.
@@ -124,15 +124,15 @@ class Kind(Listener, Protocol[R_contra]):
 
     def describe(
         self, connection: Connection, relations: Sequence[R_contra], declarations: Mapping[str, Declaration]
-    ) -> Iterator[Described]:
+    ) -> Iterator[DescribedRelation]:
         """Relations of this kind as they are, in their order, from the catalogue alone."""
         from platform_plugin.lake.catalogue.relations import Declaration
-        from platform_plugin.relations.declared import Described
+        from platform_plugin.relations.declarations import DescribedRelation
 
         del connection
         for relation in cast("Sequence[Table]", relations):
             declaration = declarations.get(str(relation.uuid), Declaration())
-            yield Described(
+            yield DescribedRelation(
                 fields=relation.fields,
                 primary_key=declaration.primary_key,
                 options=declaration.options,

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from platform_plugin.language.statements.registry import StatementKind
     from platform_plugin.language.statements.statement import Statement
     from platform_plugin.language.text.kind_words import KindWord
-    from platform_plugin.relations.declared import Declared
+    from platform_plugin.relations.declarations import DeclaredRelation
     from platform_plugin.relations.kind import Kind
 
 KINDS: tuple[Kind[Any], ...] = (TABLE, STREAM, VIEW, SAMPLE, STATE)
 """The kinds of the package, in the order in which they are asked and told."""
 
 
-class Registered(NamedTuple):
+class Registration(NamedTuple):
     """A kind from outside the package, with what it adds to the language."""
 
     kind: Kind[Any]
@@ -34,7 +34,7 @@ class Registered(NamedTuple):
     statements: tuple[StatementKind, ...]
 
 
-_REGISTERED: dict[str, Registered] = {}
+_REGISTERED: dict[str, Registration] = {}
 _BY_NAME = {kind.name: kind for kind in KINDS}
 
 
@@ -47,7 +47,7 @@ def register(kind: Kind[Any], *, word: KindWord, statements: Sequence[StatementK
     taken = {each for other in every_kind() for each in (other.name, other.plural)}
     if taken.intersection((kind.name, kind.plural)):
         raise InvalidValue(f'there is a kind "{kind.name}" or "{kind.plural}" already', hint="give it another name")
-    _REGISTERED[kind.name] = Registered(kind, word, tuple(statements))
+    _REGISTERED[kind.name] = Registration(kind, word, tuple(statements))
     KIND_WORDS.append(word)
     STATEMENTS.extend(statements)
 
@@ -75,7 +75,7 @@ def named_kind(name: str) -> Kind[Any] | None:
     return registered.kind if registered is not None else _BY_NAME.get(name)
 
 
-def find_declared(statement: Statement) -> tuple[Kind[Any], Declared] | None:
+def find_declared(statement: Statement) -> tuple[Kind[Any], DeclaredRelation] | None:
     """The kind of relation that a statement defines, and what it declares; None if it defines none."""
     return next(((kind, found) for kind in every_kind() if (found := kind.declared(statement)) is not None), None)
 

@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
 
 
-class Small(NamedTuple):
+class SmallRelation(NamedTuple):
     """A relation as a table with its columns, and its rows if they are few."""
 
     table: Table
     rows: pa.Table | None
 
 
-class Recent(NamedTuple):
+class RecentResult(NamedTuple):
     """A stored result that may be behind: its table, and the snapshot that it is the answer at."""
 
     table: Table
     snapshot: Snapshot
 
 
-def read_stored(lake: Lake, table: Table, snapshot: Snapshot) -> Small:
+def read_stored(lake: Lake, table: Table, snapshot: Snapshot) -> SmallRelation:
     """A table, and the rows of its files if they are few."""
-    return Small(table, read_small(lake, table, snapshot))
+    return SmallRelation(table, read_small(lake, table, snapshot))

@@ -49,7 +49,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class ReadRequest:
     """What a query needs of a relation; nothing said, all of it."""
 
     reference: Reference | None = None
@@ -70,14 +70,14 @@ class Need:
         return () if self.reference is None else tuple(self.reference.filter(self.arguments))
 
 
-class Source(NamedTuple):
+class RelationRows(NamedTuple):
     """A relation as a query reads it, and what is known of it."""
 
     frame: DataFrame
     known: Input
 
 
-def read_table(reading: Reading, table: Table, snapshot: Snapshot, need: Need) -> Source:
+def read_table(reading: Reading, table: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
     """The rows of a table's own files; of streams and their histories with the hidden columns where these are meant."""
     from platform_plugin.engine.spark.frames.scan import read_relation
 
@@ -92,5 +92,5 @@ def read_table(reading: Reading, table: Table, snapshot: Snapshot, need: Need) -
         fields=table.fields,
     )
     if hidden and columns is not None:
-        return Source(read_with_arrivals(reading.work.session, lake, scan, columns), known)
-    return Source(read_relation(reading.work.session, lake, scan, columns=columns), known)
+        return RelationRows(read_with_arrivals(reading.work.session, lake, scan, columns), known)
+    return RelationRows(read_relation(reading.work.session, lake, scan, columns=columns), known)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +64,13 @@ def test_every_folder_of_a_kind_is_in_the_list():
     listed = {type(kind).__module__.removeprefix(PREFIX).partition(".")[0] for kind in KINDS}
     assert listed == find_folders(RELATIONS)
     assert len({kind.name for kind in KINDS}) == len({kind.plural for kind in KINDS}) == len(KINDS)
+
+
+def test_the_list_is_cheap():
+    code = "import platform_plugin.relations.kinds, sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "platform_plugin" in loaded
+    assert {"numpy", "pyarrow", "pyspark", "sqlalchemy", "sqlglot"}.isdisjoint(loaded)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.relations.declared import Described
+    from platform_plugin.relations.declarations import DescribedRelation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ def read_lake(lake: Lake) -> Inventory:
     return Inventory(snapshot=snapshot.id, relations={str(each.name).lower(): each for each in found})
 
 
-def _stored(relation: Table | View, kind: str, row: Mapping[str, Any], described: Described) -> Stored:
+def _stored(relation: Table | View, kind: str, row: Mapping[str, Any], described: DescribedRelation) -> Stored:
     return Stored(
         name=relation.name,
         kind=kind,

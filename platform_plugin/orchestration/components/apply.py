@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from platform_plugin.orchestration.assets.inventory import Inventory
     from platform_plugin.orchestration.components.model import Model
     from platform_plugin.platform import Platform
-    from platform_plugin.relations.declared import Action
+    from platform_plugin.relations.declarations import Action
     from platform_plugin.relations.kind import Kind
 
 LAG = "target_lag_seconds"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.language.statements.statement import Statement
     from platform_plugin.quality.suite import Suite
-    from platform_plugin.relations.declared import Declared
+    from platform_plugin.relations.declarations import DeclaredRelation
 
 _READ: dict[str, tuple[Name, ...]] = {}
 _MOST_KNOWN = 10_000
@@ -34,7 +34,7 @@ class Model:
     name: Name
     kind: str
     statement: Statement
-    declared: Declared
+    declared: DeclaredRelation
     file: str
     path: Path
     comment: str | None

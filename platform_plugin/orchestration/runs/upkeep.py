@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.orchestration.components.model import Model
     from platform_plugin.platform import Platform
-    from platform_plugin.relations.declared import Action
+    from platform_plugin.relations.declarations import Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

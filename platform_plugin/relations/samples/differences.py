@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.language.statements.create_sample import CreateSample
 from platform_plugin.language.text.comparing import normalised
 from platform_plugin.relations.bind import lake_name
-from platform_plugin.relations.declared import Declared
+from platform_plugin.relations.declarations import DeclaredRelation
 from platform_plugin.relations.differences import folded, option_differences, shown
 from platform_plugin.relations.samples.definition import parse_window
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from platform_plugin.language.statements.statement import Statement
 
 
-def read_declared(statement: Statement) -> Declared | None:
+def read_declared(statement: Statement) -> DeclaredRelation | None:
     """What CREATE SAMPLE declares; it has the columns of its relation."""
     if not isinstance(statement, CreateSample):
         return None
-    return Declared(name=statement.name, reads=statement.reads, like=statement.relation, takes_in=True)
+    return DeclaredRelation(name=statement.name, reads=statement.reads, like=statement.relation, takes_in=True)
 
 
 def sample_differences(declared: Statement, stored: Statement) -> Iterator[str]:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
     from platform_plugin.relations.changes import Dependency
-    from platform_plugin.relations.declared import Declared, Defined
+    from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome
     from platform_plugin.relations.hooks import AppendPart, JointScan, RangeKey
-    from platform_plugin.relations.lookups import Small
-    from platform_plugin.relations.reading import Need, Reading, Source
+    from platform_plugin.relations.lookups import SmallRelation
+    from platform_plugin.relations.reading import Reading, ReadRequest, RelationRows
 
 
 class SampleKind(Kind["Table"]):
@@ -34,20 +34,20 @@ class SampleKind(Kind["Table"]):
     intake = "sample"
     is_alterable = False
 
-    def read(self, reading: Reading, relation: Table, snapshot: Snapshot, need: Need) -> Source:
+    def read(self, reading: Reading, relation: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
         """The rows drawn from its relation as that is at the snapshot."""
         from platform_plugin.relations.samples.source import read_source
 
         return read_source(reading, relation, snapshot, need)
 
-    def find_small(self, work: Workspace, relation: Table, snapshot: Snapshot) -> Small | None:
+    def find_small(self, work: Workspace, relation: Table, snapshot: Snapshot) -> SmallRelation | None:
         """Its rows; one that Spark has to draw is drawn on the way of every other query."""
-        from platform_plugin.relations.lookups import Small
+        from platform_plugin.relations.lookups import SmallRelation
         from platform_plugin.relations.samples.read import is_drawn_here, read_sample
         from platform_plugin.relations.samples.record import get_sample
 
         sample = get_sample(work.lake, relation, snapshot)
-        return Small(sample.table, read_sample(work, sample, snapshot).rows if is_drawn_here(work, sample, snapshot) else None)
+        return SmallRelation(sample.table, read_sample(work, sample, snapshot).rows if is_drawn_here(work, sample, snapshot) else None)
 
     def dependencies(self, work: Workspace, relation: Table, snapshot: Snapshot) -> Iterator[Dependency]:
         """What it is drawn from. A window of time moves with every snapshot."""
@@ -64,7 +64,7 @@ class SampleKind(Kind["Table"]):
         del declaration, internal
         return sample_facts(work, get_sample(work.lake, relation, snapshot), snapshot)
 
-    def declared(self, statement: s.Statement) -> Declared | None:
+    def declared(self, statement: s.Statement) -> DeclaredRelation | None:
         """CREATE SAMPLE."""
         from platform_plugin.relations.samples.differences import read_declared
 
@@ -78,16 +78,16 @@ class SampleKind(Kind["Table"]):
         *,
         since: Snapshot | None = None,
         progress: ProgressHandler | None = None,
-    ) -> Defined | None:
+    ) -> DefinitionOutcome | None:
         """A sample is created once."""
-        from platform_plugin.relations.declared import Defined
+        from platform_plugin.relations.declarations import DefinitionOutcome
         from platform_plugin.relations.samples.define import run_create_sample
 
         del since, progress
         if old is not None:
             return None
         run_create_sample(work, cast("s.CreateSample", statement))
-        return Defined("created")
+        return DefinitionOutcome("created")
 
     def differences(self, declared: s.Statement, stored: s.Statement) -> Iterator[str]:
         """Its relation, size, condition, strata, weight and window."""

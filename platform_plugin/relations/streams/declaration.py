@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.language.statements import CreateStream
 from platform_plugin.language.text.options import STREAM, Option
 from platform_plugin.language.text.writing import duration_text
-from platform_plugin.relations.declared import Declared
+from platform_plugin.relations.declarations import DeclaredRelation
 from platform_plugin.relations.differences import column_differences, option_differences
 from platform_plugin.relations.options import SECONDS, stored_option
 from platform_plugin.relations.streams.feeds.declaration import altered_feed, written_feed
@@ -64,11 +64,11 @@ def reflected_limits(declaration: Declaration) -> dict[str, Any]:
     return {name: duration_text(value) if isinstance(value, timedelta) else value for name, value in read_limits(declaration).items()}
 
 
-def read_declared(statement: Statement) -> Declared | None:
+def read_declared(statement: Statement) -> DeclaredRelation | None:
     """What CREATE STREAM declares."""
     if not isinstance(statement, CreateStream):
         return None
-    return Declared(name=statement.name, columns=statement.columns, comment=statement.comment, takes_in=statement.feed is not None)
+    return DeclaredRelation(name=statement.name, columns=statement.columns, comment=statement.comment, takes_in=statement.feed is not None)
 
 
 def stream_differences(declared: Statement, stored: Statement) -> Iterator[str]:

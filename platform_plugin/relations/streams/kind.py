@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
-    from platform_plugin.relations.declared import Declared, Defined
+    from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome
 
 
 class StreamKind(Kind["Table"]):
@@ -35,7 +35,7 @@ class StreamKind(Kind["Table"]):
         options = super().facts(work, relation, declaration, snapshot, internal=internal)
         return {**options, **stream_facts(work, relation, declaration, snapshot)}
 
-    def declared(self, statement: s.Statement) -> Declared | None:
+    def declared(self, statement: s.Statement) -> DeclaredRelation | None:
         """CREATE STREAM."""
         from platform_plugin.relations.streams.declaration import read_declared
 
@@ -49,16 +49,16 @@ class StreamKind(Kind["Table"]):
         *,
         since: Snapshot | None = None,
         progress: ProgressHandler | None = None,
-    ) -> Defined | None:
+    ) -> DefinitionOutcome | None:
         """A stream is created once."""
-        from platform_plugin.relations.declared import Defined
+        from platform_plugin.relations.declarations import DefinitionOutcome
         from platform_plugin.relations.streams.define import run_create_stream
 
         del since, progress
         if old is not None:
             return None
         run_create_stream(work, cast("s.CreateStream", statement))
-        return Defined("created")
+        return DefinitionOutcome("created")
 
     def differences(self, declared: s.Statement, stored: s.Statement) -> Iterator[str]:
         """Columns and limits."""

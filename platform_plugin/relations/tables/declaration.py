@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.language import statements as s
 from platform_plugin.language.statements.registry import statement_text
 from platform_plugin.relations.bind import lake_name
-from platform_plugin.relations.declared import Declared
+from platform_plugin.relations.declarations import DeclaredRelation
 from platform_plugin.relations.differences import column_differences, folded, option_differences
 from platform_plugin.relations.tables.history import HISTORY_OF, find_source
 from platform_plugin.relations.target import written_name
@@ -33,13 +33,13 @@ def table_text(lake: Lake, table: Table, declaration: Declaration, snapshot: Sna
     )
 
 
-def read_declared(statement: s.Statement) -> Declared | None:
+def read_declared(statement: s.Statement) -> DeclaredRelation | None:
     """What CREATE TABLE declares."""
     match statement:
         case s.CreateTable(name=name, columns=columns, primary_key=key, comment=comment, query=query):
-            return Declared(name=name, columns=columns, primary_key=key, comment=comment, query=query, is_built=query is not None)
+            return DeclaredRelation(name=name, columns=columns, primary_key=key, comment=comment, query=query, is_built=query is not None)
         case s.CreateHistory(name=name, stream=stream):
-            return Declared(name=name, reads=(stream,), like=stream)
+            return DeclaredRelation(name=name, reads=(stream,), like=stream)
     return None
 
 

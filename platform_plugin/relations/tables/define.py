@@ -11,7 +11,7 @@ from platform_plugin.lake.catalogue.relations import Declaration, declare
 from platform_plugin.language import statements as s
 from platform_plugin.language.text.places import at
 from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
-from platform_plugin.relations.declared import Defined
+from platform_plugin.relations.declarations import DefinitionOutcome
 from platform_plugin.relations.drop import make_room
 from platform_plugin.relations.faults import placed
 from platform_plugin.relations.tables.history import run_create_history
@@ -111,16 +111,18 @@ def _create_from_query(
     return outcome(commit.made, f"table {name} created with {rows} rows", rows=rows, metrics=metrics)
 
 
-def define_table(work: Workspace, statement: s.Statement, old: Table | None, *, progress: ProgressHandler | None) -> Defined | None:
+def define_table(
+    work: Workspace, statement: s.Statement, old: Table | None, *, progress: ProgressHandler | None
+) -> DefinitionOutcome | None:
     """Create the table that a file declares; one that a query builds is built again."""
     match statement:
         case s.CreateTable(query=query) if query is not None:
             result = run_create_table(work, replace(statement, or_replace=True, if_not_exists=False), (), progress=progress)
-            return Defined("created" if old is None else "rebuilt", result.metrics)
+            return DefinitionOutcome("created" if old is None else "rebuilt", result.metrics)
         case s.CreateTable() if old is None:
             run_create_table(work, statement, ())
-            return Defined("created")
+            return DefinitionOutcome("created")
         case s.CreateHistory() if old is None:
             run_create_history(work, statement)
-            return Defined("created")
+            return DefinitionOutcome("created")
     return None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
-    from platform_plugin.relations.declared import Declared, Defined
+    from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome
 
 
 class TableKind(Kind["Table"]):
@@ -25,7 +25,7 @@ class TableKind(Kind["Table"]):
     name = "table"
     plural = "TABLES"
 
-    def declared(self, statement: s.Statement) -> Declared | None:
+    def declared(self, statement: s.Statement) -> DeclaredRelation | None:
         """CREATE TABLE, with columns or a query, and CREATE TABLE … AS HISTORY OF."""
         from platform_plugin.relations.tables.declaration import read_declared
 
@@ -39,7 +39,7 @@ class TableKind(Kind["Table"]):
         *,
         since: Snapshot | None = None,
         progress: ProgressHandler | None = None,
-    ) -> Defined | None:
+    ) -> DefinitionOutcome | None:
         """A table that is the result of a query is computed anew; another one is created once."""
         from platform_plugin.relations.tables.define import define_table
 

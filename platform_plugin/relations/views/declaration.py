@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.language.text.comparing import normalised
-from platform_plugin.relations.declared import UNCHANGED, Declared, Defined, Described
+from platform_plugin.relations.declarations import UNCHANGED, DeclaredRelation, DefinitionOutcome, DescribedRelation
 from platform_plugin.relations.options import stored_option
 from platform_plugin.relations.views.define import run_create_view
 from platform_plugin.relations.views.record import VIEW, read_records, result_fields
@@ -28,11 +28,11 @@ _CHANGING = ("target_lag_seconds", "batch_rows")
 _REMAKING = ("maintenance", "key")
 
 
-def read_declared(statement: Statement) -> Declared | None:
+def read_declared(statement: Statement) -> DeclaredRelation | None:
     """What CREATE VIEW declares."""
     if not isinstance(statement, CreateView):
         return None
-    return Declared(
+    return DeclaredRelation(
         name=statement.name,
         comment=statement.comment,
         query=statement.query,
@@ -42,7 +42,7 @@ def read_declared(statement: Statement) -> Declared | None:
     )
 
 
-def define_view(work: Workspace, statement: Statement, old: View | None, *, since: Snapshot | None) -> Defined:
+def define_view(work: Workspace, statement: Statement, old: View | None, *, since: Snapshot | None) -> DefinitionOutcome:
     """Create the view that a file declares, make it anew if it is another one, or set its lag."""
     declared = cast("CreateView", statement)
     record = None
@@ -51,10 +51,10 @@ def define_view(work: Workspace, statement: Statement, old: View | None, *, sinc
             record = read_records(connection, only=old.uuid).get(old.uuid)
     if old is None or not _is_same(old, record, declared):
         run_create_view(work, replace(declared, or_replace=True, if_not_exists=False), since=since)
-        return Defined("created" if old is None else "replaced")
+        return DefinitionOutcome("created" if old is None else "replaced")
     if record is not None and (wanted := _wanted(record, declared)) != dict(record.options):
         _set_options(work, old, record, wanted)
-        return Defined("altered")
+        return DefinitionOutcome("altered")
     return UNCHANGED
 
 
@@ -65,12 +65,12 @@ def is_defined(old: View | None, record: ViewRecord | None, statement: Statement
     return record is None or _wanted(record, statement) == dict(record.options)
 
 
-def describe_views(connection: Connection, views: Sequence[View]) -> Iterator[Described]:
+def describe_views(connection: Connection, views: Sequence[View]) -> Iterator[DescribedRelation]:
     """Views as they are in the lake; of those that are not continuous only Spark knows the columns."""
     records = read_records(connection) if views else {}
     for view in views:
         record = records.get(view.uuid)
-        yield Described(
+        yield DescribedRelation(
             fields=result_fields(record) if record is not None else (),
             options=record.options if record is not None else {},
             query=view.sql if view.dialect == "spark" else None,

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
     from platform_plugin.relations.changes import Dependency
-    from platform_plugin.relations.declared import Declared, Defined, Described
-    from platform_plugin.relations.lookups import Recent, Small
-    from platform_plugin.relations.reading import Need, Reading, Source
+    from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome, DescribedRelation
+    from platform_plugin.relations.lookups import RecentResult, SmallRelation
+    from platform_plugin.relations.reading import Reading, ReadRequest, RelationRows
 
 
 class ViewKind(Kind["View"]):
@@ -33,13 +33,13 @@ class ViewKind(Kind["View"]):
     plural = "VIEWS"
     reflected_as = "view"
 
-    def read(self, reading: Reading, relation: View, snapshot: Snapshot, need: Need) -> Source:
+    def read(self, reading: Reading, relation: View, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
         """The stored result where it holds, else the states with the rows that wait, else the query."""
         from platform_plugin.relations.views.read.source import read_source
 
         return read_source(reading, relation, snapshot, need)
 
-    def find_small(self, work: Workspace, relation: View, snapshot: Snapshot) -> Small | None:
+    def find_small(self, work: Workspace, relation: View, snapshot: Snapshot) -> SmallRelation | None:
         """The stored result, where nothing has changed since."""
         from platform_plugin.relations.lookups import read_stored
         from platform_plugin.relations.views.read.stored import find_stored
@@ -47,15 +47,15 @@ class ViewKind(Kind["View"]):
         stored = find_stored(work, relation, snapshot)
         return None if stored is None else read_stored(work.lake, stored, snapshot)
 
-    def compute_small(self, work: Workspace, relation: View, snapshot: Snapshot) -> Small | None:
+    def compute_small(self, work: Workspace, relation: View, snapshot: Snapshot) -> SmallRelation | None:
         """A view that has changed, computed with Arrow."""
-        from platform_plugin.relations.lookups import Small
+        from platform_plugin.relations.lookups import SmallRelation
         from platform_plugin.relations.views.read.local import read_local
 
         local = read_local(work, relation, snapshot)
-        return None if local is None else Small(local.table, local.rows)
+        return None if local is None else SmallRelation(local.table, local.rows)
 
-    def find_recent(self, work: Workspace, relation: View, snapshot: Snapshot, staleness: timedelta) -> Recent | None:
+    def find_recent(self, work: Workspace, relation: View, snapshot: Snapshot, staleness: timedelta) -> RecentResult | None:
         """What the view answered last, if that is recent enough."""
         from platform_plugin.relations.views.read.stored import find_recent
 
@@ -80,7 +80,7 @@ class ViewKind(Kind["View"]):
         del declaration
         return find_facts(work, relation, snapshot, internal=internal)
 
-    def declared(self, statement: s.Statement) -> Declared | None:
+    def declared(self, statement: s.Statement) -> DeclaredRelation | None:
         """CREATE VIEW."""
         from platform_plugin.relations.views.declaration import read_declared
 
@@ -94,14 +94,16 @@ class ViewKind(Kind["View"]):
         *,
         since: Snapshot | None = None,
         progress: ProgressHandler | None = None,
-    ) -> Defined | None:
+    ) -> DefinitionOutcome | None:
         """A view whose query has changed starts over; another lag is set while the view stays what it is."""
         from platform_plugin.relations.views.declaration import define_view
 
         del progress
         return define_view(work, statement, old, since=since)
 
-    def describe(self, connection: Connection, relations: Sequence[View], declarations: Mapping[str, Declaration]) -> Iterator[Described]:
+    def describe(
+        self, connection: Connection, relations: Sequence[View], declarations: Mapping[str, Declaration]
+    ) -> Iterator[DescribedRelation]:
         """Queries, and the columns and options of continuous views."""
         from platform_plugin.relations.views.declaration import describe_views
 
@@ -143,7 +145,7 @@ class StateKind(Kind["Table"]):
     plural = "STATES"
     is_hidden = True
 
-    def declared(self, statement: s.Statement) -> Declared | None:
+    def declared(self, statement: s.Statement) -> DeclaredRelation | None:
         """No statement declares one."""
         del statement
         return None
@@ -156,7 +158,7 @@ class StateKind(Kind["Table"]):
         *,
         since: Snapshot | None = None,
         progress: ProgressHandler | None = None,
-    ) -> Defined | None:
+    ) -> DefinitionOutcome | None:
         """No statement declares one."""
         del work, statement, old, since, progress
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.language.text.writing import name_text
-from platform_plugin.relations.declared import Declared, Defined
+from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome
 from platform_plugin.relations.kind import Kind
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language.statements.statement import Statement
-    from platform_plugin.relations.lookups import Small
-    from platform_plugin.relations.reading import Need, Reading, Source
+    from platform_plugin.relations.lookups import SmallRelation
+    from platform_plugin.relations.reading import Reading, ReadRequest, RelationRows
 
 
 class SequenceKind(Kind["Table"]):
@@ -30,25 +30,25 @@ class SequenceKind(Kind["Table"]):
     reflected_as = "sequence"
     is_alterable = False
 
-    def read(self, reading: Reading, relation: Table, snapshot: Snapshot, need: Need) -> Source:
+    def read(self, reading: Reading, relation: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
         """One row with the number that comes next, whatever the snapshot."""
         from platform_plugin.engine.spark.frames.scan import frame_of
         from platform_plugin.language.query.blocks import Input
-        from platform_plugin.relations.reading import Source
+        from platform_plugin.relations.reading import RelationRows
         from tests.relations.sequences.record import read_rows
 
         del snapshot, need
         rows = read_rows(reading.work.lake, relation.uuid)
         known = Input(columns=frozenset({"next_value"}), size_bytes=rows.nbytes, fields=relation.fields)
-        return Source(frame_of(reading.work.session, relation.fields, rows), known)
+        return RelationRows(frame_of(reading.work.session, relation.fields, rows), known)
 
-    def find_small(self, work: Workspace, relation: Table, snapshot: Snapshot) -> Small | None:
+    def find_small(self, work: Workspace, relation: Table, snapshot: Snapshot) -> SmallRelation | None:
         """The same row, without Spark."""
-        from platform_plugin.relations.lookups import Small
+        from platform_plugin.relations.lookups import SmallRelation
         from tests.relations.sequences.record import read_rows
 
         del snapshot
-        return Small(relation, read_rows(work.lake, relation.uuid))
+        return SmallRelation(relation, read_rows(work.lake, relation.uuid))
 
     def facts(self, work: Workspace, relation: Table, declaration: Declaration, snapshot: Snapshot, *, internal: bool) -> Mapping[str, Any]:
         """Where it began, and what comes next."""
@@ -64,11 +64,11 @@ class SequenceKind(Kind["Table"]):
         del lake, snapshot
         return f"CREATE SEQUENCE {name_text(written_name(relation))} START WITH {declaration.options['start']}"
 
-    def declared(self, statement: Statement) -> Declared | None:
+    def declared(self, statement: Statement) -> DeclaredRelation | None:
         """CREATE SEQUENCE."""
         from tests.relations.sequences.statements import CreateSequence
 
-        return Declared(name=statement.name) if isinstance(statement, CreateSequence) else None
+        return DeclaredRelation(name=statement.name) if isinstance(statement, CreateSequence) else None
 
     def define(
         self,
@@ -78,7 +78,7 @@ class SequenceKind(Kind["Table"]):
         *,
         since: Snapshot | None = None,
         progress: ProgressHandler | None = None,
-    ) -> Defined | None:
+    ) -> DefinitionOutcome | None:
         """A sequence is created once."""
         from tests.relations.sequences.define import run_create_sequence
 
@@ -86,7 +86,7 @@ class SequenceKind(Kind["Table"]):
         if old is not None:
             return None
         run_create_sequence(work, statement)
-        return Defined("created")
+        return DefinitionOutcome("created")
 
     def refuse_append(self, table: Table, declaration: Declaration) -> None:
         """Its number changes by NEXT VALUE FOR alone."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.query.references import Reference
     from platform_plugin.language.query.rendering import Rendered
     from platform_plugin.relations.arguments import Arguments
-    from platform_plugin.relations.reading import Source
+    from platform_plugin.relations.reading import RelationRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Inputs:
     query: Query
     arguments: Arguments
     names: dict[Reference, str]
-    others: dict[Reference, Source]
+    others: dict[Reference, RelationRows]
     streams: dict[Reference, Table]
     snapshot: Snapshot
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import InvalidValue
 from platform_plugin.language.query.blocks import Input
 from platform_plugin.relations.bind import bind_part, read_part
-from platform_plugin.relations.reading import Source
+from platform_plugin.relations.reading import RelationRows
 from platform_plugin.relations.views.read.local import read_local
 from platform_plugin.relations.views.read.stored import find_recent, find_stored
 from platform_plugin.relations.views.read.view import read_view
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.lake.catalogue.tables import Snapshot, View
-    from platform_plugin.relations.reading import Need, Reading
+    from platform_plugin.relations.reading import Reading, ReadRequest
 
 _DEEPEST_VIEW = 50
 # Rows that travel with a query.
 _LOCAL_BYTES = 1024 * 1024
 
 
-def read_source(reading: Reading, view: View, snapshot: Snapshot, need: Need) -> Source:
+def read_source(reading: Reading, view: View, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
     """All rows of a view; its columns only Spark knows."""
     before = reading.bytes_planned
     frame = _read(reading, view, snapshot, need)
-    return Source(frame, Input(columns=None, size_bytes=reading.bytes_planned - before))
+    return RelationRows(frame, Input(columns=None, size_bytes=reading.bytes_planned - before))
 
 
-def _read(reading: Reading, view: View, snapshot: Snapshot, need: Need) -> DataFrame:
+def _read(reading: Reading, view: View, snapshot: Snapshot, need: ReadRequest) -> DataFrame:
     if view.dialect != "spark":
         raise InvalidValue(f'view "{view.name}" is written in the SQL of {view.dialect}', hint="create it again here, in Spark SQL")
     if view.name in need.within or len(need.within) >= _DEEPEST_VIEW:

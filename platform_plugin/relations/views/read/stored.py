@@ -16,7 +16,7 @@ from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.relations.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.relations.changes import Dependency, Unknowable, has_changed
 from platform_plugin.relations.kinds import find_kind
-from platform_plugin.relations.lookups import Recent
+from platform_plugin.relations.lookups import RecentResult
 from platform_plugin.relations.views.follow.strategy import BATCH, keeps_result, strategy_of
 from platform_plugin.relations.views.plans import plan_view
 from platform_plugin.relations.views.read.settled import check_settled
@@ -42,7 +42,7 @@ def find_stored(work: Workspace, view: View, snapshot: Snapshot) -> Table | None
     return _FOUND.get(work, view, snapshot)
 
 
-def find_recent(work: Workspace, view: View, snapshot: Snapshot, staleness: timedelta) -> Recent | None:
+def find_recent(work: Workspace, view: View, snapshot: Snapshot, staleness: timedelta) -> RecentResult | None:
     """What a view answered last, if that is not older than is accepted."""
     lake = work.lake
     with lake.reading() as connection:
@@ -52,7 +52,7 @@ def find_recent(work: Workspace, view: View, snapshot: Snapshot, staleness: time
         if record is None or answered is None or answered.time < datetime.now(UTC) - staleness:
             return None
         tables = read_tables(connection, snapshot.id, uuids=[record.parts[RESULT_PART]])
-    return Recent(table=tables[0], snapshot=answered) if tables else None
+    return RecentResult(table=tables[0], snapshot=answered) if tables else None
 
 
 def _newest(connection: Connection, record: ViewRecord | None, snapshot: Snapshot) -> int | None:

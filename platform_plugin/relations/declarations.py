@@ -17,7 +17,7 @@ Action = Literal["created", "rebuilt", "replaced", "altered", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class DeclaredRelation:
     """A definition: the columns that it names, or the query that gives them."""
 
     name: Name
@@ -42,7 +42,7 @@ class Declared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class DescribedRelation:
     """A relation as it is in the lake, read without Spark."""
 
     fields: tuple[Field, ...] = ()
@@ -54,11 +54,11 @@ class Described:
     takes_in: bool = False
 
 
-class Defined(NamedTuple):
+class DefinitionOutcome(NamedTuple):
     """What was done so that the lake holds what a definition says."""
 
     action: Action
     metrics: JobMetrics | None = None
 
 
-UNCHANGED = Defined("unchanged")
+UNCHANGED = DefinitionOutcome("unchanged")
