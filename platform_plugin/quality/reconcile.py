@@ -17,7 +17,7 @@ from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.lake.ring.history import read_history
 from platform_plugin.language.text.writing import identifier, type_text
 from platform_plugin.relations.bind import new_name, read_named
-from platform_plugin.relations.ranges import oldest_row_id, read_covered, rows_of
+from platform_plugin.relations.follow.ranges import oldest_row_id, read_covered, rows_of
 from platform_plugin.relations.views.plans import plan_view, read_whole
 from platform_plugin.relations.views.read.view import read_view, split_name
 from platform_plugin.relations.views.record import CREATED, FROM, read_records

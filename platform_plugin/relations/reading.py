@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from platform_plugin.language.query.blocks import Input
 from platform_plugin.language.query.size import SMALL_BYTES, SMALL_ROWS
-from platform_plugin.relations.arrivals import read_with_arrivals, wants_arrivals
+from platform_plugin.relations.follow.arrivals import read_with_arrivals, wants_arrivals
 
 if TYPE_CHECKING:
     from datetime import timedelta

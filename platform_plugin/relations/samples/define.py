@@ -15,8 +15,8 @@ from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.language.text.places import at, did_you_mean
 from platform_plugin.language.text.writing import type_text
 from platform_plugin.relations.bind import lake_name, new_name, pointing_at, read_named
+from platform_plugin.relations.follow.ranges import first_uncovered
 from platform_plugin.relations.kinds import find_kind
-from platform_plugin.relations.ranges import first_uncovered
 from platform_plugin.relations.samples.definition import LARGEST, Definition, parse_window
 from platform_plugin.relations.samples.draw.merged import plan_merged
 from platform_plugin.relations.samples.keys.weights import SAMPLE_WEIGHT, can_date, can_weigh, weight_field

@@ -16,8 +16,8 @@ from platform_plugin.language.text.places import at
 from platform_plugin.operators.group.sharing import ViewParts, plan_sharing
 from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
 from platform_plugin.relations.faults import placed
+from platform_plugin.relations.follow.ranges import first_uncovered
 from platform_plugin.relations.options import stored_option
-from platform_plugin.relations.ranges import first_uncovered
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.target import find_existing, outcome
 from platform_plugin.relations.views.explain import explain_split

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
-    from platform_plugin.relations.changes import Dependency
     from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome, DescribedRelation
+    from platform_plugin.relations.follow.changes import Dependency
     from platform_plugin.relations.lookups import RecentResult, SmallRelation
     from platform_plugin.relations.reading import Reading, ReadRequest, RelationRows
 

@@ -15,7 +15,7 @@ from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.operators.group.split import read_plan
 from platform_plugin.relations.answers import put_answers
 from platform_plugin.relations.bind import new_name, read_named
-from platform_plugin.relations.ranges import empty_range, first_uncovered, rows_of
+from platform_plugin.relations.follow.ranges import empty_range, first_uncovered, rows_of
 from platform_plugin.relations.views.follow.advance import Attach, AttachBeside
 from platform_plugin.relations.views.follow.strategy import BATCH, BATCH_ROWS, DEFERRED, EAGER, SPLIT, rows_parts, wants_row_ids
 from platform_plugin.relations.views.follow.twins import SAME, LetGo, Twin, find_twin, likeness

@@ -9,7 +9,7 @@ from platform_plugin.lake.catalogue.tables import View
 from platform_plugin.lake.ring.history import read_history
 from platform_plugin.relations.answers import run_answers
 from platform_plugin.relations.bind import lake_name, pointing_at
-from platform_plugin.relations.ranges import oldest_row_id, read_covered
+from platform_plugin.relations.follow.ranges import oldest_row_id, read_covered
 from platform_plugin.relations.target import outcome
 from platform_plugin.relations.views.follow.passes import Taking, answers_of_range
 from platform_plugin.relations.views.follow.twins import SAME
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.language import statements as s
     from platform_plugin.relations.answers import Target
-    from platform_plugin.relations.ranges import Range
+    from platform_plugin.relations.follow.ranges import Range
     from platform_plugin.relations.result import Result
     from platform_plugin.relations.views.making import Begun
     from platform_plugin.relations.views.record import ViewRecord

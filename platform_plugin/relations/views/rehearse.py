@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.operators.group.sharing import ViewParts, plan_sharing
 from platform_plugin.relations.bind import new_name
-from platform_plugin.relations.ranges import rows_of
+from platform_plugin.relations.follow.ranges import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.operators.group.parts import SplitPlan
-    from platform_plugin.relations.ranges import Range
+    from platform_plugin.relations.follow.ranges import Range
 
 
 def rehearse_taking(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from platform_plugin.lake.read.read import read_rows
-from platform_plugin.relations.changes import Unknowable, has_changed, last_change
+from platform_plugin.relations.follow.changes import Unknowable, has_changed, last_change
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.draw.standing import draw_standing

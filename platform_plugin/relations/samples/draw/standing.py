@@ -18,8 +18,8 @@ from platform_plugin.errors import CatalogueError
 from platform_plugin.lake.files.files import ROW_ID
 from platform_plugin.lake.read.read import column_at, has_row_ids, read_raw
 from platform_plugin.lake.read.scan import InlinedTable
-from platform_plugin.relations.changes import has_only_grown
-from platform_plugin.relations.ranges import Range, rows_of
+from platform_plugin.relations.follow.changes import has_only_grown
+from platform_plugin.relations.follow.ranges import Range, rows_of
 from platform_plugin.relations.samples.draw.pieces import Piece, Pieces, read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import choose_lowest

@@ -19,7 +19,7 @@ from platform_plugin.lake.files.files import ROW_ID
 from platform_plugin.lake.read.evolution import adapt
 from platform_plugin.lake.read.read import column_at, read_raw
 from platform_plugin.lake.values.types import arrow_schema
-from platform_plugin.relations.ranges import Range, read_range, rows_of
+from platform_plugin.relations.follow.ranges import Range, read_range, rows_of
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import Lowest, choose_lowest, whole_sample

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from platform_plugin.relations.answers import Answer, Target
-from platform_plugin.relations.ranges import rows_of
+from platform_plugin.relations.follow.ranges import rows_of
 from platform_plugin.relations.samples.reservoir.counting import complete, picking_frame
 from platform_plugin.relations.samples.reservoir.growing import grow, held_of, part_of_gap, read_stored
 from platform_plugin.relations.samples.reservoir.local import find_local

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from platform_plugin.lake.ring.segments import read_arrivals
-from platform_plugin.relations.ranges import Range, first_uncovered, read_range, rows_of
+from platform_plugin.relations.follow.ranges import Range, first_uncovered, read_range, rows_of
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import choose_lowest

@@ -9,8 +9,8 @@ from platform_plugin.lake.read.scan import Scan
 from platform_plugin.language.query.blocks import Input
 from platform_plugin.language.query.probing import plan_probing
 from platform_plugin.relations.arguments import used_arguments
-from platform_plugin.relations.arrivals import ARRIVED_AT, ROW_ID, read_with_arrivals
 from platform_plugin.relations.faults import placed
+from platform_plugin.relations.follow.arrivals import ARRIVED_AT, ROW_ID, read_with_arrivals
 from platform_plugin.relations.streams.follow.rows import Arrived
 
 if TYPE_CHECKING:

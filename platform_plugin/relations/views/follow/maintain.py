@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.operators.group.parts import SplitPlan
+    from platform_plugin.relations.follow.ranges import Range
     from platform_plugin.relations.hooks import JointScan, JointWrite, RangeKey
-    from platform_plugin.relations.ranges import Range
     from platform_plugin.relations.views.record import ViewRecord
 
 _ATTEMPTS = 5

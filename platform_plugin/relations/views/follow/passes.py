@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.operators.group.sharing import SharedPass, ViewParts, plan_sharing
 from platform_plugin.relations.answers import Answer, Target
 from platform_plugin.relations.bind import new_name
-from platform_plugin.relations.ranges import rows_of
+from platform_plugin.relations.follow.ranges import rows_of
 from platform_plugin.relations.views.follow.strategy import rows_parts, wants_row_ids
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.operators.group.parts import SplitPlan
+    from platform_plugin.relations.follow.ranges import Range
     from platform_plugin.relations.hooks import JointScan
-    from platform_plugin.relations.ranges import Range
 
 _PASSES: dict[tuple[object, ...], SharedPass] = {}
 _CACHED_PASSES = 100

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.operators.group.parts import StreamPart
-    from platform_plugin.relations.ranges import Range
+    from platform_plugin.relations.follow.ranges import Range
     from platform_plugin.relations.views.follow.maintain import Behind
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 600.0

@@ -13,7 +13,7 @@ from platform_plugin.lake.read.small import read_small
 from platform_plugin.operators.group.groupings import Groupings
 from platform_plugin.operators.group.sharing import ViewParts
 from platform_plugin.relations.answers import Target
-from platform_plugin.relations.ranges import arrow_rows_of
+from platform_plugin.relations.follow.ranges import arrow_rows_of
 from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
 from platform_plugin.relations.views.read.merged import fitted
 

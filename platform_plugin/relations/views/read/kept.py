@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import Name, View
-from platform_plugin.relations.changes import has_changed
+from platform_plugin.relations.follow.changes import has_changed
 from platform_plugin.relations.views.plans import plan_view
 from platform_plugin.relations.views.read.view import part_tables, split_name
 from platform_plugin.relations.views.record import CREATED, read_records

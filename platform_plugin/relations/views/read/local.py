@@ -12,8 +12,8 @@ from platform_plugin.engine.arrow.values import NotLocal
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.lake.read.small import read_small
+from platform_plugin.relations.follow.ranges import arrow_rows_of
 from platform_plugin.relations.kinds import find_kind
-from platform_plugin.relations.ranges import arrow_rows_of
 from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
 from platform_plugin.relations.views.plans import plan_view
 from platform_plugin.relations.views.read.merged import STATES, fitted, merged

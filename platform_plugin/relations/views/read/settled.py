@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import InvalidValue, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.lake.commit.data_operations import changes_rows_of
-from platform_plugin.relations.changes import has_changed
+from platform_plugin.relations.follow.changes import has_changed
 from platform_plugin.relations.views.record import CREATED, ON_TABLE_CHANGE, REFUSE
 
 if TYPE_CHECKING:

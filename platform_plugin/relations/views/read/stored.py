@@ -14,7 +14,7 @@ from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, Ser
 from platform_plugin.lake.catalogue.tables import Name, View, read_snapshot, read_tables
 from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.relations.answers import Answer, Target, put_answers, run_answers
-from platform_plugin.relations.changes import Dependency, Unknowable, has_changed
+from platform_plugin.relations.follow.changes import Dependency, Unknowable, has_changed
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.lookups import RecentResult
 from platform_plugin.relations.views.follow.strategy import BATCH, keeps_result, strategy_of

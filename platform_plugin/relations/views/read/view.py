@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import CatalogueError
 from platform_plugin.lake.catalogue.tables import read_tables
 from platform_plugin.relations.bind import new_name
-from platform_plugin.relations.ranges import read_range, rows_of
+from platform_plugin.relations.follow.ranges import read_range, rows_of
 from platform_plugin.relations.views.follow.progress import read_progress
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of, wants_row_ids
 from platform_plugin.relations.views.plans import plan_view
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.read.scan import Scan
     from platform_plugin.operators.group.parts import SplitPlan, State, StreamPart
-    from platform_plugin.relations.ranges import Range
+    from platform_plugin.relations.follow.ranges import Range
     from platform_plugin.relations.views.record import ViewRecord
 
     ReadTable = Callable[[tuple[str, str]], DataFrame]

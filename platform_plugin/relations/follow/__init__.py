@@ -1,0 +1,1 @@
+"""Following a relation: its row ranges, its changes, and the numbers and times of its rows."""
