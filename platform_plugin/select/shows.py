@@ -17,6 +17,8 @@ from platform_plugin.lake.catalogue.tables import Table, View
 from platform_plugin.language import statements as s
 from platform_plugin.language.statements.create_stream import feed_text
 from platform_plugin.language.statements.registry import statement_text
+from platform_plugin.language.statements.statement import trailer_text
+from platform_plugin.language.text.options import VIEW
 from platform_plugin.language.text.places import at
 from platform_plugin.language.text.writing import identifier, name_text, type_text
 from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
@@ -24,7 +26,7 @@ from platform_plugin.relations.result import Result
 from platform_plugin.relations.samples.definition import Definition
 from platform_plugin.relations.samples.record import Sample, find_sample
 from platform_plugin.relations.samples.sources import sample_statement
-from platform_plugin.relations.streams.declaration import stream_statement
+from platform_plugin.relations.streams.declaration import read_options, stream_statement
 from platform_plugin.relations.streams.feeds.quarantine import find_quarantine
 from platform_plugin.relations.streams.figures import read_figures
 from platform_plugin.relations.streams.history import HISTORY_OF, find_source
@@ -269,8 +271,11 @@ def created(lake: Lake, connection: Connection, name: s.Name, snapshot: Snapshot
     relation = lake.find_relation(connection, lake_name(name), snapshot)
     written = statement_name(relation)
     if isinstance(relation, View):
-        aliases = ", ".join(identifier(column) for column in relation.columns)
-        return f"CREATE VIEW {name_text(written)}{f' ({aliases})' if aliases else ''} AS {relation.sql}"
+        aliases = f" ({', '.join(map(identifier, relation.columns))})" if relation.columns else ""
+        record = read_records(connection, only=relation.uuid).get(relation.uuid)
+        given = {} if record is None else read_options(record.options, VIEW)
+        trailer = trailer_text(relation.comment, tuple(s.Option(name=option, value=value) for option, value in given.items()))
+        return f"CREATE VIEW {name_text(written)}{aliases}{trailer} AS {relation.sql}"
     declared = read_declarations(connection).get(str(relation.uuid), Declaration())
     options = declared.options
     if declared.kind == "stream":

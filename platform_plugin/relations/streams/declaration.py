@@ -10,6 +10,8 @@ from platform_plugin.language.text.options import STREAM, Option
 from platform_plugin.relations.streams.feeds.declaration import written_feed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from platform_plugin.lake.catalogue.relations import Declaration
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.language.text.names import Name
@@ -41,9 +43,22 @@ def stored_option(option: Option) -> tuple[str, Any]:
 
 def read_limits(declaration: Declaration) -> dict[str, Any]:
     """The options of a stream by the names and in the types of its statement; what was not declared is left out."""
-    kept = declaration.options
-    durations = {name: timedelta(seconds=kept[name + _SECONDS]) for name in STREAM if kept.get(name + _SECONDS) is not None}
-    return {name: durations.get(name, kept.get(name)) for name in STREAM if name in durations or kept.get(name) is not None}
+    return read_options(declaration.options, STREAM)
+
+
+def read_options(stored: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Those of the named options that the lake keeps, in the types of their statement.
+
+    >>> read_options({"target_lag_seconds": 5.0, "start": "earliest", "from": {"main.posts": 3}}, ("start", "target_lag", "key"))
+    {'start': 'earliest', 'target_lag': datetime.timedelta(seconds=5)}
+    """
+    found = {}
+    for name in names:
+        if (seconds := stored.get(name + _SECONDS)) is not None:
+            found[name] = timedelta(seconds=seconds)
+        elif (value := stored.get(name)) is not None:
+            found[name] = value
+    return found
 
 
 def stream_statement(name: Name, stream: Table, declaration: Declaration) -> CreateStream:
