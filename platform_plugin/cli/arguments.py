@@ -98,7 +98,7 @@ def build_parser() -> argparse.ArgumentParser:
     sub = command("ingest", "ingest:run_ingest_command", "follow a stream's feed until told to stop", "platform ingest posts --interval 5s")
     _add_ingest(sub)
     sub = command(
-        "maintain", "maintain:run_maintain_command", "let continuous views and samples take up what has arrived", "platform maintain --once"
+        "maintain", "maintain:run_maintain_command", "let continuous views and samples consume what has arrived", "platform maintain --once"
     )
     sub.add_argument("views", nargs="*", metavar="NAME", help="the views and samples to maintain (default: all)")
     sub.add_argument("--once", action="store_true", help="end after one run; a failure ends it as well")

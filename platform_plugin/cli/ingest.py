@@ -71,7 +71,7 @@ def stopping_gracefully(service: Service) -> Iterator[None]:
             raise KeyboardInterrupt
         asked.append(number)
         service.stop()
-        print("stopping after the work at hand; once more drops it", file=sys.stderr, flush=True)
+        print("stopping once the present work is done; once more interrupts it", file=sys.stderr, flush=True)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -71,7 +71,7 @@ class _Telling:
                 cost = f"{counted(done.jobs, 'job')}, snapshot {done.snapshot.id}, {said_seconds(done.seconds)}"
                 print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {what}, {cost}")
             if done.samples:
-                print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {counted(len(done.samples), 'sample')} took up what arrived")
+                print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {counted(len(done.samples), 'sample')} consumed what arrived")
             for name, error in done.failed.items():
                 print("\n".join([f"          {name} was left behind:", *failure_lines(error)]), file=sys.stderr)
         sys.stdout.flush()

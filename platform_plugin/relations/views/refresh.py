@@ -39,7 +39,7 @@ def run_refresh(
     stored = run_storing(work, [Wanted(view=view, record=record)], timeout=timeout, progress=progress)
     if stored.failed:
         raise next(iter(stored.failed.values()))
-    message = f"view {view.name} took up {done.rows} rows in {done.groups} groups"
+    message = f"view {view.name} consumed {done.rows} rows in {done.groups} groups"
     if is_nearly_ungrouped(done.groups, done.rows):
         message += f": {NEARLY_UNGROUPED}"
     return outcome(done.snapshot, message, rows=done.rows)

@@ -164,7 +164,7 @@ def test_lists_and_descriptions(platform):
     assert told["# of"] == "stream main.posts"
     assert told["# cardinality"] == "10 rows stand for 150"
     assert told["# coverage"].startswith("6.66")
-    assert told["# taken up"] == "up to row 99, 50 rows wait and join when it is read"
+    assert told["# consumed"] == "up to row 99, 50 rows wait and join when it is read"
     assert "snapshots ago" in told["# age"]
     (made,) = next(iter(platform.execute("SHOW CREATE s")))
     assert made == "CREATE SAMPLE main.s ON main.posts SIZE 10 WITH (seed = 5)"

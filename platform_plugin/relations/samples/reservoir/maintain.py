@@ -215,7 +215,7 @@ def run_refresh_sample(
         done = run_sample_maintenance(work, [table.name], timeout=timeout, progress=progress)
         if done.failed:
             raise next(iter(done.failed.values()))
-        return outcome(done.snapshot, f"sample {table.name} took up {done.rows} rows", rows=done.rows)
+        return outcome(done.snapshot, f"sample {table.name} consumed {done.rows} rows", rows=done.rows)
     made, rows = store_drawn(work, sample, timeout=timeout, progress=progress)
     return outcome(made, f"sample {table.name} holds {rows} rows", rows=rows)
 

@@ -80,7 +80,7 @@ def _with_place(work: Workspace, snapshot: Snapshot, view: Behind, error: Platfo
     columns = ", ".join(quoted(field.name) for field in found.stream.fields)
     detail = f"{rows} of stream {found.stream.name}: SELECT {columns} FROM {found.stream.name} WHERE {where}"
     told = QueryFailed(
-        f'view "{view.name}" can\'t take up what has arrived: {error.message}',
+        f'view "{view.name}" can\'t consume what has arrived: {error.message}',
         detail=detail if error.detail is None else f"{detail}; {error.detail}",
         hint="other views go on; make this one anew with CREATE OR REPLACE VIEW, with try_… functions or a WHERE that leaves such rows out",
     )
