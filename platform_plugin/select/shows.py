@@ -29,7 +29,7 @@ from platform_plugin.relations.samples.sources import sample_statement
 from platform_plugin.relations.streams.declaration import read_options, stream_statement
 from platform_plugin.relations.streams.feeds.quarantine import find_quarantine
 from platform_plugin.relations.streams.figures import read_figures
-from platform_plugin.relations.streams.history import HISTORY_OF, find_source
+from platform_plugin.relations.streams.history import find_source
 from platform_plugin.relations.views.record import read_records
 
 if TYPE_CHECKING:
@@ -217,6 +217,8 @@ def _extended(lake: Lake, connection: Connection, relation: Table | View, snapsh
     facts = {name: row[name] for name in ("kind", "rows", "files", "bytes", "comment")}
     if declared.kind != "sample":
         facts |= dict(declared.options)
+    if isinstance(relation, Table):
+        facts |= dict(relation.file_options.declared)
     if declared.primary_key:
         facts["primary_key"] = ", ".join(declared.primary_key)
     if isinstance(relation, Table) and declared.kind == "stream":
@@ -285,7 +287,7 @@ def created(lake: Lake, connection: Connection, name: s.Name, snapshot: Snapshot
     if (stream := find_source(lake, declared, snapshot)) is not None:
         source = s.Name(parts=(stream.name.schema, stream.name.relation))
         return statement_text(s.CreateHistory(name=written, stream=source))
-    others = tuple(s.Option(name=key, value=value) for key, value in options.items() if key not in {"primary_key", HISTORY_OF})
+    others = tuple(s.Option(name=name, value=value) for name, value in relation.file_options.declared)
     return statement_text(
         s.CreateTable(name=written, columns=relation.fields, primary_key=declared.primary_key, comment=relation.comment, options=others)
     )

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.files.file_options import STANDARD, FileOptions, read_file_options
 from platform_plugin.lake.values.types import from_catalogue
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class Table:
     begin_snapshot: int | None = None
     partition_id: int | None = None
     partition_keys: tuple[PartitionKey, ...] = ()
+    file_options: FileOptions = STANDARD
 
     def field(self, name: str) -> Field | None:
         """The column of that name; names are compared without case, as in Spark SQL."""
@@ -194,6 +196,7 @@ def read_tables(
             t.c.table_name,
             t.c.path,
             t.c.begin_snapshot,
+            s.c.schema_id,
             s.c.schema_name,
             s.c.path.label("schema_path"),
         )
@@ -212,6 +215,7 @@ def read_tables(
     fields = read_fields(connection, snapshot_id, found)
     comments = _read_comments(connection, snapshot_id, found)
     partitions = _read_partitions(connection, snapshot_id, found)
+    options = read_file_options(connection, {row.table_id: (row.table_uuid, row.schema_id) for row in rows})
     return [
         Table(
             id=row.table_id,
@@ -223,6 +227,7 @@ def read_tables(
             begin_snapshot=row.begin_snapshot,
             partition_id=partitions.get(row.table_id, (None, ()))[0],
             partition_keys=partitions.get(row.table_id, (None, ()))[1],
+            file_options=options.get(row.table_id, STANDARD),
         )
         for row in rows
     ]

@@ -36,9 +36,9 @@ STREAM: dict[str, str | tuple[str, ...]] = {
     "on_unconsumed": ("keep", "drop"),
 }
 TABLE: dict[str, str | tuple[str, ...]] = {
-    "target_file_size": "size",
+    "target_file_size": "positive size",
     "parquet_compression": ("snappy", "zstd", "gzip", "lz4", "uncompressed"),
-    "parquet_row_group_size": "count",
+    "parquet_row_group_size": "positive count",
 }
 VIEW: dict[str, str | tuple[str, ...]] = {
     "target_lag": "duration",
@@ -142,6 +142,9 @@ def _read_value(cursor: Cursor, name: str, takes: str | tuple[str, ...]) -> str 
     elif takes == "boolean":
         value = {"true": True, "false": False, "1": True, "0": False, "on": True, "off": False}.get(text.lower())
         expected = "true or false"
+    elif takes.startswith("positive "):
+        most = parse_size(text) if takes.endswith("size") else int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
+        value, expected = most or None, "a size above nothing" if takes.endswith("size") else "a whole number above 0"
     elif takes in ("count", "seed"):
         # The lake itself chooses seeds of up to nineteen digits.
         value = int(text) if re.fullmatch(r"[0-9]{1,18}" if takes == "count" else r"[0-9]{1,19}", text) else None

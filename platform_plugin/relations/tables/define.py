@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, UnknownObject
 from platform_plugin.lake.catalogue.relations import STATE, Declaration, declare, read_declaration
 from platform_plugin.lake.catalogue.tables import Table, View
 from platform_plugin.language import statements as s
-from platform_plugin.language.text.options import STREAM
+from platform_plugin.language.text.options import STREAM, TABLE
 from platform_plugin.language.text.places import at
 from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
 from platform_plugin.relations.faults import placed
@@ -25,6 +25,7 @@ from platform_plugin.relations.views.define import refuse_consumed
 from platform_plugin.relations.views.making import drop_view
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import timedelta
 
     from platform_plugin.engine.spark.session.job import ProgressHandler
@@ -50,12 +51,12 @@ def run_create_table(
     old = find_existing(work.lake, name, base)
     if old is not None and statement.if_not_exists:
         return outcome(base, f"table {name} exists already")
-    declaration = Declaration(kind="table", options=_options(statement))
+    declaration = Declaration(kind="table", options={"primary_key": list(statement.primary_key)} if statement.primary_key else {})
     if statement.query is not None:
         return _create_from_query(work, statement, name, declaration, arguments, timeout=timeout, progress=progress)
     with pointing_at(statement.name.span), work.lake.commit(f"create table {name}", base=base) as commit:
         _make_room(work, commit, old if statement.or_replace else None)
-        table = commit.create_table(name, _columns(statement), comment=statement.comment)
+        table = commit.create_table(name, _columns(statement), comment=statement.comment, file_options=_file_options(statement.options))
         declare(commit, table, declaration)
     return outcome(commit.made, f"table {name} created")
 
@@ -69,9 +70,9 @@ def _columns(statement: s.CreateTable) -> tuple[Field, ...]:
     return tuple(replace(column, nullable=False) if column.name.lower() in keys else column for column in statement.columns)
 
 
-def _options(statement: s.CreateTable) -> dict[str, Any]:
-    options: dict[str, Any] = {option.name: option.value for option in statement.options}
-    return options | ({"primary_key": list(statement.primary_key)} if statement.primary_key else {})
+def _file_options(options: Iterable[s.Option]) -> dict[str, str | int]:
+    """How files of a table are written, which is all that its options say."""
+    return {option.name: cast("str | int", option.value) for option in options}
 
 
 def _create_from_query(
@@ -106,7 +107,7 @@ def _create_from_query(
         try:
             with pointing_at(statement.name.span), lake.commit(f"create table {name}", base=lease.snapshot) as commit:
                 _make_room(work, commit, old)
-                table = commit.create_table(name, fields, comment=statement.comment)
+                table = commit.create_table(name, fields, comment=statement.comment, file_options=_file_options(statement.options))
                 declare(commit, table, declaration)
                 with placed(bound.rendered):
                     frame = shaped(bound.frame, table.fields, [field.name for field in fields])
@@ -238,14 +239,15 @@ def _alter(work: Workspace, commit: Commit, table: Table, change: s.Change, twin
                 commit.allow_null(table, column)
         case s.SetDefault(column=column, default=default):
             commit.set_default(table, column, default=default)
+        case s.SetOptions(options=options) if all(option.name in TABLE for option in options):
+            commit.set_file_options(table, _file_options(options))
         case s.SetOptions(options=options):
             with work.lake.reading() as connection:
                 known = read_declaration(connection, table.uuid)
             fed = altered_feed(known, options, table.fields)
             changed = dict(stored_option(option) for option in options if not fed or option.name in STREAM) | fed
             declare(commit, table, Declaration(kind=known.kind, options={**known.options, **changed}))
-            if known.kind == "stream":
-                commit.retain(table)
+            commit.retain(table)
 
 
 def run_comment(work: Workspace, statement: s.Comment) -> Result:
