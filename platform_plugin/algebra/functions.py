@@ -51,7 +51,9 @@ SETTINGS = frozenset(_CIRCUMSTANCES.split())
 DICE = frozenset(_DICE.split())
 """Functions that answer differently from row to row or from run to run."""
 VOLATILE = CLOCKS | SETTINGS | DICE
-"""Functions whose answer is not settled by their arguments."""
+"""Functions whose answer is not settled by their arguments: the one list of them, which a test compares with Spark's own functions."""
+NOW_IF_EMPTY = frozenset(("unix_timestamp",))
+"""Functions that convert a time, and give that of the query where they are given none."""
 GENERATORS = frozenset(_GENERATORS.split())
 """Functions that make several rows of one."""
 UNITS = frozenset(_UNITS.split())
@@ -67,3 +69,13 @@ def canonical(name: str) -> str:
     ('stddev_samp', 'count')
     """
     return _SYNONYMS.get(name.lower(), name.lower())
+
+
+def is_volatile_call(name: str, *, has_arguments: bool) -> bool:
+    """Whether the answer of a call is not settled by its arguments.
+
+    >>> is_volatile_call("NOW", has_arguments=False), is_volatile_call("unix_timestamp", has_arguments=True)
+    (True, False)
+    """
+    lower = name.lower()
+    return lower in VOLATILE or (lower in NOW_IF_EMPTY and not has_arguments)

@@ -25,6 +25,8 @@ from platform_plugin.relations.views.read.ranges import first_uncovered
 from platform_plugin.relations.views.record import read_records, result_fields
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.language import statements as s
@@ -33,11 +35,6 @@ if TYPE_CHECKING:
 
 # The types whose values are the same text wherever they are read.
 _STRATA = {"boolean", "varchar", "date", "int8", "int16", "int32", "int64"}
-# Whose value is another at every look: a sample of them would not be of anything.
-_VOLATILE = {
-    *("rand", "randn", "random", "uuid", "now", "current_timestamp", "current_date", "current_time", "localtimestamp", "curdate"),
-    *("unix_timestamp", "monotonically_increasing_id", "shuffle", "input_file_name"),
-}
 
 
 def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
@@ -60,7 +57,7 @@ def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
             fields = _fields(work, relation, base)
             _check_strata(statement, fields)
             if statement.where is not None:
-                _check_condition(work, statement, relation, base)
+                _check_condition(work, statement, relation, fields, base)
             definition = _definition(statement, relation, source)
             if definition.is_weighted:
                 fields, definition = _weighted(statement, relation, definition)
@@ -142,9 +139,12 @@ def _check_strata(statement: s.CreateSample, fields: tuple[Field, ...]) -> None:
             )
 
 
-def _check_condition(work: Workspace, statement: s.CreateSample, relation: Table | View, snapshot: Snapshot) -> None:
+def _check_condition(
+    work: Workspace, statement: s.CreateSample, relation: Table | View, fields: Sequence[Field], snapshot: Snapshot
+) -> None:
     from platform_plugin.engine.spark.frames.scan import query_relations
     from platform_plugin.language.query.query import analyse_expression
+    from platform_plugin.language.query.volatile import find_volatile_call
     from platform_plugin.language.text.tokens import tokenize
     from platform_plugin.language.text.writing import identifier
     from platform_plugin.relations.faults import placed
@@ -153,11 +153,11 @@ def _check_condition(work: Workspace, statement: s.CreateSample, relation: Table
     if where is None:
         return
     tokens = tokenize(where.source, where.start, where.end)
-    for index in range(len(tokens)):
-        if tokens.text(index).lower() in _VOLATILE:
-            raise at(where).attach(
-                InvalidValue(f'"{tokens.text(index)}" gives another value at every look', hint="use only what the row itself says")
-            )
+    volatile = find_volatile_call(tokens, [field.name for field in fields])
+    if volatile is not None:
+        raise at(where).attach(
+            InvalidValue(f'"{tokens.text(volatile)}" gives another value at every look', hint="use only what the row itself says")
+        )
     expression = analyse_expression(where, statement.relation)
     if expression.relations:
         raise at(expression.relations[0].span).attach(
