@@ -43,7 +43,6 @@ TABLE: dict[str, str | tuple[str, ...]] = {
 VIEW: dict[str, str | tuple[str, ...]] = {
     "target_lag": "duration",
     "maintenance": ("split", "deferred", "eager", "batch"),
-    "key": "text",
     "start": ("now", "earliest"),
     "on_table_change": ("pin", "refuse"),
     "batch_rows": "count",

@@ -52,7 +52,7 @@ Action = Literal["created", "rebuilt", "replaced", "altered", "unchanged"]
 LAG = "target_lag_seconds"
 # What may change while a view stays what it is, and what makes another view of it.
 _CHANGING = (LAG, "batch_rows")
-_REMAKING = ("maintenance", "key")
+_REMAKING = ("maintenance",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
