@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from platform_plugin.cli.amounts import counted, said_bytes, said_seconds
 from platform_plugin.cli.care import lake_url, written_name
-from platform_plugin.cli.failure import failure_document, failure_lines, printable
+from platform_plugin.cli.failure import printable, tell_retry
 from platform_plugin.cli.machine import print_document
 from platform_plugin.cli.progress import ProgressLine
 
@@ -95,11 +94,7 @@ class _Telling:
         sys.stdout.flush()
 
     def failed(self, error: PlatformError, pause_seconds: float) -> None:
-        if self._json:
-            said = json.dumps({"error": failure_document(error), "retry_seconds": pause_seconds}, ensure_ascii=False)
-        else:
-            said = "\n".join([*failure_lines(error), f"  trying again in {said_seconds(pause_seconds)}"])
-        print(said, file=sys.stderr, flush=True)
+        tell_retry(error, pause_seconds, json_lines=self._json)
 
 
 def report_lines(report: IngestReport, at: datetime) -> list[str]:

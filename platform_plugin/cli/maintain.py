@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from platform_plugin.cli.amounts import counted, said_seconds
 from platform_plugin.cli.care import lake_url, written_name
-from platform_plugin.cli.failure import failure_document, failure_lines
+from platform_plugin.cli.failure import failure_document, failure_lines, tell_retry
 from platform_plugin.cli.ingest import stopping_gracefully
 from platform_plugin.cli.machine import print_document
 from platform_plugin.cli.progress import ProgressLine
@@ -77,8 +76,4 @@ class _Telling:
         sys.stdout.flush()
 
     def failed(self, error: PlatformError, pause_seconds: float) -> None:
-        if self._json:
-            said = json.dumps({"error": failure_document(error), "retry_seconds": pause_seconds}, ensure_ascii=False)
-        else:
-            said = "\n".join([*failure_lines(error), f"  trying again in {said_seconds(pause_seconds)}"])
-        print(said, file=sys.stderr, flush=True)
+        tell_retry(error, pause_seconds, json_lines=self._json)
