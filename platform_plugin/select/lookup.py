@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from platform_plugin.algebra.types.data_types import Decimal, Primitive
 from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name, View
+from platform_plugin.lake.read.read import COMPARE
 from platform_plugin.lake.read.small import read_small
 from platform_plugin.language.query.lookup import Condition, Given, Lookup, plan_lookup
 from platform_plugin.language.query.staleness import read_duration
@@ -150,16 +151,6 @@ def _is_own(field: Field, value: Any) -> bool:
     return name == "date" and isinstance(value, date) and not isinstance(value, datetime)
 
 
-_COMPARE = {
-    "=": pc.equal,
-    "!=": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-}
-
-
 def _chosen(rows: pa.Table, lookup: Lookup, conditions: Sequence[Condition]) -> pa.Table:
     mask: Any = None
     for condition in conditions:
@@ -172,7 +163,7 @@ def _chosen(rows: pa.Table, lookup: Lookup, conditions: Sequence[Condition]) -> 
             case "in":
                 found = pc.is_in(column, pa.array(condition.value, column.type))
             case op:
-                found = _COMPARE[op](column, pa.scalar(condition.value, column.type))
+                found = COMPARE[op](column, pa.scalar(condition.value, column.type))
         mask = found if mask is None else pc.and_(mask, found)
     if lookup.columns is not None:
         rows = pa.table([rows.column(column) for column, _ in lookup.columns], names=[name for _, name in lookup.columns])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from platform_plugin.relations.samples.waiting import read_pending
 from platform_plugin.relations.target import find_target, outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from datetime import timedelta
 
     from platform_plugin.engine.spark.session.job import ProgressHandler
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from platform_plugin.relations.samples.reservoir.reservoirs import Slid
 
 _ATTEMPTS = 5
+
+Looked = TypeVar("Looked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,39 +75,37 @@ def find_samples_behind(
 
     What was picked when it came waits until there is much of it, unless the sample is named.
     """
-    found, failed = [], {}
-    for sample in all_samples(work.lake, snapshot, windowed=False):
-        if sample.definition.source != "stream" or (only is not None and sample.table.name not in only):
-            continue
-        try:
-            if only is None and _is_quiet(work, sample, snapshot):
-                continue
-            behind = find_behind(work, sample, snapshot)
-        except PlatformError as error:
-            failed[sample.name] = error
-        else:
-            if not behind.tail.is_empty:
-                found.append(behind)
-    return found, failed
+    samples = [sample for sample in all_samples(work.lake, snapshot, windowed=False) if sample.definition.source == "stream"]
+    behind, failed = _look_at(work, samples, snapshot, only, find_behind)
+    return [each for each in behind if not each.tail.is_empty], failed
 
 
 def find_windows_behind(
     work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None
 ) -> tuple[list[Window], dict[str, PlatformError]]:
     """The windowed samples whose stream has rows that no reservoir stands for."""
+    windows, failed = _look_at(work, all_samples(work.lake, snapshot, windowed=True), snapshot, only, find_window)
+    behind = [each for each in windows if each.whole.next_row_id > max(each.progress.next_row_id, each.whole.first_row_id)]
+    return behind, failed
+
+
+def _look_at(
+    work: Workspace,
+    samples: Iterable[Sample],
+    snapshot: Snapshot,
+    only: Collection[Name] | None,
+    find: Callable[[Workspace, Sample, Snapshot], Looked],
+) -> tuple[list[Looked], dict[str, PlatformError]]:
+    """What is found of each sample, or of those that are named, and the errors of those that can't be maintained."""
     found, failed = [], {}
-    for sample in all_samples(work.lake, snapshot, windowed=True):
+    for sample in samples:
         if only is not None and sample.table.name not in only:
             continue
         try:
-            if only is None and _is_quiet(work, sample, snapshot):
-                continue
-            window = find_window(work, sample, snapshot)
+            if only is not None or not _is_quiet(work, sample, snapshot):
+                found.append(find(work, sample, snapshot))
         except PlatformError as error:
             failed[sample.name] = error
-        else:
-            if window.whole.next_row_id > max(window.progress.next_row_id, window.whole.first_row_id):
-                found.append(window)
     return found, failed
 
 
