@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from platform_plugin.algebra.functions import VOLATILE, is_volatile_call
+from platform_plugin.algebra.functions import MAKE_MOMENTS, VOLATILE, is_volatile_call, moment_word
+from platform_plugin.algebra.types.data_types import Primitive
+
+_TIMES = tuple(Primitive(name) for name in ("date", "timestamp", "timestamptz"))
 
 
 def volatile_name(node: exp.Expr) -> str | None:
@@ -16,7 +19,21 @@ def volatile_name(node: exp.Expr) -> str | None:
     if isinstance(node, exp.Anonymous):
         name = str(node.this).strip("`").lower()
         return name if is_volatile_call(name, has_arguments=bool(node.expressions)) else None
+    if isinstance(node, exp.Literal):
+        return moment_word(str(node.this)) if _is_read_as_time(node) else None
     return bare_name(node)
+
+
+def _is_read_as_time(node: exp.Literal) -> bool:
+    """Whether the text of a literal is a date or a time for Spark; an equation with a text may be one of texts."""
+    if node.meta.get("type") in _TIMES:
+        return True
+    parent = node.parent
+    if isinstance(parent, exp.Cast):
+        return parent.meta.get("type") in _TIMES
+    if isinstance(parent, exp.Anonymous):
+        return str(parent.this).lower() in MAKE_MOMENTS
+    return isinstance(parent, (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between))
 
 
 def bare_name(node: exp.Expr) -> str | None:

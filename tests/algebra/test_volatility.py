@@ -48,6 +48,31 @@ def test_calls_that_only_look_volatile_are_not(call):
     assert not may_be_volatile(read_body(f"SELECT uid, {call} AS asked FROM rank"))
 
 
+MOMENTS = {
+    "at > TIMESTAMP 'now'": "now",
+    "date(at) = DATE 'Today '": "current_date",
+    "at > CAST('yesterday' AS TIMESTAMP)": "current_date",
+    "at > to_timestamp('now UTC')": "now",
+    "at >= 'now'": "now",
+    "at > 'now'::timestamp": "now",
+}
+
+
+@pytest.mark.parametrize("condition", MOMENTS)
+def test_words_that_spark_reads_as_the_time_of_a_query_are_asked_of_the_clock(condition):
+    with pytest.raises(RefusedView, match=f"{MOMENTS[condition]} is asked before the grouping"):
+        split(f"SELECT count(*) AS n FROM posts WHERE {condition}")
+    assert find_volatile_call(tokenize(condition), ["at"]) is not None
+
+
+@pytest.mark.parametrize(
+    "condition", ["content = 'now'", "at > TIMESTAMP '2026-01-01'", "content IN ('today', 'now')", "lower('now') = content"]
+)
+def test_such_words_are_texts_elsewhere(condition):
+    assert split(f"SELECT count(*) AS n FROM posts WHERE {condition}").states
+    assert find_volatile_call(tokenize(condition), ["at", "content"]) is None
+
+
 def test_columns_of_such_names_are_no_calls():
     assert find_volatile_call(tokenize("user = 'ada' AND uuid IS NULL AND t.version > 1"), ["User", "uuid", "version"]) is None
     assert find_volatile_call(tokenize("uuid() = uuid"), ["uuid"]) == 0
