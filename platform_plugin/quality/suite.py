@@ -47,6 +47,7 @@ class Suite:
     sample: str | None = None
     most_rows: int = 1_000_000
     gate: bool = False
+    file: str | None = field(default=None, compare=False)
 
     @property
     def critical(self) -> tuple[Expectation, ...]:
@@ -103,6 +104,7 @@ def parse_suite(content: object, *, file: str) -> Suite:
         sample=content.get("sample"),
         most_rows=int(content.get("most_rows", Suite.__dataclass_fields__["most_rows"].default)),
         gate=gate,
+        file=file,
     )
     if gate and not suite.critical:
         raise InvalidValue(f'file "{file}" is a gate that nothing can close', hint="write `severity: critical` at an expectation")

@@ -54,7 +54,7 @@ def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | S
     staleness = _staleness(lookup, arguments)
     try:
         held = _KEPT.newest(work, lookup.relation)
-        if staleness is not None and held.table is None:
+        if staleness is not None and (held.table is None or held.is_computed):
             held = _stale(work, lookup, staleness, held)
         if held.table is None:
             held = _KEPT.computed(work, lookup.relation, held)
@@ -174,11 +174,12 @@ def _chosen(rows: pa.Table, lookup: Lookup, conditions: Sequence[Condition]) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A relation at a snapshot: the table that its rows are in, and the rows if they are few."""
+    """A relation at a snapshot: the table that its rows are in, and the rows if they are few, or else a view's answer."""
 
     snapshot: Snapshot
     table: Table | None
     rows: pa.Table | None
+    is_computed: bool = False
 
 
 class _Kept:
@@ -220,7 +221,7 @@ class _Kept:
         local = read_local(work, view, held.snapshot) if isinstance(view, View) else None
         if local is None:
             return held
-        found = _Held(held.snapshot, local.table, local.rows)
+        found = _Held(held.snapshot, local.table, local.rows, is_computed=True)
         if local.rows.nbytes <= _HELD_BYTES:
             with self._lock:
                 self._held[work.lake.uuid, str(work.lake.location), *relation] = found

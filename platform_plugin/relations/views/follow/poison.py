@@ -55,7 +55,7 @@ def note_failure(work: Workspace, snapshot: Snapshot, view: Behind, error: Platf
         if len(_KNOWN) > 1_000:
             _KNOWN.clear()
         error = _with_place(work, snapshot, view, error)
-    else:
+    elif isinstance(error, QueryFailed):
         error = known.error
     times = 1 if known is None else known.times + 1
     pause = min(FIRST_PAUSE_SECONDS * 2 ** min(times - 1, 20), LONGEST_PAUSE_SECONDS)

@@ -95,7 +95,7 @@ def _check_maintained(work: Workspace, name: Name) -> None:
 
 
 def find_wanted(work: Workspace, only: Collection[Name] | None = None, *, maintained: Collection[str] = ()) -> list[Wanted]:
-    """The views whose result is kept at hand; that of a batched view is made anew when a batch of it was `maintained`."""
+    """The views whose result is kept at hand, or has a gate; that of a batched view is made anew when a batch of it was `maintained`."""
     with work.lake.reading() as connection:
         records = read_records(connection)
     return [
@@ -103,6 +103,6 @@ def find_wanted(work: Workspace, only: Collection[Name] | None = None, *, mainta
         for view in work.lake.views()
         if view.uuid in records
         and (only is None or view.name in only)
-        and keeps_result(records[view.uuid])
+        and (keeps_result(records[view.uuid]) or work.lake.gates.find(view.name) is not None)
         and (strategy_of(records[view.uuid]) != BATCH or str(view.name) in maintained)
     ]
