@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.relations import STATE, Declaration, read_declarations
+from platform_plugin.lake.catalogue.relations import STATE, Declaration, read_declaration, read_declarations
 from platform_plugin.lake.catalogue.tables import Table, View
 from platform_plugin.language import statements as s
 from platform_plugin.language.statements.create_stream import feed_text
@@ -227,6 +227,8 @@ def _extended(lake: Lake, connection: Connection, relation: Table | View, snapsh
         facts |= _stream_facts(lake, connection, relation, snapshot)
     if isinstance(relation, View):
         facts = {"kind": "view", "query": relation.sql, "comment": relation.comment}
+        record = read_records(connection, only=relation.uuid).get(relation.uuid)
+        facts |= {"suite": (declared.options if record is None else record.options).get("suite")}
     return fact_rows(facts)
 
 
@@ -275,7 +277,7 @@ def created(lake: Lake, connection: Connection, name: s.Name, snapshot: Snapshot
     if isinstance(relation, View):
         aliases = f" ({', '.join(map(identifier, relation.columns))})" if relation.columns else ""
         record = read_records(connection, only=relation.uuid).get(relation.uuid)
-        given = {} if record is None else read_options(record.options, VIEW)
+        given = read_declaration(connection, relation.uuid).options if record is None else read_options(record.options, VIEW)
         trailer = trailer_text(relation.comment, tuple(s.Option(name=option, value=value) for option, value in given.items()))
         return f"CREATE VIEW {name_text(written)}{aliases}{trailer} AS {relation.sql}"
     declared = read_declarations(connection).get(str(relation.uuid), Declaration())

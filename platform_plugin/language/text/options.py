@@ -34,11 +34,13 @@ STREAM: dict[str, str | tuple[str, ...]] = {
     "on_overrun": ("abort", "block"),
     "overrun_grace": "duration",
     "on_unconsumed": ("keep", "drop"),
+    "suite": "text",
 }
 TABLE: dict[str, str | tuple[str, ...]] = {
     "target_file_size": "positive size",
     "parquet_compression": ("snappy", "zstd", "gzip", "lz4", "uncompressed"),
     "parquet_row_group_size": "positive count",
+    "suite": "text",
 }
 VIEW: dict[str, str | tuple[str, ...]] = {
     "target_lag": "duration",
@@ -46,6 +48,7 @@ VIEW: dict[str, str | tuple[str, ...]] = {
     "start": ("now", "earliest"),
     "on_table_change": ("pin", "refuse"),
     "batch_rows": "count",
+    "suite": "text",
 }
 SAMPLE: dict[str, str | tuple[str, ...]] = {"window": "text", "seed": "seed", "half_life": "duration", "time_column": "text"}
 COPY: dict[str, str | tuple[str, ...]] = {

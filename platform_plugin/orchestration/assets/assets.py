@@ -56,9 +56,18 @@ def build_definitions(models: Sequence[Model], inventory: Inventory, *, translat
 
 
 def build_assets(
-    models: Sequence[Model], inventory: Inventory, translator: Translator, *, step: str | None = None, memory: Memory | None = None
+    models: Sequence[Model],
+    inventory: Inventory,
+    translator: Translator,
+    *,
+    step: str | None = None,
+    memory: Memory | None = None,
+    checked_within: bool = False,
 ) -> Built:
-    """The same, with what sensors need to know of the views; `step` tells the step of these views from that of others in their pool."""
+    """The same, with what sensors need to know of the views; `step` tells the step of these views from that of others in their pool.
+
+    With `checked_within` the steps of the assets also check them, and there is no other step that does.
+    """
     if inventory.absence is not None:
         _warn(f"only the SQL files are loaded: {_one_line(inventory.absence)}")
     tracing = Tracing(models, inventory, memory)
@@ -79,11 +88,14 @@ def build_assets(
             continue
         if UPKEEP in spec.tags:
             targets.append(_target(relation, spec, INTAKE_POOLS[spec.tags[UPKEEP]]))
-        assets.append(build_asset(relation.model, spec) if relation.model is not None else spec)
+        model = relation.model
+        inside = [Checked(model=model, key=spec.key)] if checked_within and model is not None else []
+        assets.append(build_asset(model, spec, checked=inside) if model is not None else spec)
     for pool, views in by_pool.items():
         specs = [(view.name, each) for view, base, spec in views for each in (base, spec)]
         called = f"{step}_{pool}" if step and len(by_pool) > 1 else step or pool
-        assets.append(build_upkeep(pool, called, [view for view, _, _ in views], specs))
+        own = [Checked(model=view.model, key=spec.key) for view, _, spec in views if checked_within and view.model is not None]
+        assets.append(build_upkeep(pool, called, [view for view, _, _ in views], specs, checked=own))
     checked = [
         Checked(
             model=relation.model,
@@ -93,7 +105,7 @@ def build_assets(
         for relation in relations
         if relation.model is not None
     ]
-    checks = build_checks(checked, step=step)
+    checks = None if checked_within else build_checks(checked, step=step)
     return Built(
         assets=tuple(assets),
         checks=(checks,) if checks is not None else (),

@@ -64,11 +64,7 @@ def names_of(model: Model) -> list[str]:
 
 def build_checks(checked: Sequence[Checked], *, step: str | None = None) -> dg.AssetChecksDefinition | None:
     """All checks of some relations as one step, of which any may be chosen; None if there are none."""
-    specs = [
-        dg.AssetCheckSpec(name, asset=each.key, additional_deps=list(each.after), description=_DESCRIPTIONS.get(name))
-        for each in checked
-        for name in names_of(each.model)
-    ]
+    specs = check_specs(checked)
     if not specs:
         return None
 
@@ -78,6 +74,15 @@ def build_checks(checked: Sequence[Checked], *, step: str | None = None) -> dg.A
         yield from evaluate(context.instance, platform, checked, sorted(context.selected_asset_check_keys, key=str))
 
     return check_relations
+
+
+def check_specs(checked: Sequence[Checked]) -> list[dg.AssetCheckSpec]:
+    """What Dagster knows of the checks of some relations."""
+    return [
+        dg.AssetCheckSpec(name, asset=each.key, additional_deps=list(each.after), description=_DESCRIPTIONS.get(name))
+        for each in checked
+        for name in names_of(each.model)
+    ]
 
 
 def evaluate(

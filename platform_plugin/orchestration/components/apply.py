@@ -7,7 +7,8 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from platform_plugin.errors import InvalidValue, ObjectExists
-from platform_plugin.lake.catalogue.tables import View
+from platform_plugin.lake.catalogue.relations import Declaration, declare, read_declaration
+from platform_plugin.lake.catalogue.tables import Table, View
 from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements.create_sample import CreateSample
 from platform_plugin.language.statements.create_schema import CreateSchema
@@ -20,7 +21,7 @@ from platform_plugin.language.text.writing import identifier
 from platform_plugin.orchestration.assets.inventory import Stored, read_changed, read_lake
 from platform_plugin.orchestration.components.differences import plan_differences
 from platform_plugin.orchestration.components.documentation import Days
-from platform_plugin.orchestration.components.model import normalised
+from platform_plugin.orchestration.components.model import normalised, suite_option
 from platform_plugin.orchestration.shown.drawing import PICTURE, draw_sample
 from platform_plugin.quality.gate import gated
 from platform_plugin.relations.samples.define import run_create_sample
@@ -32,6 +33,7 @@ from platform_plugin.relations.tables import define
 from platform_plugin.relations.tables.exchange import run_exchange
 from platform_plugin.relations.target import find_existing
 from platform_plugin.relations.views.define import run_create_view
+from platform_plugin.relations.views.gates import refuse_gate
 from platform_plugin.relations.views.record import change_options, read_records
 from platform_plugin.select.shows import created
 
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.spark.session.metrics import JobMetrics
     from platform_plugin.lake.catalogue.relations import Kind
-    from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.orchestration.assets.inventory import Inventory
     from platform_plugin.orchestration.components.model import Model
     from platform_plugin.platform import Platform
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
 Action = Literal["created", "rebuilt", "replaced", "altered", "unchanged"]
 LAG = "target_lag_seconds"
 # What may change while a view stays what it is, and what makes another view of it.
-_CHANGING = (LAG, "batch_rows")
+_CHANGING = (LAG, "batch_rows", "suite")
 _REMAKING = ("maintenance",)
 
 
@@ -87,7 +89,7 @@ def run_model(platform: Platform, model: Model, *, progress: ProgressHandler | N
 def run_declared(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> Ran:
     """The same, without looking at the relation afterwards."""
     takes = model.kind == "sample" or (isinstance(model.statement, CreateStream) and model.statement.feed is not None)
-    with gated(platform.lake, model.name, model.suite, batches=model.kind == "stream"):
+    with gated(platform.lake, model.name, model.suite, batches=model.kind == "stream", view=model.kind == "view"):
         action, metrics = run_definition(platform, model, progress=progress)
         work = _run_intake(platform, model.name, model.kind, progress) if takes else {}
     return Ran(name=model.name, kind=model.kind, action=action, metrics=metrics, work=work)
@@ -112,7 +114,8 @@ def run_parts(
     action: Action = "rebuilt"
     if find_existing(work.lake, model.name, work.lake.snapshot()) is None:
         empty = f"CREATE TABLE {_written(model.name)} AS\nSELECT * FROM (\n{statement.query.text}\n) WHERE false"
-        run_definition(platform, replace(model, statement=cast("CreateTable", parse_statement(empty))), progress=progress)
+        first_one = replace(cast("CreateTable", parse_statement(empty)), options=statement.options)
+        run_definition(platform, replace(model, statement=first_one), progress=progress)
         action = "created"
     with gated(work.lake, model.name, model.suite, batches=False):
         done = [
@@ -163,12 +166,14 @@ def run_definition(
             action = "created"
         case CreateView() as statement:
             record = _read_record(platform, old)
-            if not (isinstance(old, View) and _is_same(old, record, statement)):
+            if not isinstance(old, View) or not _is_same(old, record, statement) or _is_plain_of_other_suite(platform, old, record, model):
                 run_create_view(work, replace(statement, or_replace=True, if_not_exists=False), since=since)
                 action = "created" if old is None else "replaced"
             elif record is not None and (wanted := _wanted(record, statement)) != dict(record.options):
                 _set_options(platform, old, record, wanted)
                 action = "altered"
+            elif record is None:
+                refuse_gate(work, model.name)
         case CreateSample() as statement if old is None:
             run_create_sample(work, statement)
             action = "created"
@@ -177,6 +182,9 @@ def run_definition(
             action = "created"
         case CreateTable() | CreateHistory() | CreateStream() | CreateSample():
             _check_same(platform, model)
+            if isinstance(old, Table) and _names_other_suite(platform, old, model):
+                _note_suite(platform, old, model)
+                action = "altered"
     return action, metrics
 
 
@@ -214,6 +222,27 @@ def _set_options(platform: Platform, view: View, record: ViewRecord, options: Ma
     """Give a continuous view other options, keeping what it has."""
     with platform.lake.commit(f"target lag of view {view.name}") as commit:
         change_options(commit, record, options)
+
+
+def _names_other_suite(platform: Platform, old: Table | View, model: Model) -> bool:
+    with platform.lake.reading() as connection:
+        known = read_declaration(connection, old.uuid)
+    return known.options.get("suite") != suite_option(model.statement)
+
+
+def _is_plain_of_other_suite(platform: Platform, old: View, record: ViewRecord | None, model: Model) -> bool:
+    """Whether a view that stores nothing has to be made again to name another suite."""
+    return record is None and _names_other_suite(platform, old, model)
+
+
+def _note_suite(platform: Platform, old: Table, model: Model) -> None:
+    """Let the lake name the suite that the file names."""
+    with platform.lake.reading() as connection:
+        known = read_declaration(connection, old.uuid)
+    named = suite_option(model.statement)
+    options = {name: value for name, value in known.options.items() if name != "suite"} | ({} if named is None else {"suite": named})
+    with platform.lake.commit(f"suite of {model.kind} {model.name}") as commit:
+        declare(commit, old, Declaration(kind=known.kind, options=options))
 
 
 def _options(statement: CreateView) -> dict[str, Any]:

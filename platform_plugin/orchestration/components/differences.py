@@ -46,7 +46,8 @@ def plan_differences(declared: Statement, stored: Statement) -> Iterator[str]:
             ours.setdefault("seed", theirs.get("seed"))
         case _:
             return
-    for name in sorted({*ours, *theirs}):
+    # What rows are held to is not what they are: a run notes another suite by itself.
+    for name in sorted({*ours, *theirs} - {"suite"}):
         if ours.get(name) != theirs.get(name):
             yield f"option {name} is {_shown(ours.get(name))} in the file, {_shown(theirs.get(name))} in the lake"
 
