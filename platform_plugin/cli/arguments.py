@@ -112,6 +112,14 @@ def build_parser() -> argparse.ArgumentParser:
         "folder", nargs="?", default="dbt_like_sql", metavar="FOLDER", help="the SQL files and their cases (default: dbt_like_sql)"
     )
     sub.add_argument("--only", metavar="TEXT", help="only cases whose file or name holds this")
+    _add_validate(
+        command(
+            "validate",
+            "validate:run_validate",
+            "judge all rows of a relation by a suite of expectations, and say what that cost; exit code 1 if a critical one is not met",
+            "platform validate orders orders.expectations.yml --engine spark",
+        )
+    )
     command("tables", "care:run_tables", "list the relations of the lake with their sizes", "platform tables")
     sub = command("snapshots", "care:run_snapshots", "list the newest snapshots, newest first", "platform snapshots --limit 5")
     sub.add_argument("--limit", type=_count, default=20, metavar="N", help="how many (default: %(default)s)")
@@ -188,6 +196,16 @@ def _add_ingest(sub: argparse.ArgumentParser) -> None:
         ("rows", _count, "N", "records of a topic"),
     ):
         sub.add_argument(f"--max-{name}", type=kind, metavar=metavar, help=f"at most so many {what} in a batch")
+
+
+def _add_validate(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("relation", metavar="RELATION", help="relation or schema.relation")
+    sub.add_argument("suite", metavar="SUITE", help="the suite's file, YAML or JSON")
+    sub.add_argument(
+        "--engine",
+        choices=("arrow", "spark"),
+        help="arrow: up to most_rows rows in this process, spark: all of them (default: the suite's)",
+    )
 
 
 def _add_vacuum(sub: argparse.ArgumentParser) -> None:

@@ -22,6 +22,7 @@ from platform_plugin.orchestration.runs.failure import error_metadata
 from platform_plugin.orchestration.sensors.refreshing import Policy
 from platform_plugin.orchestration.sensors.waiting import read_waiting
 from platform_plugin.platform import Platform
+from platform_plugin.quality.full import run_suite
 from platform_plugin.quality.reconcile import run_reconcile
 from platform_plugin.quality.suite import Suite
 from platform_plugin.quality.validate import Finding, run_validation
@@ -211,10 +212,14 @@ def _shown_record(raw: bytes | None) -> str:
 
 def _expectations(platform: Platform, model: Model, before: dict[str, Any], key: dg.AssetCheckKey) -> list[dg.AssetCheckResult]:
     suite = model.suite or Suite(expectations=())
-    snapshot = platform.lake.snapshot().id
-    rows = _rows(platform, model, suite, before.get("snapshot"))
-    found = run_validation(suite, rows)
-    common = {"snapshot": snapshot, "rows": rows.num_rows, "of": suite.rows}
+    if suite.rows == "full":
+        judged = run_suite(platform, model.name, suite)
+        found, common = list(judged.findings), {"snapshot": judged.snapshot, "of": suite.rows, **judged.cost}
+    else:
+        snapshot = platform.lake.snapshot().id
+        rows = _rows(platform, model, suite, before.get("snapshot"))
+        found = run_validation(suite, rows)
+        common = {"snapshot": snapshot, "rows": rows.num_rows, "of": suite.rows}
     if key.name == TOGETHER:
         failed = [each for each in found if not each.passed]
         table = [{"expectation": each.name, "severity": each.expectation.severity, "told": _told(each)} for each in failed]
