@@ -103,6 +103,7 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("views", nargs="*", metavar="NAME", help="the views and samples to maintain (default: all)")
     sub.add_argument("--once", action="store_true", help="end after one run; a failure ends it as well")
     sub.add_argument("--interval", type=_positive, default=timedelta(seconds=1), metavar="TIME", help="how often to look (default: 1s)")
+    _add_gates(sub)
     sub = command("plot", "plot:run_plot", "draw a sample beside its population", "platform plot posts_sample --against 12")
     sub.add_argument("sample", metavar="SAMPLE", help="the sample to draw")
     sub.add_argument("--against", type=_count, action="append", default=[], metavar="N", help="an older snapshot to compare with")
@@ -183,6 +184,7 @@ def _add_sql(sub: argparse.ArgumentParser) -> None:
         metavar="N",
         help="print at most N rows; 0 is all (default: 1000 for tables on a terminal)",
     )
+    _add_gates(sub)
 
 
 def _add_ingest(sub: argparse.ArgumentParser) -> None:
@@ -196,6 +198,18 @@ def _add_ingest(sub: argparse.ArgumentParser) -> None:
         ("rows", _count, "N", "records of a topic"),
     ):
         sub.add_argument(f"--max-{name}", type=kind, metavar=metavar, help=f"at most so many {what} in a batch")
+    _add_gates(sub)
+
+
+def _add_gates(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--gate",
+        action="append",
+        default=[],
+        type=_gate,
+        metavar="NAME=FILE",
+        help="rows of relation NAME are committed only if they meet the critical expectations of a suite's file; may be repeated",
+    )
 
 
 def _add_validate(sub: argparse.ArgumentParser) -> None:
@@ -251,6 +265,13 @@ def _parameter(text: str) -> tuple[str, Any]:
 
 def _no_number(text: str) -> NoReturn:
     raise ValueError(text)
+
+
+def _gate(text: str) -> tuple[str, str]:
+    name, found, file = text.partition("=")
+    if not found or not name.strip() or not file:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE")
+    return name.strip(), file
 
 
 def _option(text: str) -> tuple[str, str]:

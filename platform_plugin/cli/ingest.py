@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from platform_plugin.cli.amounts import counted, said_bytes, said_seconds
 from platform_plugin.cli.care import lake_url, written_name
 from platform_plugin.cli.failure import printable, tell_retry
+from platform_plugin.cli.gates import holding_gates
 from platform_plugin.cli.machine import print_document
 from platform_plugin.cli.progress import ProgressLine
 
@@ -32,7 +33,7 @@ def run_ingest_command(given: argparse.Namespace) -> int:
 
     limits = Limits(max_files=given.max_files, max_bytes=given.max_bytes, max_rows=given.max_rows)
     line = ProgressLine(f"ingesting into {given.stream}")
-    with Platform.open(url, watcher=line.watch) as platform:
+    with Platform.open(url, watcher=line.watch) as platform, holding_gates(platform.lake, given):
         ingester = Ingester(platform.work, name, limits=limits, interval_seconds=given.interval.total_seconds(), progress=line.advance)
         observer = _Telling(json_lines=given.json)
         with stopping_gracefully(ingester):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.cli.amounts import counted, said_seconds
 from platform_plugin.cli.care import lake_url, written_name
 from platform_plugin.cli.failure import failure_document, failure_lines, tell_retry
+from platform_plugin.cli.gates import holding_gates
 from platform_plugin.cli.ingest import stopping_gracefully
 from platform_plugin.cli.machine import print_document
 from platform_plugin.cli.progress import ProgressLine
@@ -28,7 +29,7 @@ def run_maintain_command(given: argparse.Namespace) -> int:
     from platform_plugin.relations.views.follow.service import Maintainer
 
     line = ProgressLine("maintaining")
-    with Platform.open(url, watcher=line.watch) as platform:
+    with Platform.open(url, watcher=line.watch) as platform, holding_gates(platform.lake, given):
         maintainer = Maintainer(platform.work, only, interval_seconds=given.interval.total_seconds(), progress=line.advance)
         observer = _Telling(json_lines=given.json)
         with stopping_gracefully(maintainer):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.cli.amounts import counted
 from platform_plugin.cli.care import lake_url
+from platform_plugin.cli.gates import holding_gates
 from platform_plugin.cli.progress import ProgressLine
 from platform_plugin.errors import InvalidValue
 
@@ -35,7 +36,7 @@ def run_sql(given: argparse.Namespace) -> int:
         raise InvalidValue("there is no statement to run", hint="write one, such as SHOW TABLES")
     from platform_plugin.platform import Platform
 
-    with ProgressLine("opening the lake") as line, Platform.open(url, watcher=line.watch) as platform:
+    with ProgressLine("opening the lake") as line, Platform.open(url, watcher=line.watch) as platform, holding_gates(platform.lake, given):
         run_script(platform, script, given, line)
     return 0
 

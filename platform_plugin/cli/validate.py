@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.cli.amounts import counted, said_bytes, said_seconds
 from platform_plugin.cli.care import lake_url, written_name
+from platform_plugin.cli.gates import read_suite_file
 from platform_plugin.cli.machine import print_document
 from platform_plugin.cli.progress import ProgressLine
-from platform_plugin.errors import InvalidValue
 
 if TYPE_CHECKING:
     import argparse
@@ -28,7 +27,7 @@ def run_validate(given: argparse.Namespace) -> int:
     from platform_plugin.platform import Platform
     from platform_plugin.quality.full import run_suite
 
-    url, name, suite = lake_url(given), written_name(given.relation), read_suite_file(given.suite, given.engine)
+    url, name, suite = lake_url(given), written_name(given.relation), _suite(given.suite, given.engine)
     with ProgressLine("judging") as line, Platform.open(url, watcher=line.watch) as platform:
         judged = run_suite(platform, name, suite)
     failed = [each for each in judged.findings if not each.passed]
@@ -49,19 +48,11 @@ def run_validate(given: argparse.Namespace) -> int:
     return 1 if any(each.expectation.severity == "critical" for each in failed) else 0
 
 
-def read_suite_file(path: str, engine: Any) -> Suite:
-    """The suite of a file, which is about all rows whatever it says, and for the engine that was asked for."""
-    import yaml
+def _suite(path: str, engine: Any) -> Suite:
+    """The suite of a file, about all rows whatever it says, and for the engine that was asked for."""
+    from platform_plugin.quality.suite import check_engine
 
-    from platform_plugin.quality.suite import check_engine, parse_suite
-
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidValue(f'file "{path}" can\'t be read', detail=error.strerror, hint="check the path") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidValue(f'file "{path}" is not YAML', detail=str(error), hint="write `expectations:` and a list below it") from error
-    suite = replace(parse_suite(content, file=path), rows="full")
+    suite = replace(read_suite_file(path), rows="full")
     suite = suite if engine is None else replace(suite, engine=engine)
     check_engine(suite, file=path)
     return suite
