@@ -22,6 +22,7 @@ import dagster as dg
 from deploy.feed import INBOX, Shop, drop, load
 from deploy.waiting import Ticker
 from platform_plugin.orchestration.components.place import URL_VARIABLE
+from platform_plugin.orchestration.sensors.firing import FOR, RUN_KEY, WHY
 from platform_plugin.platform import Platform
 from tests import independent_reader
 
@@ -230,9 +231,9 @@ class Tour:
         told: dict[str, dg.AssetMaterialization] = {}
         for request in asked.run_requests or ():
             if not quiet:
-                held(f"{sensor} asks for a run: {request.tags.get('platform/reason')}")
+                held(f"{sensor} asks for a run: {request.tags[FOR]}: {request.tags[WHY]}")
             job = self.definitions.resolve_job_def(str(request.job_name))
-            result = self.run(job, "running", run_config=request.run_config, tags=request.tags)
+            result = self.run(job, "running", run_config=request.run_config, tags={**request.tags, RUN_KEY: str(request.run_key)})
             for event in self.instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
                 materialization = event.asset_materialization
                 if materialization is not None:

@@ -53,6 +53,15 @@ class Look:
     waiting: int | None
     what: str
 
+    @property
+    def told(self) -> str:
+        """How much waits, as a sentence.
+
+        >>> Look(waiting=1, what="files").told, Look(waiting=2000, what="rows").told
+        ('1 file waits', '2,000 rows wait')
+        """
+        return f"1 {self.what.removesuffix('s')} waits" if self.waiting == 1 else f"{self.waiting or 0:,} {self.what} wait"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
@@ -173,17 +182,14 @@ def build_ingestion_sensor(
             pause = POLL_SECONDS if look.waiting is None else listing.seconds / _SHARE
             memory[str(name)] = {"next": now + pause if pause > 1 else 0.0}
             if look.waiting is None or look.waiting > 0:
-                due.append(
-                    (name, f"{look.waiting:,} {look.what} wait" if look.waiting else f"its {look.what} are read every {pause:.0f} s")
-                )
+                due.append((name, look.told if look.waiting else f"its {look.what} are read every {pause:.0f} s"))
         if not due:
             told = f"nothing waits in the sources of {len(streams)} streams"
             return Decision(reason="; ".join([*troubles, told]), memory=memory)
-        more = f" and {len(due) - 1} more streams" if len(due) > 1 else ""
         keys = [asset_key(name) for name, _ in due]
         newest = moment.snapshot.id
-        reason = f"{due[0][0]}: {due[0][1]}{more}"
-        asks = jobs.ask(keys, checks_of(moment, keys), pool=POOL, first=newest, last=newest, reason=reason)
+        relations = tuple(name for name, _ in due)
+        asks = jobs.ask(keys, checks_of(moment, keys), pool=POOL, first=newest, last=newest, relations=relations, reason=due[0][1])
         return Decision(asks=tuple(asks), memory=memory)
 
     return build_sensor(

@@ -90,12 +90,14 @@ def build_sample_sensor(
             return Decision(reason="there is no sample of a stream")
         lost = find_untold(moment.runs, POOL)
         untold = {each.view for each in samples if asset_key(each.view).to_user_string() in lost}
-        due = plan_refresh(samples, moment.now, runs=moment.runs, pool=POOL, policy=policy, untold=untold)
+        due = plan_refresh(samples, moment.now, runs=moment.runs, pool=POOL, policy=policy, untold=untold, noun="samples")
         if isinstance(due, str):
-            return Decision(reason=due.replace("views", "samples"))
+            return Decision(reason=due)
         keys = [asset_key(each.view) for each in due.views]
         first = min(each.taken_up for each in due.views)
-        asks = jobs.ask(keys, checks_of(moment, keys), pool=POOL, first=first, last=moment.snapshot.id, reason=due.reason)
+        relations = tuple(each.view for each in due.views)
+        checks = checks_of(moment, keys)
+        asks = jobs.ask(keys, checks, pool=POOL, first=first, last=moment.snapshot.id, relations=relations, reason=due.reason)
         return Decision(asks=tuple(asks))
 
     return build_sensor(

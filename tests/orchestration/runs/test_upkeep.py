@@ -57,7 +57,7 @@ def test_a_sensor_run_maintains_several_views_at_once_and_the_next_tick_has_noth
     definitions, told = tick(shop, instance)
     (request,) = told.run_requests
     assert request.run_key.endswith(f"-{newest}")
-    assert "main.impact: 3 rows wait" in request.tags["platform/reason"]
+    assert (request.tags["for"], request.tags["why"].split(", ")[1]) == ("impact, total", "3 rows wait")
     assert request.job_name == "maintain_views_together"
     assert request.run_config["ops"]["maintain_views_together_step"]["config"]["assets"] == ["impact/base", "total/base"]
     job = definitions.resolve_job_def("maintain_views_together")
