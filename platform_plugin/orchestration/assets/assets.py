@@ -15,7 +15,7 @@ from platform_plugin.language.statements.create_sample import CreateSample
 from platform_plugin.language.statements.create_stream import CreateStream
 from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.orchestration.assets.checks import Checked, build_checks
-from platform_plugin.orchestration.assets.tracing import Memory, Tracing
+from platform_plugin.orchestration.assets.tracing import Memory, Tracing, describe_columns
 from platform_plugin.orchestration.assets.translator import Relation, Translator
 from platform_plugin.orchestration.components.model import fingerprint, read_by
 from platform_plugin.orchestration.preview import as_virtual
@@ -70,6 +70,7 @@ def build_assets(
     """
     if inventory.absence is not None:
         _warn(f"only the SQL files are loaded: {_one_line(inventory.absence)}")
+    models = describe_columns(models, inventory)
     tracing = Tracing(models, inventory, memory)
     declared = {str(model.name).lower() for model in models}
     relations = [_relation(tracing, model.name, model, inventory.find(model.name)) for model in models]

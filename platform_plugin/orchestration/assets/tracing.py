@@ -21,7 +21,7 @@ from platform_plugin.relations.bind import lake_name
 from platform_plugin.relations.views.plan.split import plan_split, read_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from platform_plugin.algebra.plan.nodes import RelationKind
     from platform_plugin.lake.catalogue.tables import Name
@@ -198,6 +198,30 @@ class Tracing:
         renamed = () if model is None else tuple(alias.name for alias in cast("CreateView", model.statement).aliases)
         named = stored.names if model is None and stored is not None else renamed
         return Relation(name=full, kind="view", fields=fields if named else (), body=_text(model, stored))
+
+
+def describe_columns(models: Sequence[Model], inventory: Inventory) -> tuple[Model, ...]:
+    """The same models; what is said of the columns of a relation is said of its samples and histories too, unless they say otherwise."""
+    by_name = {_key(model.name): model for model in models}
+
+    def said(name: Name, beneath: frozenset[str] = frozenset()) -> dict[str, str]:
+        key = _key(name)
+        model, stored = by_name.get(key), inventory.find(name)
+        match model.statement if model is not None else None:
+            case CreateSample(relation=source) | CreateHistory(stream=source) if key not in beneath:
+                found = said(lake_name(source), beneath | {key})
+            case _:
+                columns = model.columns if model is not None and model.columns else stored.fields if stored is not None else ()
+                found = {column.name.lower(): column.comment for column in columns if column.comment}
+        own = model.documentation.columns if model is not None else {}
+        return found | {column.lower(): text for column, text in own.items()}
+
+    return tuple(
+        replace(model, documentation=model.documentation.model_copy(update={"columns": said(model.name)}))
+        if isinstance(model.statement, CreateSample | CreateHistory)
+        else model
+        for model in models
+    )
 
 
 def _text(model: Model | None, stored: Stored | None) -> str | None:

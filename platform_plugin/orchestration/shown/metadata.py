@@ -80,8 +80,9 @@ def traced_metadata(relation: Relation, traced: Traced, translator: Translator) 
     found: dict[str, Any] = {}
     if traced.columns and all(column.type is not None for column in traced.columns):
         columns = tuple(Field(name=column.name, type=cast("Any", column.type)) for column in traced.columns)
+        known = {field.name: field.comment for field in relation.stored.fields if field.comment} if relation.stored is not None else {}
         said = relation.model.documentation.columns if relation.model is not None else {}
-        found["dagster/column_schema"] = column_schema(columns, (), said)
+        found["dagster/column_schema"] = column_schema(columns, (), {**known, **said})
     if traced.lineage:
         found["dagster/column_lineage"] = dg.TableColumnLineage(
             {
