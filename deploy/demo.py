@@ -137,7 +137,7 @@ class Tour:
 
     def maintain(self) -> None:
         """Ask the sensor until it is due, run what it asks for, and show what the run says of it."""
-        told = self.tick("split_refresh", patience_seconds=30)["sales_by_product/base"].metadata
+        told = self.tick("split_refresh", patience_seconds=30)["sales_by_product/sales_by_product_base"].metadata
         figures = ("rows_in", "groups_touched", "jobs", "lag_seconds_before", "lag_seconds_after", "seconds")
         held("the materialization says: " + ", ".join(f"{name} {_figure(told[name].value)}" for name in figures if name in told))
         self.check_view()
@@ -255,7 +255,7 @@ class Tour:
         return result
 
     def _is_virtual(self, key: dg.AssetKey) -> bool:
-        return [*key.path, "base"] in [list(each.path) for each in self.keys]
+        return [*key.path, f"{key.path[-1]}_base"] in [list(each.path) for each in self.keys]
 
 
 @contextmanager

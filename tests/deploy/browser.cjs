@@ -44,7 +44,7 @@ async function main([origin, folder, run]) {
     await keep("asset-page.png");
 
     // How its base has been doing, drawn.
-    await open("/assets/sales_by_product/base?view=overview");
+    await open("/assets/sales_by_product/sales_by_product_base?view=overview");
     await tab.getByText("Plots", { exact: true }).first().click();
     await expect("lag_seconds_before");
     await tab.getByText("lag_seconds_before").first().scrollIntoViewIfNeeded();

@@ -67,9 +67,9 @@ def test_the_interface_shows_the_living_platform(services, tmp_path):
         "customers",
         "products",
         "clicks",
-        "sales_by_product/base",
-        "customer_value/base",
-        "interest/base",
+        "sales_by_product/sales_by_product_base",
+        "customer_value/customer_value_base",
+        "interest/interest_base",
     ]
     assert services.ended(services.launch(*relations, "sales_by_product", "sales_by_category", "orders_sample"))["status"] == "SUCCESS"
     shop = Shop()
@@ -79,7 +79,7 @@ def test_the_interface_shows_the_living_platform(services, tmp_path):
         assert services.ended(services.launch("best_sellers"))["status"] == "SUCCESS"
         second = 0
         # Until the base has been maintained so often that its plots are lines.
-        while len(services.materializations("sales_by_product/base", 10)) < 4 and second < 120:
+        while len(services.materializations("sales_by_product/sales_by_product_base", 10)) < 4 and second < 120:
             second += 1
             drop(shop.orders(300 + 100 * (second % 5), broken=second % 2), services.folder / INBOX)
             platform.stream("clicks").append(shop.clicks(500))

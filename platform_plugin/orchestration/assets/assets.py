@@ -18,7 +18,7 @@ from platform_plugin.orchestration.assets.checks import Checked, build_checks
 from platform_plugin.orchestration.assets.tracing import Memory, Tracing, describe_columns
 from platform_plugin.orchestration.assets.translator import Relation, Translator
 from platform_plugin.orchestration.components.model import fingerprint, read_by
-from platform_plugin.orchestration.preview import as_virtual
+from platform_plugin.orchestration.preview import as_virtual, source_link
 from platform_plugin.orchestration.runs.jobs import Target
 from platform_plugin.orchestration.runs.step import build_asset, build_upkeep
 from platform_plugin.orchestration.sensors.ingesting import POOL as INGESTION_POOL
@@ -182,13 +182,15 @@ class _Builder:
     def base_spec(self, relation: Relation) -> dg.AssetSpec:
         """The maintained part of a continuous view: what a run writes, and readers merge with the rows that still wait."""
         translator, split = self.translator, self.tracing.of(relation.name).split
-        metadata: dict[str, Any] = {"view": str(relation.name)}
+        metadata: dict[str, Any] = {"view": dg.MetadataValue.asset(translator.asset_key(relation.name))}
+        if relation.model is not None:
+            metadata["dagster/code_references"] = source_link(relation.model.path)
         if split is not None:
             metadata["split"] = dg.MetadataValue.md(split.drawn)
         return dg.AssetSpec(
             key=translator.base_key(relation.name),
             deps=[self._key(name) for name in self._base_reads(relation)],
-            description=f"The part of {relation.name.relation} that is kept up by maintenance runs. Readers add the rows that still wait.",
+            description=translator.base_description(relation),
             metadata=metadata,
             group_name=self.groups[relation.name],
             kinds={"base", "spark"},

@@ -35,7 +35,7 @@ def continuous_view(
     gate: str | None = None,
     translator: Translator | None = None,
 ) -> Callable[[Query], dg.AssetsDefinition]:
-    """A continuous view whose query a function returns: the assets `<view>/base` and `<view>`; `columns` says what each column means.
+    """A continuous view whose query a function returns: the assets `<view>/<view>_base` and `<view>`; `columns` describes them.
 
     `suite` is the file of a suite of expectations, each of which is a check; `gate` the same where it has to be a gate.
 
@@ -44,7 +44,7 @@ def continuous_view(
     ...     '''How far the posts of each user reach.'''
     ...     return "SELECT uid, avg(score) AS score FROM posts GROUP BY uid"
     >>> sorted(key.to_user_string() for key in impact.keys)
-    ['impact', 'impact/base']
+    ['impact', 'impact/impact_base']
     """
 
     def decorate(query: Query) -> dg.AssetsDefinition:

@@ -27,7 +27,9 @@ Work = Callable[[Any, Sequence[Target], Any], Done]
 class Chosen(dg.Config):
     """What a round is for."""
 
-    assets: list[str] = Field(default_factory=list, description="The assets, as `impact/base`; all that the job is for if none is named.")
+    assets: list[str] = Field(
+        default_factory=list, description="The assets, as `impact/impact_base`; all that the job is for if none is named."
+    )
     checks: dict[str, list[str]] = Field(default_factory=dict, description="What is asserted afterwards: names of checks, by asset.")
 
 

@@ -296,8 +296,8 @@ def _assets(run: dg.DagsterRun) -> Iterator[str]:
 def find_untold(runs: Sequence[PastRun], pool: str) -> frozenset[str]:
     """What a run was for that was killed, or lost its machine, as the last of its pool: it may have done its work and not told of it.
 
-    >>> find_untold([PastRun(pool="spark", ended=datetime.now(UTC), assets=frozenset({"impact/base"}))], "spark")
-    frozenset({'impact/base'})
+    >>> find_untold([PastRun(pool="spark", ended=datetime.now(UTC), assets=frozenset({"impact/impact_base"}))], "spark")
+    frozenset({'impact/impact_base'})
     """
     last = next((run for run in runs if run.pool == pool and not run.is_under_way), None)
     return last.assets if last is not None and not last.succeeded and not last.failed else frozenset()

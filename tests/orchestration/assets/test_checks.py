@@ -105,7 +105,7 @@ def test_the_platforms_own_checks(project, instance, spark_server):
         " SELECT uid, sum(score) AS n FROM clicks GROUP BY uid",
         totals_yml="checks: [reconciles, schema_stable]",
     )
-    project.materialize("clicks", "totals/base")
+    project.materialize("clicks", "totals/totals_base")
     checks = [("clicks", "no_quarantine"), ("totals", "within_lag"), ("totals", "reconciles"), ("totals", "schema_stable")]
     found = check(project, instance, *checks)
     assert {name: each.passed for name, each in found.items()} == {
@@ -118,6 +118,6 @@ def test_the_platforms_own_checks(project, instance, spark_server):
     assert "2,oops" in str(found["clicks:no_quarantine"].metadata["newest"]), "the record as it was written"
     assert found["totals:reconciles"].metadata["rows_compared"].value == 1
     project.write(totals="CREATE VIEW totals WITH (start = 'earliest') AS SELECT uid, avg(score) AS n FROM clicks GROUP BY uid")
-    project.materialize("totals/base")
+    project.materialize("totals/totals_base")
     changed = check(project, instance, ("totals", "schema_stable"))["totals:schema_stable"]
     assert (changed.passed, changed.description) == (False, "n was BIGINT, is DOUBLE")

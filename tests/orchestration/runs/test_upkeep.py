@@ -47,8 +47,8 @@ def test_a_sensor_run_maintains_several_views_at_once_and_the_next_tick_has_noth
         impact="CREATE VIEW impact WITH (target_lag = '1 second') AS SELECT uid, avg(score) AS score FROM posts GROUP BY uid",
         total="CREATE VIEW total AS SELECT count(*) AS n FROM posts",
     )
-    made = shop.materialize("posts", "impact/base", "total/base", "impact")
-    assert made["impact/base"].metadata["action"].value == "created"
+    made = shop.materialize("posts", "impact/impact_base", "total/total_base", "impact")
+    assert made["impact/impact_base"].metadata["action"].value == "created"
     _, told = tick(shop, instance)
     assert told.skip_message == "nothing waits for 2 views"
     with Platform.open(shop.lake) as platform:
@@ -59,24 +59,25 @@ def test_a_sensor_run_maintains_several_views_at_once_and_the_next_tick_has_noth
     assert request.run_key.endswith(f"-{newest}")
     assert (request.tags["for"], request.tags["why"].split(", ")[1]) == ("impact, total", "3 rows wait")
     assert request.job_name == "maintain_views_together"
-    assert request.run_config["ops"]["maintain_views_together_step"]["config"]["assets"] == ["impact/base", "total/base"]
+    assert request.run_config["ops"]["maintain_views_together_step"]["config"]["assets"] == ["impact/impact_base", "total/total_base"]
     job = definitions.resolve_job_def("maintain_views_together")
     done = job.execute_in_process(instance=instance, tags=request.tags, run_config=request.run_config)
-    events = {key: last_told(instance, key) for key in ("impact/base", "total/base")}
+    events = {key: last_told(instance, key) for key in ("impact/impact_base", "total/total_base")}
     assert {event.run_id for event in events.values()} == {done.run_id}
     events = {key: event.asset_materialization for key, event in events.items()}
     impact, total = (
-        {name: value.value for name, value in events[key].metadata.items() if name != "task_list"} for key in ("impact/base", "total/base")
+        {name: value.value for name, value in events[key].metadata.items() if name != "task_list"}
+        for key in ("impact/impact_base", "total/total_base")
     )
     assert (impact["rows_in"], impact["groups_touched"], total["groups_touched"]) == (3, 2, 1)
     assert impact["lag_seconds_before"] > impact["lag_seconds_after"] == 0
     assert impact["state_rows"] == 2
     assert impact["jobs"] == total["jobs"] >= 1
-    tasks = [record.data for record in events["impact/base"].metadata["task_list"].records]
+    tasks = [record.data for record in events["impact/impact_base"].metadata["task_list"].records]
     assert tasks
     assert tasks[0]["seconds"] == max(task["seconds"] for task in tasks)
     assert {"tasks", "task_skew", "bytes_read", "bytes_written", "seconds"} <= set(impact)
-    version = int(events["impact/base"].tags["dagster/data_version"])
+    version = int(events["impact/impact_base"].tags["dagster/data_version"])
     assert version > newest
     with Platform.open(shop.lake) as platform:
         assert {waiting.taken_up for waiting in read_waiting(platform.lake, platform.lake.snapshot())} == {version}
@@ -85,16 +86,16 @@ def test_a_sensor_run_maintains_several_views_at_once_and_the_next_tick_has_noth
 
 def test_a_view_that_fails_is_named_and_holds_up_no_other(shop, instance, spark_server):
     shop.write(bad="CREATE VIEW bad AS SELECT 1 / sum(score) AS x, sum(CAST(concat('', score - 1) AS TINYINT)) AS y FROM posts")
-    shop.materialize("posts", "impact/base", "bad/base")
+    shop.materialize("posts", "impact/impact_base", "bad/bad_base")
     with Platform.open(shop.lake) as platform:
         platform.execute("INSERT INTO posts VALUES (1, 400)")
     definitions = shop.definitions()
     assets = [asset for asset in definitions.assets or () if isinstance(asset, dg.AssetsDefinition)]
     done = dg.materialize(
-        assets, selection=["impact/base", "bad/base"], resources=shop.resources(), instance=instance, raise_on_error=False
+        assets, selection=["impact/impact_base", "bad/bad_base"], resources=shop.resources(), instance=instance, raise_on_error=False
     )
     assert not done.success
-    assert {event.asset_key.to_user_string() for event in done.get_asset_materialization_events()} == {"impact/base"}
+    assert {event.asset_key.to_user_string() for event in done.get_asset_materialization_events()} == {"impact/impact_base"}
     assert instance.get_run_by_id(done.run_id).tags[FAILED] == '["main.bad"]'
 
 

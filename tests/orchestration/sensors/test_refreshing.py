@@ -83,9 +83,9 @@ def test_a_run_that_died_without_a_word_holds_up_everybody_for_a_while():
 def test_what_a_killed_run_was_for_is_run_again_even_if_nothing_waits():
     lost = view("a", rows=0).view
     assert plan_refresh([view("a", rows=0)], NOW, untold=[lost]).reason == "the last run ended before it could tell what it did"
-    dead = PastRun(pool="spark", ended=NOW - timedelta(seconds=3), assets=frozenset({"a/base"}))
+    dead = PastRun(pool="spark", ended=NOW - timedelta(seconds=3), assets=frozenset({"a/a_base"}))
     assert "left alone for 7 s more" in plan_refresh([view("a", rows=0)], NOW, runs=[dead], untold=[lost])
-    assert find_untold([dead], "spark") == {"a/base"}
+    assert find_untold([dead], "spark") == {"a/a_base"}
     assert (
         find_untold([replace(dead, failed=frozenset({"main.a"}))], "spark")
         == find_untold([replace(dead, succeeded=True), dead], "spark")
