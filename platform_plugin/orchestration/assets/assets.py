@@ -23,7 +23,7 @@ from platform_plugin.orchestration.runs.jobs import Target
 from platform_plugin.orchestration.runs.step import build_asset, build_upkeep
 from platform_plugin.orchestration.sensors.ingesting import POOL as INGESTION_POOL
 from platform_plugin.orchestration.sensors.sampling import POOL as SAMPLE_POOL
-from platform_plugin.orchestration.shown.metadata import model_metadata, stored_metadata, traced_metadata
+from platform_plugin.orchestration.shown.metadata import model_metadata, status_metadata, stored_metadata, traced_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,7 +84,7 @@ def build_assets(
         spec = builder.spec(relation)
         if relation.is_continuous:
             base, pool = builder.base_spec(relation), translator.pool(relation)
-            targets.append(_target(relation, base, pool))
+            targets.append(_target(relation, base, pool, view=spec.key))
             by_pool[pool].append((targets[-1], base, spec))
             continue
         if UPKEEP in spec.tags:
@@ -125,9 +125,10 @@ def _groups(relations: Sequence[Relation], translator: Translator) -> dict[Name,
     }
 
 
-def _target(relation: Relation, spec: dg.AssetSpec, pool: str) -> Target:
+def _target(relation: Relation, spec: dg.AssetSpec, pool: str, *, view: dg.AssetKey | None = None) -> Target:
     parents = tuple(dep.asset_key for dep in spec.deps)
     return Target(
+        view=view,
         name=relation.name,
         kind=relation.kind,
         key=spec.key,
@@ -162,6 +163,8 @@ class _Builder:
             said = model.documentation.columns if model is not None else {}
             # What the file declares is what it will be; the catalogue has the figures.
             metadata = stored_metadata(stored, self.inventory.snapshot, said) | metadata
+        if relation.is_continuous:
+            metadata |= status_metadata(stored)
         if self.inventory.absence is not None:
             metadata["lake"] = _one_line(self.inventory.absence)
         own = [translator.base_key(relation.name)] if relation.is_continuous else []
@@ -182,7 +185,8 @@ class _Builder:
     def base_spec(self, relation: Relation) -> dg.AssetSpec:
         """The maintained part of a continuous view: what a run writes, and readers merge with the rows that still wait."""
         translator, split = self.translator, self.tracing.of(relation.name).split
-        metadata: dict[str, Any] = {"view": dg.MetadataValue.asset(translator.asset_key(relation.name))}
+        metadata: dict[str, Any] = status_metadata(relation.stored)
+        metadata["view"] = dg.MetadataValue.asset(translator.asset_key(relation.name))
         if relation.model is not None:
             metadata["dagster/code_references"] = source_link(relation.model.path)
         if split is not None:

@@ -13,6 +13,7 @@ from platform_plugin.lake.catalogue.relations import Declaration, read_declarati
 from platform_plugin.lake.catalogue.tables import Name, Table, View
 from platform_plugin.lake.lake import Lake
 from platform_plugin.relations.streams.feeds.declaration import feed_declared
+from platform_plugin.relations.views.follow.progress import read_taken_up
 from platform_plugin.relations.views.record import read_records, result_fields
 from platform_plugin.select.shows import relation_rows
 
@@ -43,6 +44,8 @@ class Stored:
     query: str | None = None
     names: tuple[str, ...] = ()
     is_continuous: bool = False
+    is_maintained: bool = False
+    """Whether a run has taken up rows for it, of a continuous view."""
 
     @property
     def is_pulled(self) -> bool:
@@ -83,10 +86,11 @@ def read_lake(lake: Lake) -> Inventory:
     with lake.reading() as connection:
         declared = read_declarations(connection)
         records = read_records(connection)
+        taken_up = read_taken_up(connection)
         rows = {Name(schema=row["schema"], relation=row["name"]): row for row in relation_rows(lake, connection, snapshot)}
     relations: list[Table | View] = [*lake.tables(snapshot), *lake.views(snapshot)]
     found = (
-        _stored_view(relation, records.get(relation.uuid))
+        _stored_view(relation, records.get(relation.uuid), taken_up=taken_up.get(str(relation.uuid), 0))
         if isinstance(relation, View)
         else _stored_table(relation, rows[relation.name], declared.get(str(relation.uuid), Declaration()))
         for relation in relations
@@ -95,7 +99,7 @@ def read_lake(lake: Lake) -> Inventory:
     return Inventory(snapshot=snapshot.id, relations={str(stored.name).lower(): stored for stored in found})
 
 
-def _stored_view(view: View, record: ViewRecord | None) -> Stored:
+def _stored_view(view: View, record: ViewRecord | None, *, taken_up: int) -> Stored:
     return Stored(
         name=view.name,
         kind="view",
@@ -105,6 +109,7 @@ def _stored_view(view: View, record: ViewRecord | None) -> Stored:
         query=view.sql if view.dialect == "spark" else None,
         names=view.columns,
         is_continuous=record is not None,
+        is_maintained=taken_up > (view.begin_snapshot or 0),
     )
 
 

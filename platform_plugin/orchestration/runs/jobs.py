@@ -31,6 +31,8 @@ class Target:
     model: Model | None = None
     code_version: str | None = None
     parents: tuple[dg.AssetKey, ...] = ()
+    view: dg.AssetKey | None = None
+    """What readers of a continuous view see, beside its base."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from platform_plugin.orchestration.runs.batching import report_materializations
 from platform_plugin.orchestration.runs.failure import all_as_failure, error_metadata, note_failed, told_as_failure
 from platform_plugin.orchestration.runs.jobs import Target, op_name
 from platform_plugin.orchestration.runs.step import RESOURCE_KEY
-from platform_plugin.orchestration.runs.work import Done
+from platform_plugin.orchestration.runs.work import Done, is_new, made_event
 
 Work = Callable[[Any, Sequence[Target], Any], Done]
 
@@ -57,6 +57,11 @@ def build_round(
                 )
                 for target in chosen
                 if (found := told.get(str(target.name).lower())) is not None
+            ]
+            + [
+                made_event(target, found)
+                for target in chosen
+                if target.view is not None and (found := told.get(str(target.name).lower())) is not None and is_new(found)
             ],
         )
         context.log.info(done.summary)

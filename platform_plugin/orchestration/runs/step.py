@@ -17,7 +17,7 @@ from platform_plugin.orchestration.components.model import Model
 from platform_plugin.orchestration.runs.failure import all_as_failure, note_failed, told_as_failure
 from platform_plugin.orchestration.runs.jobs import Target
 from platform_plugin.orchestration.runs.progress import told_in_log
-from platform_plugin.orchestration.runs.work import run_views
+from platform_plugin.orchestration.runs.work import is_new, made_event, run_views
 from platform_plugin.orchestration.shown.metadata import applied_metadata, view_metadata
 
 RESOURCE_KEY = "platform"
@@ -108,6 +108,11 @@ def build_upkeep(
         with told_as_failure():
             done = run_views(getattr(context.resources, RESOURCE_KEY), [each for each in targets if each.name in asked], context.log)
         told = {str(each.name).lower(): each for each in done.told}
+        for target in targets:
+            made = told.get(str(target.name).lower())
+            # Nobody materializes a view itself, but its page must not say for ever that it waits for its first run.
+            if made is not None and target.view is not None and target.view not in chosen and is_new(made):
+                context.log_event(made_event(target, made))
         for key in sorted(chosen, key=str):
             found = told.get(str(by_key[key]).lower())
             if found is not None and found.kept is not None:

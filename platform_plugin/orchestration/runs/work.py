@@ -6,11 +6,21 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import dagster as dg
+
 from platform_plugin.errors import PlatformError
 from platform_plugin.orchestration.components.apply import Ran, read_applied, run_declared, run_stored
+from platform_plugin.orchestration.preview import VERSION_TAG
 from platform_plugin.orchestration.runs.progress import told_in_log
 from platform_plugin.orchestration.runs.upkeep import run_upkeep
-from platform_plugin.orchestration.shown.metadata import applied_metadata, job_metadata, kept_metadata, link_metadata, task_metadata
+from platform_plugin.orchestration.shown.metadata import (
+    applied_metadata,
+    job_metadata,
+    kept_metadata,
+    link_metadata,
+    task_metadata,
+    view_metadata,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +52,18 @@ class Done:
     told: tuple[Told, ...] = ()
     failed: Mapping[str, PlatformError] = field(default_factory=dict)
     shared: Mapping[str, Any] = field(default_factory=dict)
+
+
+def is_new(told: Told) -> bool:
+    """Whether a run has just made what it tells of, or made it anew."""
+    return told.kept is not None and told.kept.action in ("created", "replaced")
+
+
+def made_event(target: Target, told: Told) -> dg.AssetMaterialization:
+    """What is told of a view itself, once it is there."""
+    said = target.model.documentation.columns if target.model is not None else {}
+    shown = view_metadata(told.kept, said) if told.kept is not None else {}
+    return dg.AssetMaterialization(target.view or target.key, metadata={**shown, **told.metadata}, tags={VERSION_TAG: str(told.version)})
 
 
 def run_views(resource: PlatformResource, targets: Sequence[Target], log: Any) -> Done:

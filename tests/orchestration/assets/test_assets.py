@@ -2,12 +2,15 @@ import logging
 import sys
 
 import dagster as dg
+import pytest
 
 from platform_plugin import Platform
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.orchestration.assets import assets
 from platform_plugin.orchestration.assets.inventory import read_inventory
 from platform_plugin.orchestration.assets.translator import Translator
-from tests.orchestration.conftest import POSTS, USERS
+from platform_plugin.relations.views.follow.maintain import run_maintenance
+from tests.orchestration.conftest import IMPACT, POSTS, USERS
 
 
 def test_files_are_assets_before_there_is_a_lake(shop, caplog):
@@ -123,6 +126,20 @@ def test_a_base_is_called_after_its_view_and_leads_to_its_sql(shop):
     assert base.description.endswith(view.description)
     (link,) = base.metadata["dagster/code_references"].code_references
     assert link.file_path == str(shop.folder / "impact.sql")
+
+
+@pytest.mark.spark
+def test_a_view_that_no_run_has_maintained_says_that_it_waits_for_one(shop, spark_server):
+    both = ("impact", "impact/impact_base")
+    assert {shop.specs()[key].metadata["status"] for key in both} == {"waits for its first run, which creates it"}
+    assert "status" not in shop.specs()["prices"].metadata
+    with Platform.create(shop.lake) as platform:
+        for statement in (POSTS, IMPACT, "INSERT INTO posts VALUES (1, 4)"):
+            platform.execute(statement)
+        waiting = "waits for its first run; reads are current without it"
+        assert {shop.specs()[key].metadata["status"] for key in both} == {waiting}
+        run_maintenance(platform.work, frozenset({Name.of("impact")}))
+    assert not any("status" in shop.specs()[key].metadata for key in both)
 
 
 def test_a_view_that_is_refused_shows_why_and_loads(shop):

@@ -49,6 +49,7 @@ def test_a_sensor_run_maintains_several_views_at_once_and_the_next_tick_has_noth
     )
     made = shop.materialize("posts", "impact/impact_base", "total/total_base", "impact")
     assert made["impact/impact_base"].metadata["action"].value == "created"
+    assert made["impact"].metadata["status"].value == f"maintained at snapshot {made['impact'].metadata['snapshot'].value}"
     _, told = tick(shop, instance)
     assert told.skip_message == "nothing waits for 2 views"
     with Platform.open(shop.lake) as platform:
@@ -82,6 +83,16 @@ def test_a_sensor_run_maintains_several_views_at_once_and_the_next_tick_has_noth
     with Platform.open(shop.lake) as platform:
         assert {waiting.taken_up for waiting in read_waiting(platform.lake, platform.lake.snapshot())} == {version}
     assert tick(shop, instance)[1].skip_message == "nothing waits for 2 views"
+
+
+def test_a_view_that_a_run_makes_is_told_of_even_if_nobody_chose_it(shop, instance, spark_server):
+    assets = [asset for asset in shop.definitions().assets or () if isinstance(asset, dg.AssetsDefinition)]
+    dg.materialize(assets, selection=["posts", "impact/impact_base"], resources=shop.resources(), instance=instance)
+    told = last_told(instance, "impact")
+    assert told.asset_materialization.metadata["status"].value.startswith("maintained at snapshot")
+    assert [column.name for column in told.asset_materialization.metadata["dagster/column_schema"].value.columns] == ["uid", "score"]
+    dg.materialize(assets, selection=["impact/impact_base"], resources=shop.resources(), instance=instance)
+    assert last_told(instance, "impact").timestamp == told.timestamp, "only what is new"
 
 
 def test_a_view_that_fails_is_named_and_holds_up_no_other(shop, instance, spark_server):
