@@ -24,7 +24,7 @@ from platform_plugin.orchestration.sensors.waiting import read_waiting
 from platform_plugin.platform import Platform
 from platform_plugin.quality.full import run_suite
 from platform_plugin.quality.reconcile import run_reconcile
-from platform_plugin.quality.suite import Suite
+from platform_plugin.quality.suite import Expectation, Suite
 from platform_plugin.quality.validate import Finding, run_validation
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.streams.feeds.quarantine import find_quarantine
@@ -80,7 +80,7 @@ def build_checks(checked: Sequence[Checked], *, step: str | None = None) -> dg.A
 def check_specs(checked: Sequence[Checked]) -> list[dg.AssetCheckSpec]:
     """What Dagster knows of the checks of some relations."""
     return [
-        dg.AssetCheckSpec(name, asset=each.key, additional_deps=list(each.after), description=_DESCRIPTIONS.get(name))
+        dg.AssetCheckSpec(name, asset=each.key, additional_deps=list(each.after), description=_describe(name, each.model))
         for each in checked
         for name in names_of(each.model)
     ]
@@ -250,8 +250,19 @@ def _expectations(platform: Platform, model: Model, before: dict[str, Any], key:
 def _told(finding: Finding) -> str:
     if finding.trouble is not None:
         return finding.trouble
-    asked = json.dumps(dict(finding.expectation.kwargs), default=str)
-    return f"{finding.expectation.type} {asked}: {'met' if finding.passed else 'not met'}"
+    return f"{_asked(finding.expectation)}: {'met' if finding.passed else 'not met'}"
+
+
+def _asked(expectation: Expectation) -> str:
+    return f"{expectation.type} {json.dumps(dict(expectation.kwargs), default=str)}"
+
+
+def _describe(name: str, model: Model) -> str | None:
+    """What a check asserts."""
+    suite = model.suite.names if model.suite is not None else {}
+    if name == TOGETHER:
+        return f"The {len(suite)} expectations of its suite are met."
+    return f"{_asked(suite[name])} ({suite[name].severity})" if name in suite else _DESCRIPTIONS.get(name)
 
 
 def _rows(platform: Platform, model: Model, suite: Suite, seen: Any) -> pa.Table:

@@ -122,7 +122,7 @@ def test_a_base_is_called_after_its_view_and_leads_to_its_sql(shop):
     shop.write(impact="-- How far posts reach.\nCREATE VIEW impact AS SELECT uid, avg(score) AS score FROM posts GROUP BY uid")
     view, base = (shop.specs()[key] for key in ("impact", "impact/impact_base"))
     assert (base.key.path[-1], base.metadata["view"].asset_key) == ("impact_base", view.key)
-    assert base.description.startswith("The stored part of the view `impact`")
+    assert base.description.startswith("The stored part of the view impact:")
     assert base.description.endswith(view.description)
     (link,) = base.metadata["dagster/code_references"].code_references
     assert link.file_path == str(shop.folder / "impact.sql")

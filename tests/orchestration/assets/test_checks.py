@@ -44,6 +44,9 @@ def test_what_is_checked_is_declared_or_goes_without_saying(shop):
     assert names["clicks"] == ["no_quarantine"]
     assert names["users"] == ["expect_column_values_to_be_unique__id", "expect_column_values_to_not_be_null__region"]
     assert names["posts"] == []
+    specs = {spec.name: spec.description for checks in shop.definitions().asset_checks or () for spec in checks.check_specs}
+    assert specs["expect_column_values_to_not_be_null__region"] == 'expect_column_values_to_not_be_null {"column": "region"} (warning)'
+    assert all(specs.values())
     many = [{"type": "expect_column_max_to_be_between", "kwargs": {"column": "id", "max_value": most}} for most in range(MOST_SINGLE + 1)]
     (shop.folder / "users.expectations.yml").write_text(f"expectations: {many}")
     assert names_of(next(model for model in read_models(shop.folder) if model.name.relation == "users")) == [TOGETHER]

@@ -62,6 +62,21 @@ def test_new_rows_are_reported_once_with_their_rates(platform, tick):
     assert {key: event.metadata["rows_in"].value for key, event in events.items()} == {"posts": 20}
 
 
+def test_rows_that_a_run_has_told_of_are_observed_so_that_its_checks_stay(platform, tmp_path):
+    append(platform, 0, 6)
+    posts, version = dg.AssetKey("posts"), {"dagster/data_version": str(platform.lake.snapshot().id)}
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.report_runless_asset_event(dg.AssetMaterialization(posts, metadata={"by": "a run"}, tags=version))
+        sensor = build_arrivals_sensor(str(tmp_path / "lake"), Translator())
+        told = sensor.evaluate_tick(dg.build_sensor_context(instance=instance))
+        assert instance.get_latest_materialization_event(posts).asset_materialization.metadata["by"].value == "a run"
+        (seen,) = instance.fetch_observations(posts, limit=5).records
+        assert seen.event_log_entry.asset_observation.metadata["rows_in"].value == 6
+        append(platform, 6, 1)
+        sensor.evaluate_tick(dg.build_sensor_context(instance=instance, cursor=told.cursor))
+        assert "by" not in instance.get_latest_materialization_event(posts).asset_materialization.metadata
+
+
 def test_a_table_that_somebody_wrote_to_is_told_of_with_the_snapshot_that_changed_it(platform, tmp_path):
     platform.execute("CREATE TABLE results (n BIGINT)")
     sensor = build_arrivals_sensor(str(tmp_path / "lake"), Translator(), built={dg.AssetKey("results")})
