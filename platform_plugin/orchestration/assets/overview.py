@@ -46,7 +46,7 @@ def overview_metadata(lake: Lake, snapshot: Snapshot, now: datetime) -> dict[str
     waiting = read_waiting(lake, snapshot)
     inventory = read_lake(lake)
     since, until = (f"{moment:%H:%M}" for moment in (timeline.since, timeline.until))
-    panels = [("Rows that arrive", "/s", timeline.rows_per_second), ("Rows wait to be taken up", "s", timeline.lag_seconds)]
+    panels = [("Rows that arrive", "/s", timeline.rows_per_second), ("How long rows wait", "s", timeline.lag_seconds)]
     drawn = as_markdown(draw_panels(panels, since=since, until=f"{until} UTC"), said="arrivals and lag over time")
     late = [view for view in waiting if view.lag_seconds(now) > _target_lag_seconds(view)]
     found: dict[str, Any] = {
@@ -73,7 +73,7 @@ def overview_metadata(lake: Lake, snapshot: Snapshot, now: datetime) -> dict[str
                         "rows waiting": view.rows,
                         "lag, s": round(view.lag_seconds(now), 1),
                         "target lag, s": _target_lag_seconds(view),
-                        "taken up at snapshot": view.taken_up,
+                        "maintained at snapshot": view.taken_up,
                     }
                 )
                 for view in rows

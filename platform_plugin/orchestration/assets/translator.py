@@ -96,7 +96,7 @@ class Translator:
     def base_description(self, relation: Relation) -> str:
         """What a base is, in the words of its view; below it the view's SQL."""
         view = relation.name.relation
-        stored = f"The stored part of the view {view}: what maintenance runs have taken up. Readers add the rows that still wait."
+        stored = f"The stored part of the view {view}: what maintenance runs have consumed. Readers add the rows that still wait."
         return f"{stored}\n\n{self.description(relation)}"
 
     def owners(self, relation: Relation) -> Sequence[str]:

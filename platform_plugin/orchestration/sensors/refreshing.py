@@ -168,7 +168,7 @@ def build_refresh_sensor(
         SENSOR_NAME,
         url,
         decide,
-        description="Lets continuous views take up what has arrived before it waits longer than their target lag.",
+        description="Maintains continuous views before rows wait for them longer than their target lag.",
         jobs=jobs.all,
         running=running,
     )

@@ -104,7 +104,7 @@ def build_sample_sensor(
         SENSOR_NAME,
         url,
         decide,
-        description="Lets the reservoirs of samples take up what has arrived, and merges them.",
+        description="Adds the rows that wait to samples of streams.",
         jobs=jobs.all,
         running=running,
     )
