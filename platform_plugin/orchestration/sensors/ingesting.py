@@ -17,6 +17,7 @@ from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.relations import read_declarations
 from platform_plugin.lake.catalogue.tables import read_tables
 from platform_plugin.lake.files.sources import EVERYWHERE
+from platform_plugin.orchestration.runs.jobs import Need
 from platform_plugin.orchestration.sensors.firing import Decision, build_sensor, checks_of, count_failures, pause_seconds
 from platform_plugin.relations.streams.feeds.declaration import FilesFeed, TableFeed, feed_declared
 from platform_plugin.relations.streams.feeds.file_listing import plan_batch, read_listing
@@ -186,10 +187,10 @@ def build_ingestion_sensor(
         if not due:
             told = f"nothing waits in the sources of {len(streams)} streams"
             return Decision(reason="; ".join([*troubles, told]), memory=memory)
-        keys = [asset_key(name) for name, _ in due]
         newest = moment.snapshot.id
-        relations = tuple(name for name, _ in due)
-        asks = jobs.ask(keys, checks_of(moment, keys), pool=POOL, first=newest, last=newest, relations=relations, reason=due[0][1])
+        needs = [Need(key=asset_key(name), name=name, reason=why) for name, why in due]
+        checks = checks_of(moment, (need.key for need in needs))
+        asks = jobs.ask(needs, checks, pool=POOL, runs=moment.runs, first=newest, last=newest)
         return Decision(asks=tuple(asks), memory=memory)
 
     return build_sensor(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from platform_plugin.orchestration.runs.jobs import Need
 from platform_plugin.orchestration.sensors.firing import (
     USUAL_POOL,
     Decision,
@@ -20,7 +21,7 @@ from platform_plugin.orchestration.sensors.firing import (
 from platform_plugin.orchestration.sensors.waiting import read_waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
     import dagster as dg
@@ -50,10 +51,19 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """The views that one run should maintain: the first of them because of `reason`, others as well or because it reads their streams."""
+    """The views that runs should maintain: those with a reason, and others because their streams are read anyway."""
 
     views: tuple[Waiting, ...]
-    reason: str
+    reasons: Mapping[Name, str]
+
+    @property
+    def reason(self) -> str:
+        """That of the first."""
+        return self.reasons[self.views[0].view]
+
+    def needs(self, key: Callable[[Name], dg.AssetKey]) -> list[Need]:
+        """Each view with its asset and its reason."""
+        return [Need(key=key(view.view), name=view.view, reason=self.reasons.get(view.view, "")) for view in self.views]
 
 
 def plan_refresh(
@@ -98,7 +108,7 @@ def plan_refresh(
     streams = frozenset().union(*(view.streams for view in behind if view.view in reasons))
     chosen = [view for view in behind if view.view in reasons]
     chosen += [view for view in behind if view.view not in reasons and view.streams & streams and not held[view.view]]
-    return Due(views=tuple(chosen), reason=reasons[chosen[0].view])
+    return Due(views=tuple(chosen), reasons=reasons)
 
 
 def _why(view: Waiting, now: datetime, margin: float, policy: Policy) -> str | None:
@@ -157,11 +167,9 @@ def build_refresh_sensor(
             if isinstance(due, str):
                 reasons.append(due)
                 continue
-            keys = [base_key(view.view) for view in due.views]
             checks = checks_of(moment, (view_key(view.view) for view in due.views))
             first = min(view.taken_up for view in due.views)
-            relations = tuple(view.view for view in due.views)
-            asks += jobs.ask(keys, checks, pool=pool, first=first, last=moment.snapshot.id, relations=relations, reason=due.reason)
+            asks += jobs.ask(due.needs(base_key), checks, pool=pool, runs=moment.runs, first=first, last=moment.snapshot.id)
         return Decision(asks=tuple(asks), reason="; ".join(reasons) or "there is no continuous view")
 
     return build_sensor(

@@ -93,11 +93,10 @@ def build_sample_sensor(
         due = plan_refresh(samples, moment.now, runs=moment.runs, pool=POOL, policy=policy, untold=untold, noun="samples")
         if isinstance(due, str):
             return Decision(reason=due)
-        keys = [asset_key(each.view) for each in due.views]
         first = min(each.taken_up for each in due.views)
-        relations = tuple(each.view for each in due.views)
-        checks = checks_of(moment, keys)
-        asks = jobs.ask(keys, checks, pool=POOL, first=first, last=moment.snapshot.id, relations=relations, reason=due.reason)
+        needs = due.needs(asset_key)
+        checks = checks_of(moment, (need.key for need in needs))
+        asks = jobs.ask(needs, checks, pool=POOL, runs=moment.runs, first=first, last=moment.snapshot.id)
         return Decision(asks=tuple(asks))
 
     return build_sensor(
