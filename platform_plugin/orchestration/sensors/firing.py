@@ -19,7 +19,7 @@ import dagster as dg
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import DEFAULT_SCHEMA, shown
 from platform_plugin.lake.lake import Lake
-from platform_plugin.orchestration.runs.batching import report_without_run
+from platform_plugin.orchestration.sensors.reporting import report_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -155,7 +155,7 @@ def build_sensor(
         busy = {run.pool for run in runs if run.is_under_way}
         wanted = request_runs([ask for ask in decision.asks if ask.pool not in busy], runs)
         starting = count_starting(context.instance) if wanted else 0
-        report_without_run(context.instance, decision.events)
+        report_events(context.instance, decision.events, checks)
         added = [dg.DynamicPartitionsDefinition(name=of).build_add_request(keys) for of, keys in decision.partitions.items() if keys]
         if starting:
             # Starting takes more of a busy machine than the work itself; what is due now is due at the next tick too.
