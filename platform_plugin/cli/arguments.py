@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from platform_plugin import __version__
-from platform_plugin.cli.amounts import duration, size
+from platform_plugin.cli.amounts import age, duration, grace, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,8 @@ first steps:
   platform sql -c 'SHOW TABLES' --json          one statement, for a script
   platform status                               the lake and the server at a glance
 
-exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted, 141 whoever read the output went away
+exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted, 141 whoever read the output went away,
+  143 terminated
 """
 
 
@@ -108,10 +109,8 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("sample", metavar="SAMPLE", help="the sample to draw")
     sub.add_argument("--against", type=_count, action="append", default=[], metavar="N", help="an older snapshot to compare with")
     sub.add_argument("--output", "-o", metavar="FILE", help="where the SVG image goes (default: SAMPLE.svg); - is standard output")
-    sub = command("test", "test:run_test", "run the cases beside the views of a folder", "platform test dbt_like_sql", lake=False)
-    sub.add_argument(
-        "folder", nargs="?", default="dbt_like_sql", metavar="FOLDER", help="the SQL files and their cases (default: dbt_like_sql)"
-    )
+    sub = command("test", "test:run_test", "run the cases beside the views of a folder", "platform test sql", lake=False)
+    sub.add_argument("folder", nargs="?", metavar="FOLDER", help="the SQL files and their cases (default: sql, else dbt_like_sql)")
     sub.add_argument("--only", metavar="TEXT", help="only cases whose file or name holds this")
     _add_validate(
         command(
@@ -127,7 +126,9 @@ def build_parser() -> argparse.ArgumentParser:
     sub = command(
         "expire", "care:run_expire", "forget old snapshots, but never the newest or one under lease", "platform expire --older-than 7d"
     )
-    sub.add_argument("--older-than", type=duration, required=True, metavar="AGE", help="such as 12h or 7d")
+    which = sub.add_mutually_exclusive_group(required=True)
+    which.add_argument("--older-than", type=age, metavar="AGE", help="such as 12h or 7d")
+    which.add_argument("--all", action="store_true", help="of any age")
     sub.add_argument("--dry-run", action="store_true", help="only say what would be forgotten")
     sub = command("merge", "care:run_merge", "rewrite a table's small files into few; its rows stay the same", "platform merge users")
     sub.add_argument("table", metavar="TABLE", help="relation or schema.relation")
@@ -226,12 +227,14 @@ def _add_vacuum(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
     sub.add_argument(
         "--grace",
-        type=duration,
+        type=grace,
         default=timedelta(days=1),
         metavar="TIME",
         help="keep files that became useless more recently; must be longer than any read or write takes (default: 1d)",
     )
-    sub.add_argument("--older-than", type=duration, metavar="AGE", help="forget snapshots of that age first, as `platform expire` does")
+    which = sub.add_mutually_exclusive_group()
+    which.add_argument("--older-than", type=age, metavar="AGE", help="forget snapshots of that age first, as `platform expire` does")
+    which.add_argument("--all", action="store_true", help="forget snapshots of any age first")
 
 
 def _add_up(sub: argparse.ArgumentParser) -> None:

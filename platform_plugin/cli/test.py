@@ -15,12 +15,26 @@ if TYPE_CHECKING:
     import argparse
 
 
+FOLDERS = ("sql", "dbt_like_sql")
+"""Where the files are in a project that `platform new` wrote, and in the reference platform."""
+
+
+def choose_folder(named: str | None) -> Path:
+    """The folder that is named, else the first of the usual ones that is there."""
+    if named is not None:
+        return Path(named)
+    for usual in map(Path, FOLDERS):
+        if usual.is_dir():
+            return usual
+    raise UnknownObject(f"there is no folder {' or '.join(FOLDERS)} here", hint="name the folder of the SQL files: platform test FOLDER")
+
+
 def run_test(given: argparse.Namespace) -> int:
     """Run the cases of a folder, on lakes of their own; 1 if any view answers something else."""
     from platform_plugin.quality.cases import find_cases
     from platform_plugin.quality.trial import run_trials
 
-    folder = Path(given.folder)
+    folder = choose_folder(given.folder)
     cases = [case for case in find_cases(folder) if given.only is None or given.only in str(case)]
     if not cases:
         raise UnknownObject(f'folder "{folder}" has no case to run', hint="put view.test.yml beside view.sql")

@@ -6,10 +6,23 @@ import json
 
 import pytest
 
+from platform_plugin.cli.test import choose_folder
+from platform_plugin.errors import UnknownObject
+
 
 def test_a_folder_without_cases_is_told(platform, tmp_path):
     assert "has no case to run" in platform("test", str(tmp_path), check=1).stderr
     assert "does not exist" in platform("test", str(tmp_path / "nothing"), check=1).stderr
+
+
+def test_the_folder_is_the_usual_one_that_is_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnknownObject, match="no folder sql or dbt_like_sql here"):
+        choose_folder(None)
+    (tmp_path / "dbt_like_sql").mkdir()
+    assert str(choose_folder(None)) == "dbt_like_sql"
+    (tmp_path / "sql").mkdir()
+    assert (str(choose_folder(None)), str(choose_folder("dbt_like_sql"))) == ("sql", "dbt_like_sql")
 
 
 @pytest.mark.spark
