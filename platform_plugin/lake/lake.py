@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from datetime import UTC, datetime
 from functools import cached_property
@@ -22,6 +21,7 @@ from platform_plugin.lake.catalogue.tables import (
     Snapshot,
     Table,
     View,
+    nearest_name,
     read_commits,
     read_names,
     read_schemas,
@@ -351,10 +351,10 @@ def _read_relation(connection: Connection, name: Name, snapshot: Snapshot) -> Ta
     found: list[Table | View] = [*read_tables(connection, snapshot.id, name=name), *read_views(connection, snapshot.id, name=name)]
     if found:
         return found[0]
-    known = {str(other): other for other in read_names(connection, snapshot.id)}
-    same = next((other for other in known.values() if str(other).lower() == str(name).lower()), None)
+    known = read_names(connection, snapshot.id)
+    same = next((other for other in known if str(other).lower() == str(name).lower()), None)
     if same is not None and same != name:
         return _read_relation(connection, same, snapshot)
-    nearest = difflib.get_close_matches(str(name), known, n=1)
-    hint = f"did you mean {nearest[0]}?" if nearest else "run SHOW TABLES"
+    near = nearest_name(name, known)
+    hint = f"did you mean {near}?" if near is not None else "run SHOW TABLES"
     raise UnknownObject(f'table "{name}" does not exist at snapshot {snapshot.id}', hint=hint)

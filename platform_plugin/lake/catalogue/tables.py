@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from platform_plugin.lake.files.file_options import STANDARD, FileOptions, read_
 from platform_plugin.lake.values.types import from_catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -312,6 +313,23 @@ def read_views(connection: Connection, snapshot_id: int, *, name: Name | None = 
         )
         for row in rows
     ]
+
+
+def nearest_name(name: Name, known: Iterable[Name]) -> Name | None:
+    """The name most like one that is not there, or None; what all names of a schema begin with makes none like another.
+
+    >>> nearest_name(Name.of("usres"), [Name.of("posts"), Name.of("users")])
+    Name(schema='main', relation='users')
+    >>> nearest_name(Name.of("nosuch"), [Name.of("posts")])
+    """
+    best, like = None, 0.6
+    for other in known:
+        if other.schema.lower() != name.schema.lower() and other.relation.lower() != name.relation.lower():
+            continue
+        found = difflib.SequenceMatcher(None, other.relation.lower(), name.relation.lower()).ratio()
+        if found > like:
+            best, like = other, found
+    return best
 
 
 def read_names(connection: Connection, snapshot_id: int) -> list[Name]:

@@ -15,6 +15,7 @@ from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.language.text.places import at, did_you_mean
 from platform_plugin.language.text.writing import type_text
 from platform_plugin.relations.bind import lake_name, new_name, pointing_at, read_named
+from platform_plugin.relations.missing import looking_for
 from platform_plugin.relations.samples.definition import LARGEST, Definition, parse_window
 from platform_plugin.relations.samples.draw.merged import plan_merged
 from platform_plugin.relations.samples.keys.weights import SAMPLE_WEIGHT, can_date, can_weigh, weight_field
@@ -51,8 +52,9 @@ def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
         if statement.parts:
             fields, definition = _merged(work, statement, base)
         else:
-            with pointing_at(statement.relation.span), lake.reading() as connection:
-                relation = lake.find_relation(connection, lake_name(statement.relation), base)
+            wanted = lake_name(statement.relation)
+            with pointing_at(statement.relation.span), looking_for(lake, wanted, base), lake.reading() as connection:
+                relation = lake.find_relation(connection, wanted, base)
             source = _source(work, statement, relation)
             fields = _fields(work, relation, base)
             _check_strata(statement, fields)

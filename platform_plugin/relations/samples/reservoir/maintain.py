@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
 from platform_plugin.relations.bind import lake_name, pointing_at
+from platform_plugin.relations.missing import looking_for
 from platform_plugin.relations.samples.draw.drawn import find_stored
 from platform_plugin.relations.samples.read import draw_sample
 from platform_plugin.relations.samples.record import SAMPLE, Store, TakeUp, all_samples, definitions, find_sample
@@ -17,7 +18,7 @@ from platform_plugin.relations.samples.reservoir.growing import find_behind, run
 from platform_plugin.relations.samples.reservoir.reservoirs import run_sliding
 from platform_plugin.relations.samples.reservoir.sliding import Window, find_window
 from platform_plugin.relations.samples.waiting import read_pending
-from platform_plugin.relations.target import find_target, outcome
+from platform_plugin.relations.target import outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -206,7 +207,8 @@ def run_refresh_sample(
 ) -> Result:
     """REFRESH SAMPLE: take up what has arrived, or draw anew and store what was drawn, so that reads need not."""
     snapshot = work.lake.snapshot()
-    table = find_target(work.lake, statement.name, snapshot)
+    with pointing_at(statement.name.span), looking_for(work.lake, lake_name(statement.name), snapshot, "sample"):
+        table = work.lake.table(lake_name(statement.name), snapshot)
     sample = find_sample(work.lake, table, snapshot)
     if sample is None:
         with pointing_at(statement.name.span):

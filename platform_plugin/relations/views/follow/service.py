@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from platform_plugin.engine.spark.session.repeating import Repeating
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import Table
+from platform_plugin.relations.missing import looking_for
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from platform_plugin.relations.views.follow.maintain import run_maintenance
@@ -80,7 +81,7 @@ class Maintainer:
 def _check_maintained(work: Workspace, name: Name) -> None:
     """A name is that of a continuous view, or of a sample that grows with a stream."""
     snapshot = work.lake.snapshot()
-    with work.lake.reading() as connection:
+    with looking_for(work.lake, name, snapshot, "view", "sample"), work.lake.reading() as connection:
         relation = work.lake.find_relation(connection, name, snapshot)
         views = read_records(connection)
     sample = find_sample(work.lake, relation, snapshot) if isinstance(relation, Table) else None
