@@ -95,6 +95,10 @@ class CatalogueError(PlatformError):
     """The catalogue can't be reached, is locked, is damaged, or is not a DuckLake catalogue."""
 
 
+class NoLake(CatalogueError):
+    """There is no lake at the place that was named."""
+
+
 class CatalogueReadOnly(CatalogueError):
     """The catalogue can be read, but this user or connection may not write to it."""
 

@@ -15,6 +15,7 @@ from platform_plugin.language.statements.create_sample import CreateSample
 from platform_plugin.language.statements.create_stream import CreateStream
 from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.orchestration.assets.checks import Checked, build_checks
+from platform_plugin.orchestration.assets.inventory import absence_text
 from platform_plugin.orchestration.assets.tracing import Memory, Tracing, describe_columns
 from platform_plugin.orchestration.assets.translator import Relation, Translator
 from platform_plugin.orchestration.components.model import fingerprint, read_by
@@ -69,7 +70,7 @@ def build_assets(
     With `checked_within` the steps of the assets also check them, and there is no other step that does.
     """
     if inventory.absence is not None:
-        _warn(f"only the SQL files are loaded: {_one_line(inventory.absence)}")
+        _warn(f"only the SQL files are loaded: {absence_text(inventory.absence)}")
     models = describe_columns(models, inventory)
     tracing = Tracing(models, inventory, memory)
     declared = {str(model.name).lower() for model in models}
@@ -166,7 +167,7 @@ class _Builder:
         if relation.is_continuous:
             metadata |= status_metadata(stored)
         if self.inventory.absence is not None:
-            metadata["lake"] = _one_line(self.inventory.absence)
+            metadata["lake"] = absence_text(self.inventory.absence)
         own = [translator.base_key(relation.name)] if relation.is_continuous else []
         spec = dg.AssetSpec(
             key=translator.asset_key(relation.name),
@@ -274,7 +275,3 @@ def _reads(relation: Relation) -> tuple[Name, ...]:
 def _warn(text: str) -> None:
     """Say something once: a code location is loaded several times before anything runs."""
     _LOG.warning(text)
-
-
-def _one_line(error: PlatformError) -> str:
-    return f"{error.message}; {error.hint}" if error.hint else error.message

@@ -19,6 +19,7 @@ import dagster as dg
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import DEFAULT_SCHEMA, shown
 from platform_plugin.lake.lake import Lake
+from platform_plugin.orchestration.assets.inventory import absence_text
 from platform_plugin.orchestration.sensors.reporting import report_events
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def build_sensor(
                 )
                 decision = decide(moment)
         except PlatformError as error:
-            return dg.SensorResult(skip_reason=dg.SkipReason(f"{error.message}; {error.hint}" if error.hint else error.message))
+            return dg.SensorResult(skip_reason=dg.SkipReason(absence_text(error)))
         cursor = json.dumps({"v": _CURSOR_VERSION, **decision.memory})
         busy = {run.pool for run in runs if run.is_under_way}
         wanted = request_runs([ask for ask in decision.asks if ask.pool not in busy], runs)

@@ -162,4 +162,4 @@ def test_a_run_is_known_by_the_tags_that_dagster_writes(instance):
 
 def test_a_sensor_without_a_lake_tells_it(tmp_path, instance):
     told = ticked(build_sensor("s", str(tmp_path / "none"), lambda _: Decision(), description=""), instance)
-    assert "is not a lake" in told.skip_message
+    assert "there is no lake at" in told.skip_message
