@@ -16,6 +16,7 @@ from platform_plugin.language.statements.create_stream import CreateStream
 from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.orchestration.assets.checks import Checked, build_checks
 from platform_plugin.orchestration.assets.inventory import absence_text
+from platform_plugin.orchestration.assets.missing import find_missing
 from platform_plugin.orchestration.assets.tracing import Memory, Tracing, describe_columns
 from platform_plugin.orchestration.assets.translator import Relation, Translator
 from platform_plugin.orchestration.components.model import fingerprint, read_by
@@ -27,7 +28,7 @@ from platform_plugin.orchestration.sensors.sampling import POOL as SAMPLE_POOL
 from platform_plugin.orchestration.shown.metadata import model_metadata, status_metadata, stored_metadata, traced_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.orchestration.assets.inventory import Inventory, Stored
@@ -64,15 +65,19 @@ def build_assets(
     step: str | None = None,
     memory: Memory | None = None,
     checked_within: bool = False,
+    elsewhere: Callable[[Name], bool] | None = None,
 ) -> Built:
     """The same, with what sensors need to know of the views; `step` tells the step of these views from that of others in their pool.
 
-    With `checked_within` the steps of the assets also check them, and there is no other step that does.
+    With `checked_within` the steps of the assets also check them, and there is no other step that does. With `elsewhere`, which says what
+    others declare, names in queries that there is nothing of are warned of.
     """
     if inventory.absence is not None:
         _warn(f"only the SQL files are loaded: {absence_text(inventory.absence)}")
     models = describe_columns(models, inventory)
     tracing = Tracing(models, inventory, memory)
+    for text in find_missing(models, inventory, tracing, elsewhere) if elsewhere is not None else ():
+        _warn(text)
     declared = {str(model.name).lower() for model in models}
     relations = [_relation(tracing, model.name, model, inventory.find(model.name)) for model in models]
     relations += [_relation(tracing, stored.name, None, stored) for key, stored in inventory.relations.items() if key not in declared]
