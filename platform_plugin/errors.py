@@ -75,6 +75,12 @@ class WrongArguments(InvalidValue):
     """The values given for a statement's parameters are too many, too few, or in the other form."""
 
 
+class MissingArgument(UnknownObject):
+    """A statement has a parameter that no value was given for; `parameter` is its name, where it has one."""
+
+    parameter: str | None = None
+
+
 class UnsupportedType(PlatformError):
     """A type that has no counterpart on the other side."""
 

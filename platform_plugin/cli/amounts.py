@@ -90,12 +90,3 @@ def said_seconds(seconds: float) -> str:
     parts = [(days, "d"), (hours_left, "h"), (minutes_left, "min"), (rest, "s")]
     first = next(index for index, (amount, _) in enumerate(parts) if amount)
     return " ".join(f"{amount} {unit}" for amount, unit in parts[first : first + 2] if amount)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things to be read.
-
-    >>> counted(1, "file"), counted(1234, "row")
-    ('1 file', '1,234 rows')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -7,11 +7,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.cli.amounts import counted
 from platform_plugin.cli.care import lake_url
 from platform_plugin.cli.gates import holding_gates
 from platform_plugin.cli.progress import ProgressLine
-from platform_plugin.errors import InvalidValue
+from platform_plugin.errors import InvalidValue, MissingArgument
+from platform_plugin.language.text.counting import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -61,7 +61,12 @@ def run_script(platform: Platform, script: str, given: argparse.Namespace, line:
     results = platform.execute_script(script, parameters_of(given), timeout=given.timeout, progress=line.advance)
     while True:
         line.start()
-        result = next(results, None)
+        try:
+            result = next(results, None)
+        except MissingArgument as error:
+            name = error.parameter
+            error.hint = f"give it with --param {name}=…" if name else "write :name in place of ?, and give it with --param name=…"
+            raise
         if result is None:
             line.stop()
             return

@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from platform_plugin.cli.amounts import counted, said_seconds
+from platform_plugin.cli.amounts import said_seconds
 from platform_plugin.cli.machine import print_document
 from platform_plugin.errors import UnknownObject
+from platform_plugin.language.text.counting import counted
 
 if TYPE_CHECKING:
     import argparse

@@ -31,7 +31,9 @@ def test_what_passes_and_what_differs(platform, tmp_path):
     (tmp_path / "v.sql").write_text("CREATE VIEW v AS SELECT count(*) AS n FROM s")
     (tmp_path / "v.test.yml").write_text("right: {given: {s: [{id: 1}]}, expect: [{n: 1}]}\nwrong: {expect: [{n: 1}]}\n")
     done = platform("test", str(tmp_path), check=1)
-    assert done.stdout.startswith("ok      v.test.yml: right\nFAILED  v.test.yml: wrong\n  epoch 1\n    n\n  - 1\n  + 0\n")
+    assert done.stdout.startswith(
+        "ok      v.test.yml: right\nFAILED  v.test.yml: wrong\n  epoch 1\n              n\n  - expected  1\n  + got       0\n"
+    )
     assert "1 case of 2 failed" in done.stdout
     only = platform("test", str(tmp_path), "--only", "right", "--json")
     assert json.loads(only.stdout)["passed"] is True

@@ -318,7 +318,7 @@ def read_views(connection: Connection, snapshot_id: int, *, name: Name | None = 
 def nearest_name(name: Name, known: Iterable[Name]) -> Name | None:
     """The name most like one that is not there, or None; what all names of a schema begin with makes none like another.
 
-    >>> nearest_name(Name.of("usres"), [Name.of("posts"), Name.of("users")])
+    >>> nearest_name(Name.of("user"), [Name.of("posts"), Name.of("users")])
     Name(schema='main', relation='users')
     >>> nearest_name(Name.of("nosuch"), [Name.of("posts")])
     """

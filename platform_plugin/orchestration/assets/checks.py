@@ -15,6 +15,7 @@ from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.language.statements.create_stream import CreateStream
 from platform_plugin.language.statements.create_view import CreateView
+from platform_plugin.language.text.counting import counted
 from platform_plugin.language.text.writing import identifier, type_text
 from platform_plugin.orchestration.assets.inventory import read_lake
 from platform_plugin.orchestration.components.model import Model
@@ -156,12 +157,21 @@ def _reconciles(platform: Platform, model: Model, _before: dict[str, Any], key: 
     # Large views are compared a part at a time, another one with each snapshot.
     parts = max(1, (found.position if found is not None else 0) // _ROWS_COMPARED)
     done = run_reconcile(platform.work, model.name, parts=parts, part=snapshot.id % parts)
-    told = done.why_not or f"{done.rows:,} rows at snapshot {done.snapshot} are those that its query gives"
+    rows = (
+        f"its {counted(done.rows, 'row is the one', 'rows are those')} that its query gives"
+        if done.rows
+        else "it has no rows, as its query gives none"
+    )
+    told = done.why_not or f"{rows}, at snapshot {done.snapshot}"
     return dg.AssetCheckResult(
         asset_key=key.asset_key,
         check_name=key.name,
         passed=done.agrees,
-        description=f"not compared: {told}" if done.why_not else told if done.agrees else f"{len(done.differences)} rows differ",
+        description=f"not compared: {told}"
+        if done.why_not
+        else told
+        if done.agrees
+        else f"{counted(len(done.differences), 'row differs', 'rows differ')}",
         metadata={"snapshot": done.snapshot, "rows_compared": done.rows, "parts": parts, **_table("differences", done.differences)},
     )
 
@@ -200,9 +210,17 @@ def _no_quarantine(platform: Platform, model: Model, _before: dict[str, Any], ke
         check_name=key.name,
         passed=not count,
         severity=dg.AssetCheckSeverity.WARN,
-        description=f"{count:,} records did not fit" if count else "every record fitted",
+        description=f"{_said_misfits(rows)} not fit" if rows is not None and count else "every record fitted",
         metadata={"quarantined": count, **_table("newest", shown)},
     )
+
+
+def _said_misfits(rows: pa.Table) -> str:
+    """How many records and how many whole files are in a quarantine; a file has no record, and no partition as topics have."""
+    files = pa.compute.sum(pa.compute.and_(rows["raw"].is_null(), rows["source_partition"].is_null())).as_py() or 0
+    records = rows.num_rows - files
+    said = [counted(number, noun) for number, noun in ((records, "record"), (files, "whole file")) if number]
+    return f"{' and '.join(said)} did"
 
 
 def _shown_record(raw: bytes | None) -> str:
@@ -230,7 +248,9 @@ def _expectations(platform: Platform, model: Model, before: dict[str, Any], key:
                 check_name=key.name,
                 passed=not failed,
                 severity=dg.AssetCheckSeverity.ERROR if worst or not failed else dg.AssetCheckSeverity.WARN,
-                description=f"{len(failed)} of {len(found)} expectations are not met" if failed else f"{len(found)} expectations are met",
+                description=f"{len(failed)} of {counted(len(found), 'expectation')} not met"
+                if failed
+                else f"{counted(len(found), 'expectation')} met",
                 metadata={**common, **_table("not_met", table)},
             )
         ]

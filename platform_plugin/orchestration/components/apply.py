@@ -15,6 +15,7 @@ from platform_plugin.language.statements.create_schema import CreateSchema
 from platform_plugin.language.statements.create_stream import CreateStream
 from platform_plugin.language.statements.create_table import CreateHistory, CreateTable
 from platform_plugin.language.statements.create_view import CreateView
+from platform_plugin.language.text.counting import counted
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.language.text.places import at
 from platform_plugin.language.text.writing import identifier
@@ -262,6 +263,19 @@ def _run_intake(platform: Platform, name: Name, kind: Kind, progress: ProgressHa
     told = {"rows_in": report.rows, "files_in": report.files, "quarantined": report.quarantined, "waiting": report.waiting}
     files = {"refused": report.refused, "changed": report.changed, "late": report.late}
     return told | {"jobs": report.jobs} | {name: "\n".join(uris) or None for name, uris in files.items()}
+
+
+def intake_text(work: Mapping[str, Any]) -> str:
+    """What a stream has read of its source, in a few words; nothing of a relation without one.
+
+    >>> intake_text({"rows_in": 200, "files_in": 1, "quarantined": 2, "waiting": 0})
+    '200 rows read from 1 file, 2 in quarantine'
+    """
+    if "files_in" not in work:
+        return ""
+    parts = [f"{counted(work['rows_in'], 'row')} read" + (f" from {counted(work['files_in'], 'file')}" if work["files_in"] else "")]
+    parts += [f"{work[name]:,} {told}" for name, told in (("quarantined", "in quarantine"), ("waiting", "waiting")) if work.get(name)]
+    return ", ".join(parts)
 
 
 def read_applied(platform: Platform, done: Sequence[Ran]) -> list[Applied]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from platform_plugin.language.text.counting import counted
 from platform_plugin.orchestration.runs.jobs import Need
 from platform_plugin.orchestration.sensors.firing import (
     USUAL_POOL,
@@ -99,7 +100,8 @@ def plan_refresh(
         if pausing:
             return f"{told_names(pausing)} failed and is left alone for {max(held.values()):.0f} s more"
         rows, lag = sum(view.rows for view in behind), max(view.lag_seconds(now) for view in behind)
-        return f"{rows:,} rows wait for {len(behind)} of {len(waiting)} {noun}, the oldest for {lag:.0f} s: no target lag is near"
+        said = counted(rows, "row waits", "rows wait")
+        return f"{said} for {len(behind)} of {len(waiting)} {noun}, the oldest for {lag:.0f} s: no target lag is near"
     is_urgent = any(view.fullness >= policy.fullness for view in behind if view.view in reasons)
     rest = _rest(ended, now, policy)
     if rest > 0 and not is_urgent:
@@ -115,12 +117,12 @@ def _why(view: Waiting, now: datetime, margin: float, policy: Policy) -> str | N
     if view.fullness >= policy.fullness:
         return f"{view.fullness:.0%} of a stream are rows that wait"
     if view.rows >= policy.most_rows:
-        return f"{view.rows:,} rows wait"
+        return counted(view.rows, "row waits", "rows wait")
     target = policy.target_lag.total_seconds() if view.target_lag_seconds is None else view.target_lag_seconds
     lag = view.lag_seconds(now)
     if lag + margin < target or not view.wants_run:
         return None
-    told = f"{view.rows:,} rows wait" if view.rows else "a table that it looks up was changed"
+    told = counted(view.rows, "row waits", "rows wait") if view.rows else "a table that it looks up was changed"
     return f"lag {lag:.1f} s of {target:g} s, {told}"
 
 

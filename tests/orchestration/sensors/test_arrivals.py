@@ -48,7 +48,7 @@ def append(platform, first, count):
 def test_new_rows_are_reported_once_with_their_rates(platform, tick):
     told, events = tick()
     assert events == {}
-    assert told.skip_message.startswith("no new rows in 1 streams")
+    assert told.skip_message.startswith("no new rows in 1 stream ")
     append(platform, 0, 6)
     told, events = tick(told.cursor)
     assert (set(events), told.skip_message) == ({"posts", "platform/overview"}, "told of 2 assets")

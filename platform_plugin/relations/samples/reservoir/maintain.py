@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
+from platform_plugin.language.text.counting import counted
 from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.missing import looking_for
 from platform_plugin.relations.samples.draw.drawn import find_stored
@@ -217,9 +218,9 @@ def run_refresh_sample(
         done = run_sample_maintenance(work, [table.name], timeout=timeout, progress=progress)
         if done.failed:
             raise next(iter(done.failed.values()))
-        return outcome(done.snapshot, f"sample {table.name} consumed {done.rows} rows", rows=done.rows)
+        return outcome(done.snapshot, f"sample {table.name} consumed {counted(done.rows, 'row')}", rows=done.rows)
     made, rows = store_drawn(work, sample, timeout=timeout, progress=progress)
-    return outcome(made, f"sample {table.name} holds {rows} rows", rows=rows)
+    return outcome(made, f"sample {table.name} holds {counted(rows, 'row')}", rows=rows)
 
 
 def store_drawn(
