@@ -162,7 +162,7 @@ class _Builder:
         """What Dagster knows of a relation before anything runs; a view is virtual, since it is current at every read."""
         translator, model, stored = self.translator, relation.model, relation.stored
         traced = self.tracing.of(relation.name)
-        metadata = model_metadata(model) if model is not None else {}
+        metadata = {**_sql(relation), **(model_metadata(model) if model is not None else {})}
         if _is_made_by_query(relation):
             metadata |= traced_metadata(relation, traced, translator)
         if stored is not None:
@@ -246,6 +246,13 @@ def _upkeep(relation: Relation) -> dict[str, str]:
             return {UPKEEP: "ingest" if stored.is_pulled else "sample"}
         case _:
             return {}
+
+
+def _sql(relation: Relation) -> dict[str, Any]:
+    """The statement of a file, or the query that the lake has."""
+    model, stored = relation.model, relation.stored
+    sql = model.statement.span.text if model is not None else stored.query if stored is not None else None
+    return {"sql": dg.MetadataValue.md(f"```sql\n{sql}\n```")} if sql else {}
 
 
 def _is_made_by_query(relation: Relation) -> bool:

@@ -87,11 +87,10 @@ class Translator:
         return {relation.kind, "spark"}
 
     def description(self, relation: Relation) -> str:
-        """What the file says, or else the comment in the lake, or what kind of thing it is; below it the SQL, as Markdown."""
+        """What the file says, or else the comment in the lake, or what kind of thing it is; lists show all of it."""
         model, stored = relation.model, relation.stored
         said = (model.description if model is not None else None) or (stored.comment if stored is not None else None)
-        sql = model.statement.span.text if model is not None else stored.query if stored is not None else None
-        return "\n\n".join([said or _sentence(relation), *([f"```sql\n{sql}\n```"] if sql else [])])
+        return said or _sentence(relation)
 
     def base_description(self, relation: Relation) -> str:
         """What a base is, in the words of its view; below it the view's SQL."""

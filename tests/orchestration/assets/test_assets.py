@@ -49,10 +49,10 @@ def test_declared_columns_are_described(shop):
     assert schema.columns[0].constraints.other == ["primary key"]
 
 
-def test_the_description_ends_with_the_statement(shop):
-    description = shop.specs()["users"].description
-    assert description.startswith("Who posts.\n\n```sql\nCREATE TABLE users")
-    assert description.count("Who posts") == 1
+def test_the_description_is_short_and_the_statement_stands_beside_it(shop):
+    users = shop.specs()["users"]
+    assert users.description == "Who posts."
+    assert users.metadata["sql"].value.startswith("```sql\nCREATE TABLE users")
 
 
 def test_relations_of_the_lake_are_assets_with_their_figures(shop):

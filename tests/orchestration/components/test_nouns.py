@@ -136,7 +136,7 @@ def test_a_sample_is_declared_by_a_call(tmp_path, monkeypatch):
     monkeypatch.setenv("PLATFORM_URL", str(tmp_path / "lake"))
     made = sample("some", "posts", 10, where="score > 1", strata=["uid"], window="1 hour", owners=["team:growth"])
     (spec,) = made.specs
-    assert "ON `posts` SIZE 10" in spec.description.replace("ON posts", "ON `posts`")
-    assert "STRATIFIED BY" in spec.description
+    assert "ON `posts` SIZE 10" in spec.metadata["sql"].value.replace("ON posts", "ON `posts`")
+    assert "STRATIFIED BY" in spec.metadata["sql"].value
     assert {dep.asset_key.to_user_string() for dep in spec.deps} == {"posts"}
     assert spec.owners == ["team:growth"]
