@@ -17,7 +17,7 @@ help: ## show this list
 	@echo
 	@echo "Python 3.11 is all that must be there; the first target run sets up the rest in .venv"
 
-demo: ## the tour: every claim on page one, shown and asserted
+demo: ## the tour: files become assets, rows flow, sensors decide, runs maintain, a process is killed, three readers agree
 	$(RUN) python -m deploy.demo
 
 test: ## every test but the slow ones (ARGS="tests/lake -x" narrows it)

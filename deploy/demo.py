@@ -22,6 +22,7 @@ import dagster as dg
 from deploy.feed import INBOX, Shop, drop, load
 from deploy.waiting import Ticker
 from platform_plugin.orchestration.components.place import URL_VARIABLE
+from platform_plugin.orchestration.sensors.firing import FOR, RUN_KEY, WHY
 from platform_plugin.platform import Platform
 from tests import independent_reader
 
@@ -136,7 +137,7 @@ class Tour:
 
     def maintain(self) -> None:
         """Ask the sensor until it is due, run what it asks for, and show what the run says of it."""
-        told = self.tick("split_refresh", patience_seconds=30)["sales_by_product/base"].metadata
+        told = self.tick("split_refresh", patience_seconds=30)["sales_by_product/sales_by_product_base"].metadata
         figures = ("rows_in", "groups_touched", "jobs", "lag_seconds_before", "lag_seconds_after", "seconds")
         held("the materialization says: " + ", ".join(f"{name} {_figure(told[name].value)}" for name in figures if name in told))
         self.check_view()
@@ -230,9 +231,9 @@ class Tour:
         told: dict[str, dg.AssetMaterialization] = {}
         for request in asked.run_requests or ():
             if not quiet:
-                held(f"{sensor} asks for a run: {request.tags.get('platform/reason')}")
+                held(f"{sensor} asks for a run: {request.tags[FOR]}: {request.tags[WHY]}")
             job = self.definitions.resolve_job_def(str(request.job_name))
-            result = self.run(job, "running", run_config=request.run_config, tags=request.tags)
+            result = self.run(job, "running", run_config=request.run_config, tags={**request.tags, RUN_KEY: str(request.run_key)})
             for event in self.instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
                 materialization = event.asset_materialization
                 if materialization is not None:
@@ -254,7 +255,7 @@ class Tour:
         return result
 
     def _is_virtual(self, key: dg.AssetKey) -> bool:
-        return [*key.path, "base"] in [list(each.path) for each in self.keys]
+        return [*key.path, f"{key.path[-1]}_base"] in [list(each.path) for each in self.keys]
 
 
 @contextmanager

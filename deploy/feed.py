@@ -31,6 +31,8 @@ THINGS = ("kettle", "pan", "lamp", "lantern", "rake", "spade", "pen", "stapler",
 REASONS = {"size": "does not fit", "broken": "arrived broken", "late": "came too late", "other": "said nothing"}
 COLUMNS = ("id", "customer_id", "product_id", "quantity", "amount", "ordered_at")
 ORDERS_PER_SECOND = 60
+OPENING_ORDERS, OPENING_DAYS = 2_000, 7
+"""What the first file has: the orders of the last days."""
 PAUSE = timedelta(seconds=2)
 KEPT = timedelta(days=1)
 """After that a CSV file is removed, as a checkout would do that cleans up behind itself."""
@@ -71,8 +73,13 @@ class Shop:
         """Why things come back."""
         return pa.table({"code": list(REASONS), "reason": list(REASONS.values())})
 
-    def orders(self, count: int, *, broken: int = 0) -> str:
-        """So many orders as a CSV file with a header; of the last ones so many are written as no program should."""
+    def orders(self, count: int, *, broken: int = 0, days: int = 0) -> str:
+        """So many orders as a CSV file with a header, of now or of some days until now.
+
+        Of the last ones so many are written as no program should.
+        """
+        now = datetime.now(UTC)
+        step = timedelta(days=days) / count
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
         lines.writerow(COLUMNS)
@@ -80,7 +87,9 @@ class Shop:
             product, quantity = self._product(), 1 + int(self._chance.expovariate(1.5))
             amount = f"{quantity * self._prices[product]:.2f}"
             wrong = number >= count - broken
-            lines.writerow([self._next, self._customer(), product, "two" if wrong else quantity, amount, _now()])
+            lines.writerow(
+                [self._next, self._customer(), product, "two" if wrong else quantity, amount, _written(now - step * (count - number))]
+            )
             self._next += 1
         return text.getvalue()
 
@@ -133,6 +142,9 @@ def feed(url: str) -> None:
     while True:
         try:
             with Platform.open(url) as platform:
+                if not _files(INBOX):
+                    # Else daily_sales would have no day to build before tomorrow.
+                    drop(shop.orders(OPENING_ORDERS, days=OPENING_DAYS))
                 load(platform, {"customers": shop.customers(), "products": shop.products(), "return_reasons": shop.reasons()})
                 while True:
                     seconds = PAUSE.total_seconds()
@@ -180,8 +192,8 @@ def _files(inbox: Path) -> Sequence[Path]:
     return sorted(inbox.glob("*.csv"))
 
 
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+def _written(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -34,6 +35,11 @@ FIRST_RUN = "not key:daily_sales and not key:campaign and not key:overview"
 GROUPS = ("marketing", "platform", "results", "samples", "streams", "tables", "views")
 FIRST_PAGE = "/asset-groups/?expanded=" + ",".join(f"global@global:{group}" for group in GROUPS)
 """The asset graph with its groups open, which is small enough to be looked at whole."""
+PAGES = {
+    "/asset-groups": "the asset graph",
+    "/assets/platform/overview": "streams, views and their lag",
+    "/automation": "sensors, and why they asked for a run or did not",
+}
 PATIENCE_SECONDS = "600"
 """How long Dagster's processes wait for each other: on a busy machine a minute, their usual limit, is too short to start one."""
 
@@ -41,6 +47,9 @@ PATIENCE_SECONDS = "600"
 def main(arguments: Sequence[str]) -> int:
     """Start everything, open the browser at the asset graph, and wait for the end."""
     port = arguments[0] if arguments else "3000"
+    if not _is_free(port):
+        print(f"port {port} is taken; make ui ARGS={int(port) + 1} takes another", file=sys.stderr)
+        return 1
     home = PROJECT / ".platform" / "dagster"
     home.mkdir(parents=True, exist_ok=True)
     shutil.copy(PROJECT / "deploy" / "dagster.yaml", home)
@@ -64,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
         # Runs write their whole log to where Dagster's processes do, so that goes to a file.
         log = home / "dagster.log"
         command = ["dagster", "dev", *workspace, "--host", HOST, "--port", port, "--log-level", "warning"]
-        with log.open("wb") as file:
+        with log.open("ab") as file:
             started.append(_start(command, environment, output=file))
         with Ticker("starting the web server and the daemon"):
             is_up = _wait_for(f"http://{HOST}:{port}/server_info", over, started[0])
@@ -72,10 +81,11 @@ def main(arguments: Sequence[str]) -> int:
             if is_ours:
                 started.append(_start([sys.executable, "-m", "deploy.feed", lake_url(PROJECT)], environment))
                 _make_relations(home / "first-run.log", environment, over, started)
-            page = f"http://{HOST}:{port}{FIRST_PAGE}"
-            print(f"\nopen {page}\nCtrl-C ends all of it; what Dagster and its runs say is in {log}", flush=True)
+            site = f"http://{HOST}:{port}"
+            pages = "\n".join(f"  {site + path:<48} {what}" for path, what in PAGES.items())
+            print(f"\nopen {site}, such as\n{pages}\nCtrl-C ends all of it; what Dagster and its runs say is in {log}", flush=True)
             if os.environ.get("DISPLAY") or sys.platform == "darwin":
-                webbrowser.open(page)
+                webbrowser.open(site + FIRST_PAGE)
         while not over.is_set() and started[0].poll() is None:
             over.wait(0.5)
         if not over.is_set():
@@ -85,8 +95,40 @@ def main(arguments: Sequence[str]) -> int:
         pass
     finally:
         over.set()
-        _end(started)
+        if started:
+            print("stopping", end="", flush=True)
+            cancelled = _cancel_runs(home)
+            print(f", {cancelled} {'run is' if cancelled == 1 else 'runs are'} cancelled; this takes up to half a minute", flush=True)
+            _end(started)
+            _cancel_runs(home, ended=True)
     return 0
+
+
+def _is_free(port: str) -> bool:
+    """Whether nobody listens at a port of this machine."""
+    try:
+        with socket.create_connection((HOST, int(port)), timeout=2):
+            return False
+    except (OSError, OverflowError):
+        return True
+
+
+def _cancel_runs(home: Path, *, ended: bool = False) -> int:
+    """Note that the runs under way are to be cancelled, so that the signal that follows is no failure; `ended` ones are cancelled."""
+    import dagster as dg
+
+    status = dg.DagsterRunStatus
+    waiting = (status.QUEUED, status.NOT_STARTED)
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        statuses = [*waiting, status.STARTING, status.STARTED, status.CANCELING]
+        under_way = instance.get_runs(filters=dg.RunsFilter(statuses=statuses))
+        for run in under_way:
+            # What has no process yet, or none any more, can't say itself that it ends.
+            if ended or run.status in waiting:
+                instance.report_run_canceled(run)
+            elif run.status is not status.CANCELING:
+                instance.report_run_canceling(run)
+    return len(under_way)
 
 
 def _found_lake(url: str) -> None:

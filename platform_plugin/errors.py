@@ -75,6 +75,12 @@ class WrongArguments(InvalidValue):
     """The values given for a statement's parameters are too many, too few, or in the other form."""
 
 
+class MissingArgument(UnknownObject):
+    """A statement has a parameter that no value was given for; `parameter` is its name, where it has one."""
+
+    parameter: str | None = None
+
+
 class UnsupportedType(PlatformError):
     """A type that has no counterpart on the other side."""
 
@@ -93,6 +99,10 @@ class StreamOverrun(SnapshotExpired):
 
 class CatalogueError(PlatformError):
     """The catalogue can't be reached, is locked, is damaged, or is not a DuckLake catalogue."""
+
+
+class NoLake(CatalogueError):
+    """There is no lake at the place that was named."""
 
 
 class CatalogueReadOnly(CatalogueError):

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 import yaml
 
 from platform_plugin import Platform
+from platform_plugin.cli.tabular import print_table
 from platform_plugin.language.script import parse_script
 from platform_plugin.relations.streams.feeds.ingest import run_ingest
 
@@ -162,14 +163,38 @@ def created(statement: str) -> str | None:
     return found[1] if found else None
 
 
+def shown_by(page: str) -> dict[str, str]:
+    """What a page shows of a statement: a block `text` straight below the block `sql` that ends with it."""
+    found = re.findall(r"^```sql\n((?:(?!^```).)*)^```\n+```text\n(.*?)^```$", (PROJECT / page).read_text(), re.MULTILINE | re.DOTALL)
+    return {re.split(r";\n", statements)[-2].strip(): text for statements, text in found}
+
+
+def unlike(shown: str, printed: str) -> list[str]:
+    """Lines that only one of the two has, in any order; `…` stands for anything, a line of it for any lines, and widths don't count."""
+    lines, promised = ([" ".join(line.split()) for line in text.splitlines() if line.strip(" ─")] for text in (printed, shown))
+    patterns = {line: re.compile(".*".join(map(re.escape, line.split("…")))) for line in promised if line != "…"}
+    missing = [line for line, pattern in patterns.items() if not any(map(pattern.fullmatch, lines))]
+    more = [line for line in lines if not any(pattern.fullmatch(line) for pattern in patterns.values())]
+    return missing if "…" in promised else [*missing, *more]
+
+
+def test_what_a_page_shows_is_compared():
+    assert unlike("id\n──\n 1\n…2\n", "id  \n───\n2026-01-02\n1\n") == []
+    assert unlike("id\n 1", "id\n1\n2") == ["2"]
+    assert unlike("id\n…\n3", "id\n1\n2") == ["3"]
+    assert len(shown_by("docs/sql/describe.md")) == 2
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("page", STATEMENTS)
-def test_the_statements_of_a_page(page, spark_server, elsewhere):
+def test_the_statements_of_a_page(page, spark_server, elsewhere, capsys):
     """Over the relations of docs/sql/index.md, apart from those that the page makes itself, and from what reads them."""
     index = "docs/sql/index.md"
     mine = {name for statement in statements_of(page) if page != index and (name := created(statement))}
     values = {"content": "hello", "least": 3, "uid": 1, "region": "eu"}
+    shown = shown_by(page)
+    assert shown.keys() <= set(statements_of(page))
     with Platform.create(elsewhere / "lake") as platform:
         for statement in statements_of(index) if page != index else []:
             if mine.isdisjoint(re.findall(r"\w+", statement)):
@@ -180,7 +205,9 @@ def test_the_statements_of_a_page(page, spark_server, elsewhere):
             wanted = {name: values[name] for name in re.findall(r"(?<![:\w]):([a-z]\w*)", statement)}
             result = platform.execute(statement, wanted or None)
             if statement.startswith(("SELECT", "SHOW", "DESCRIBE", "EXPLAIN")):
-                result.arrow()
+                print_table(result.columns, result)
+                printed = capsys.readouterr().out
+                assert unlike(shown.get(statement, "…"), printed) == [], printed
 
 
 @pytest.mark.slow

@@ -92,9 +92,9 @@ def platform(tmp_path_factory):
 @example("platform://u@host/db?data=s3://[x")
 @example("platform+local:///tmp/x?spark=sc://[h")
 def test_urls_of_lakes_and_places_are_read_or_refused(text):
-    for read in (Location.parse, absolute_place):
+    for read, kind in ((Location.parse, Location), (absolute_place, str)):
         with suppress(PlatformError):
-            read(text)
+            assert isinstance(read(text), kind)
     with suppress(PlatformError):
         where = Location.parse(f"platform://u@host/db?data={text}")
         Storage(where.data_path).absolute("main/x.parquet")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _AGGREGATES = """
     any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine array_agg avg bit_and
     bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set collect_union corr count
@@ -51,7 +53,9 @@ SETTINGS = frozenset(_CIRCUMSTANCES.split())
 DICE = frozenset(_DICE.split())
 """Functions that answer differently from row to row or from run to run."""
 VOLATILE = CLOCKS | SETTINGS | DICE
-"""Functions whose answer is not settled by their arguments."""
+"""Functions whose answer is not settled by their arguments: the one list of them, which a test compares with Spark's own functions."""
+NOW_IF_EMPTY = frozenset(("unix_timestamp",))
+"""Functions that convert a time, and give that of the query where they are given none."""
 GENERATORS = frozenset(_GENERATORS.split())
 """Functions that make several rows of one."""
 UNITS = frozenset(_UNITS.split())
@@ -67,3 +71,30 @@ def canonical(name: str) -> str:
     ('stddev_samp', 'count')
     """
     return _SYNONYMS.get(name.lower(), name.lower())
+
+
+MAKE_MOMENTS = frozenset(
+    ("date", "timestamp", "to_date", "to_timestamp", "to_timestamp_ltz", "to_timestamp_ntz", "try_to_date", "try_to_timestamp")
+)
+"""Functions that read a text as a date or a time."""
+_MOMENT_WORD = re.compile(r"""(?:[A-Z_]+\s*)?['"]\s*(now|today|tomorrow|yesterday)\b[^'"]*['"]""", re.IGNORECASE)
+
+
+def moment_word(literal: str) -> str | None:
+    """The function whose answer a literal such as TIMESTAMP 'now' has, where its text is read as a time.
+
+    >>> moment_word("DATE 'Today'"), moment_word("'now UTC'"), moment_word("'nowhere'")
+    ('current_date', 'now', None)
+    """
+    found = _MOMENT_WORD.fullmatch(literal)
+    return None if found is None else "now" if found[1].lower() == "now" else "current_date"
+
+
+def is_volatile_call(name: str, *, has_arguments: bool) -> bool:
+    """Whether the answer of a call is not settled by its arguments.
+
+    >>> is_volatile_call("NOW", has_arguments=False), is_volatile_call("unix_timestamp", has_arguments=True)
+    (True, False)
+    """
+    lower = name.lower()
+    return lower in VOLATILE or (lower in NOW_IF_EMPTY and not has_arguments)

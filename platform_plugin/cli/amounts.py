@@ -23,6 +23,31 @@ def duration(text: str) -> timedelta:
     return found
 
 
+def age(text: str) -> timedelta:
+    """An age such as `7d`, which needs its unit: whoever writes 7 may mean days, and what is forgotten doesn't come back.
+
+    >>> age("12h")
+    datetime.timedelta(seconds=43200)
+    """
+    found = grace(text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is the age of everything; --all says that")
+    return found
+
+
+def grace(text: str) -> timedelta:
+    """A duration with its unit, or 0.
+
+    >>> grace("0"), grace("1d")
+    (datetime.timedelta(0), datetime.timedelta(days=1))
+    """
+    found = duration(text)
+    number = text.strip()
+    if found and re.fullmatch(r"[\d.]+", number):
+        raise argparse.ArgumentTypeError(f"{text!r} has no unit; write {number}d for days, or {number}h, {number}min, {number}s")
+    return found
+
+
 def size(text: str) -> int:
     """Bytes of a size such as `4g`, `512 MB` or `1.5 GiB`; one letter means the binary unit, as in Spark.
 
@@ -65,12 +90,3 @@ def said_seconds(seconds: float) -> str:
     parts = [(days, "d"), (hours_left, "h"), (minutes_left, "min"), (rest, "s")]
     first = next(index for index, (amount, _) in enumerate(parts) if amount)
     return " ".join(f"{amount} {unit}" for amount, unit in parts[first : first + 2] if amount)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things to be read.
-
-    >>> counted(1, "file"), counted(1234, "row")
-    ('1 file', '1,234 rows')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from platform_plugin import __version__
-from platform_plugin.cli.amounts import duration, size
+from platform_plugin.cli.amounts import age, duration, grace, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,8 @@ first steps:
   platform sql -c 'SHOW TABLES' --json          one statement, for a script
   platform status                               the lake and the server at a glance
 
-exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted, 141 whoever read the output went away
+exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted, 141 whoever read the output went away,
+  143 terminated
 """
 
 
@@ -98,27 +99,36 @@ def build_parser() -> argparse.ArgumentParser:
     sub = command("ingest", "ingest:run_ingest_command", "follow a stream's feed until told to stop", "platform ingest posts --interval 5s")
     _add_ingest(sub)
     sub = command(
-        "maintain", "maintain:run_maintain_command", "let continuous views and samples take up what has arrived", "platform maintain --once"
+        "maintain", "maintain:run_maintain_command", "let continuous views and samples consume what has arrived", "platform maintain --once"
     )
     sub.add_argument("views", nargs="*", metavar="NAME", help="the views and samples to maintain (default: all)")
     sub.add_argument("--once", action="store_true", help="end after one run; a failure ends it as well")
     sub.add_argument("--interval", type=_positive, default=timedelta(seconds=1), metavar="TIME", help="how often to look (default: 1s)")
+    _add_gates(sub)
     sub = command("plot", "plot:run_plot", "draw a sample beside its population", "platform plot posts_sample --against 12")
     sub.add_argument("sample", metavar="SAMPLE", help="the sample to draw")
     sub.add_argument("--against", type=_count, action="append", default=[], metavar="N", help="an older snapshot to compare with")
     sub.add_argument("--output", "-o", metavar="FILE", help="where the SVG image goes (default: SAMPLE.svg); - is standard output")
-    sub = command("test", "test:run_test", "run the cases beside the views of a folder", "platform test dbt_like_sql", lake=False)
-    sub.add_argument(
-        "folder", nargs="?", default="dbt_like_sql", metavar="FOLDER", help="the SQL files and their cases (default: dbt_like_sql)"
-    )
+    sub = command("test", "test:run_test", "run the cases beside the views of a folder", "platform test sql", lake=False)
+    sub.add_argument("folder", nargs="?", metavar="FOLDER", help="the SQL files and their cases (default: sql, else dbt_like_sql)")
     sub.add_argument("--only", metavar="TEXT", help="only cases whose file or name holds this")
+    _add_validate(
+        command(
+            "validate",
+            "validate:run_validate",
+            "judge all rows of a relation by a suite of expectations, and say what that cost; exit code 1 if a critical one is not met",
+            "platform validate orders orders.expectations.yml --engine spark",
+        )
+    )
     command("tables", "care:run_tables", "list the relations of the lake with their sizes", "platform tables")
     sub = command("snapshots", "care:run_snapshots", "list the newest snapshots, newest first", "platform snapshots --limit 5")
     sub.add_argument("--limit", type=_count, default=20, metavar="N", help="how many (default: %(default)s)")
     sub = command(
         "expire", "care:run_expire", "forget old snapshots, but never the newest or one under lease", "platform expire --older-than 7d"
     )
-    sub.add_argument("--older-than", type=duration, required=True, metavar="AGE", help="such as 12h or 7d")
+    which = sub.add_mutually_exclusive_group(required=True)
+    which.add_argument("--older-than", type=age, metavar="AGE", help="such as 12h or 7d")
+    which.add_argument("--all", action="store_true", help="of any age")
     sub.add_argument("--dry-run", action="store_true", help="only say what would be forgotten")
     sub = command("merge", "care:run_merge", "rewrite a table's small files into few; its rows stay the same", "platform merge users")
     sub.add_argument("table", metavar="TABLE", help="relation or schema.relation")
@@ -175,6 +185,7 @@ def _add_sql(sub: argparse.ArgumentParser) -> None:
         metavar="N",
         help="print at most N rows; 0 is all (default: 1000 for tables on a terminal)",
     )
+    _add_gates(sub)
 
 
 def _add_ingest(sub: argparse.ArgumentParser) -> None:
@@ -188,18 +199,42 @@ def _add_ingest(sub: argparse.ArgumentParser) -> None:
         ("rows", _count, "N", "records of a topic"),
     ):
         sub.add_argument(f"--max-{name}", type=kind, metavar=metavar, help=f"at most so many {what} in a batch")
+    _add_gates(sub)
+
+
+def _add_gates(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--gate",
+        action="append",
+        default=[],
+        type=_gate,
+        metavar="NAME=FILE",
+        help="rows of relation NAME are committed only if they meet the critical expectations of a suite's file; may be repeated",
+    )
+
+
+def _add_validate(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("relation", metavar="RELATION", help="relation or schema.relation")
+    sub.add_argument("suite", metavar="SUITE", help="the suite's file, YAML or JSON")
+    sub.add_argument(
+        "--engine",
+        choices=("arrow", "spark"),
+        help="arrow: up to most_rows rows in this process, spark: all of them (default: the suite's)",
+    )
 
 
 def _add_vacuum(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
     sub.add_argument(
         "--grace",
-        type=duration,
+        type=grace,
         default=timedelta(days=1),
         metavar="TIME",
         help="keep files that became useless more recently; must be longer than any read or write takes (default: 1d)",
     )
-    sub.add_argument("--older-than", type=duration, metavar="AGE", help="forget snapshots of that age first, as `platform expire` does")
+    which = sub.add_mutually_exclusive_group()
+    which.add_argument("--older-than", type=age, metavar="AGE", help="forget snapshots of that age first, as `platform expire` does")
+    which.add_argument("--all", action="store_true", help="forget snapshots of any age first")
 
 
 def _add_up(sub: argparse.ArgumentParser) -> None:
@@ -233,6 +268,13 @@ def _parameter(text: str) -> tuple[str, Any]:
 
 def _no_number(text: str) -> NoReturn:
     raise ValueError(text)
+
+
+def _gate(text: str) -> tuple[str, str]:
+    name, found, file = text.partition("=")
+    if not found or not name.strip() or not file:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE")
+    return name.strip(), file
 
 
 def _option(text: str) -> tuple[str, str]:

@@ -8,12 +8,13 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.cli.amounts import counted, said_bytes, said_seconds
+from platform_plugin.cli.amounts import said_bytes, said_seconds
 from platform_plugin.cli.machine import print_document
 from platform_plugin.cli.progress import ProgressLine
 from platform_plugin.cli.reach import check_reach
 from platform_plugin.cli.tabular import print_table
 from platform_plugin.errors import InvalidValue
+from platform_plugin.language.text.counting import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -166,18 +167,21 @@ def run_expire(given: argparse.Namespace) -> int:
     from platform_plugin.lake.lake import Lake
 
     with Lake.open(url) as lake, ProgressLine("forgetting old snapshots"):
-        expired = lake.expire(datetime.now(UTC) - given.older_than, dry_run=given.dry_run)
+        expired = lake.expire(datetime.now(UTC) - (given.older_than or timedelta(0)), dry_run=given.dry_run)
     if given.json:
         print_document(asdict(expired) | {"dry_run": given.dry_run})
         return 0
     held = f"; {expired.leased} are held by leases" if expired.leased else ""
     would = "would be " if given.dry_run else ""
-    print(
-        f"{counted(expired.snapshots, 'snapshot')} {would}forgotten, {counted(expired.files, 'file')} {would}scheduled for deletion{held}"
-    )
+    said = _said_snapshots(expired.snapshots, given.older_than)
+    print(f"{said} {would}forgotten, {counted(expired.files, 'file')} {would}scheduled for deletion{held}")
     if expired.files and not given.dry_run:
         print("`platform vacuum` deletes the files once nobody can need them")
     return 0
+
+
+def _said_snapshots(number: int, older_than: timedelta | None) -> str:
+    return counted(number, "snapshot") + (f" older than {said_seconds(older_than.total_seconds())}" if older_than else "")
 
 
 def run_merge(given: argparse.Namespace) -> int:
@@ -198,22 +202,24 @@ def run_merge(given: argparse.Namespace) -> int:
 def run_vacuum(given: argparse.Namespace) -> int:
     """Delete files that nobody can need; streams let go of what is over first, and with `--older-than` old snapshots are forgotten."""
     url = lake_url(given)
-    if given.dry_run and given.older_than is not None:
+    forgets = given.all or given.older_than is not None
+    if given.dry_run and forgets:
         raise InvalidValue(
-            "--dry-run can't go with --older-than", hint="run `platform expire --dry-run --older-than AGE` and `platform vacuum --dry-run`"
+            f"--dry-run can't go with {'--all' if given.all else '--older-than'}",
+            hint=f"run `platform expire --dry-run {'--all' if given.all else '--older-than AGE'}` and `platform vacuum --dry-run`",
         )
     from platform_plugin.lake.lake import Lake
 
     with Lake.open(url) as lake, ProgressLine("looking for files that nobody needs"):
         if not given.dry_run:
             lake.retain()
-        expired = None if given.older_than is None else lake.expire(datetime.now(UTC) - given.older_than)
+        expired = lake.expire(datetime.now(UTC) - (given.older_than or timedelta(0))) if forgets else None
         vacuumed = lake.vacuum(grace=given.grace, dry_run=given.dry_run)
     if given.json:
         print_document(asdict(vacuumed) | {"dry_run": given.dry_run, "expired": None if expired is None else asdict(expired)})
         return 0
     if expired is not None:
-        print(f"{counted(expired.snapshots, 'snapshot')} forgotten")
+        print(f"{_said_snapshots(expired.snapshots, given.older_than)} forgotten")
     gone = vacuumed.scheduled + vacuumed.orphans
     verb = "would be deleted" if given.dry_run else "deleted"
     print(

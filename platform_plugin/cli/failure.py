@@ -8,6 +8,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, TextIO
 
+from platform_plugin.cli.amounts import said_seconds
 from platform_plugin.errors import PlatformError
 from platform_plugin.redaction import redacted
 
@@ -65,6 +66,15 @@ def tell(error: BaseException, given: argparse.Namespace) -> None:
         print(json.dumps({"error": failure_document(error)}, ensure_ascii=False), file=sys.stderr)
     else:
         print("\n".join(failure_lines(error, colour=coloured(sys.stderr))), file=sys.stderr)
+
+
+def tell_retry(error: PlatformError, pause_seconds: float, *, json_lines: bool) -> None:
+    """Say on standard error what went wrong, and when it is tried again."""
+    if json_lines:
+        said = json.dumps({"error": failure_document(error), "retry_seconds": pause_seconds}, ensure_ascii=False)
+    else:
+        said = "\n".join([*failure_lines(error), f"  trying again in {said_seconds(pause_seconds)}"])
+    print(said, file=sys.stderr, flush=True)
 
 
 def failure_document(error: BaseException) -> dict[str, object]:

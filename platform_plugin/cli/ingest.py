@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from contextlib import contextmanager
@@ -10,11 +9,13 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from platform_plugin.cli.amounts import counted, said_bytes, said_seconds
+from platform_plugin.cli.amounts import said_bytes, said_seconds
 from platform_plugin.cli.care import lake_url, written_name
-from platform_plugin.cli.failure import failure_document, failure_lines, printable
+from platform_plugin.cli.failure import printable, tell_retry
+from platform_plugin.cli.gates import holding_gates
 from platform_plugin.cli.machine import print_document
 from platform_plugin.cli.progress import ProgressLine
+from platform_plugin.language.text.counting import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -33,7 +34,7 @@ def run_ingest_command(given: argparse.Namespace) -> int:
 
     limits = Limits(max_files=given.max_files, max_bytes=given.max_bytes, max_rows=given.max_rows)
     line = ProgressLine(f"ingesting into {given.stream}")
-    with Platform.open(url, watcher=line.watch) as platform:
+    with Platform.open(url, watcher=line.watch) as platform, holding_gates(platform.lake, given):
         ingester = Ingester(platform.work, name, limits=limits, interval_seconds=given.interval.total_seconds(), progress=line.advance)
         observer = _Telling(json_lines=given.json)
         with stopping_gracefully(ingester):
@@ -71,7 +72,7 @@ def stopping_gracefully(service: Service) -> Iterator[None]:
             raise KeyboardInterrupt
         asked.append(number)
         service.stop()
-        print("stopping after the work at hand; once more drops it", file=sys.stderr, flush=True)
+        print("stopping once the present work is done; once more interrupts it", file=sys.stderr, flush=True)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -95,11 +96,7 @@ class _Telling:
         sys.stdout.flush()
 
     def failed(self, error: PlatformError, pause_seconds: float) -> None:
-        if self._json:
-            said = json.dumps({"error": failure_document(error), "retry_seconds": pause_seconds}, ensure_ascii=False)
-        else:
-            said = "\n".join([*failure_lines(error), f"  trying again in {said_seconds(pause_seconds)}"])
-        print(said, file=sys.stderr, flush=True)
+        tell_retry(error, pause_seconds, json_lines=self._json)
 
 
 def report_lines(report: IngestReport, at: datetime) -> list[str]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from platform_plugin.cli.amounts import counted, said_seconds
+from platform_plugin.cli.amounts import said_seconds
 from platform_plugin.cli.care import lake_url, written_name
-from platform_plugin.cli.failure import failure_document, failure_lines
+from platform_plugin.cli.failure import failure_document, failure_lines, tell_retry
+from platform_plugin.cli.gates import holding_gates
 from platform_plugin.cli.ingest import stopping_gracefully
 from platform_plugin.cli.machine import print_document
 from platform_plugin.cli.progress import ProgressLine
+from platform_plugin.language.text.counting import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +30,7 @@ def run_maintain_command(given: argparse.Namespace) -> int:
     from platform_plugin.platform import Platform
 
     line = ProgressLine("maintaining")
-    with Platform.open(url, watcher=line.watch) as platform:
+    with Platform.open(url, watcher=line.watch) as platform, holding_gates(platform.lake, given):
         maintainer = Maintainer(platform.work, only, interval_seconds=given.interval.total_seconds(), progress=line.advance)
         observer = _Telling(json_lines=given.json)
         with stopping_gracefully(maintainer):
@@ -71,14 +72,10 @@ class _Telling:
                 cost = f"{counted(done.jobs, 'job')}, snapshot {done.snapshot.id}, {said_seconds(done.seconds)}"
                 print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {what}, {cost}")
             if done.samples:
-                print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {counted(len(done.samples), 'sample')} took up what arrived")
+                print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {counted(len(done.samples), 'sample')} consumed what arrived")
             for name, error in done.failed.items():
                 print("\n".join([f"          {name} was left behind:", *failure_lines(error)]), file=sys.stderr)
         sys.stdout.flush()
 
     def failed(self, error: PlatformError, pause_seconds: float) -> None:
-        if self._json:
-            said = json.dumps({"error": failure_document(error), "retry_seconds": pause_seconds}, ensure_ascii=False)
-        else:
-            said = "\n".join([*failure_lines(error), f"  trying again in {said_seconds(pause_seconds)}"])
-        print(said, file=sys.stderr, flush=True)
+        tell_retry(error, pause_seconds, json_lines=self._json)

@@ -42,9 +42,14 @@ _FILES = """
 _DELETES = "SELECT table_id, sum(delete_count) FROM ducklake_delete_file WHERE end_snapshot IS NULL GROUP BY table_id"
 _KINDS = "SELECT relation_uuid, kind FROM platform_relation"
 _RATES = """
-    SELECT p.relation_uuid, s.first_row_id, sum(p.next_row_id - p.first_row_id), min(p.arrived_at), max(p.arrived_at)
+    SELECT p.relation_uuid, s.first_row_id, sum(p.next_row_id - p.first_row_id), min(p.arrived_at)
     FROM platform_segment p JOIN platform_stream s ON s.relation_uuid = p.relation_uuid
     WHERE p.snapshot_id >= {since} GROUP BY p.relation_uuid, s.first_row_id
+"""
+_LAST = """
+    SELECT s.relation_uuid, (
+        SELECT p.arrived_at FROM platform_segment p WHERE p.relation_uuid = s.relation_uuid ORDER BY p.first_row_id DESC LIMIT 1
+    ) FROM platform_stream s
 """
 _MINUTE_AGO = "SELECT min(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time > '{moment}'"
 _LEASES = "SELECT snapshot_id, holder, expires_at FROM platform_lease"
@@ -191,16 +196,16 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
 
 
 def _arrivals(catalogue: Catalogue, now: datetime) -> dict[str, tuple[float, datetime]]:
-    """Rows a second over the last minute and the last arrival of the streams that anything has come to in that time."""
+    """Rows a second over the last minute and the last arrival of the streams that hold rows."""
     if not catalogue.has("platform_segment"):
         return {}
     moment = f"{now - timedelta(minutes=1):%Y-%m-%d %H:%M:%S.%f}+00"
     since = catalogue.rows(_MINUTE_AGO.format(moment=moment))[0][0]
-    found: dict[str, tuple[float, datetime]] = {}
-    for uuid, first, rows, oldest, last in catalogue.rows(_RATES.format(since=int(since))) if since is not None else []:
+    found = {str(uuid): (0.0, _moment(last)) for uuid, last in catalogue.rows(_LAST) if last is not None}
+    for uuid, first, rows, oldest in catalogue.rows(_RATES.format(since=int(since))) if since is not None else []:
         # Of a ring that turns in less than a minute only what it still holds is known.
         seconds = min(60.0, max((now - _moment(oldest)).total_seconds(), 1.0)) if first else 60.0
-        found[str(uuid)] = (int(rows) / seconds, _moment(last))
+        found[str(uuid)] = (int(rows) / seconds, found[str(uuid)][1])
     return found
 
 

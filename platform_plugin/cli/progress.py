@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_SECONDS = 1.0
 _REDRAW_SECONDS = 0.15
+_TELL_EVERY_SECONDS = 30.0
 _WIDTH = 24
 
 
@@ -26,12 +27,17 @@ class ProgressLine:
         self._stream = stream or sys.stderr
         self._seen: Progress | None = None
         self._began = time.monotonic()
+        self._told_at = 0.0
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
 
     def watch(self, phase: str, seconds: float) -> None:
-        """What the start of the server tells."""
+        """What the start of the server tells; where nobody sees a line being drawn, one is written each half minute."""
         self._label = phase
+        if self._thread is None and seconds - self._told_at >= _TELL_EVERY_SECONDS:
+            self._told_at = seconds
+            self._stream.write(f"waiting for the platform server: {phase}, for {said_seconds(seconds)} so far\n")
+            self._stream.flush()
 
     def advance(self, progress: Progress) -> None:
         """What a running query tells."""

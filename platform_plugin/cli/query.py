@@ -7,10 +7,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.cli.amounts import counted
 from platform_plugin.cli.care import lake_url
+from platform_plugin.cli.gates import holding_gates
 from platform_plugin.cli.progress import ProgressLine
-from platform_plugin.errors import InvalidValue
+from platform_plugin.errors import InvalidValue, MissingArgument
+from platform_plugin.language.text.counting import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -35,7 +36,7 @@ def run_sql(given: argparse.Namespace) -> int:
         raise InvalidValue("there is no statement to run", hint="write one, such as SHOW TABLES")
     from platform_plugin.platform import Platform
 
-    with ProgressLine("opening the lake") as line, Platform.open(url, watcher=line.watch) as platform:
+    with ProgressLine("opening the lake") as line, Platform.open(url, watcher=line.watch) as platform, holding_gates(platform.lake, given):
         run_script(platform, script, given, line)
     return 0
 
@@ -60,7 +61,12 @@ def run_script(platform: Platform, script: str, given: argparse.Namespace, line:
     results = platform.execute_script(script, parameters_of(given), timeout=given.timeout, progress=line.advance)
     while True:
         line.start()
-        result = next(results, None)
+        try:
+            result = next(results, None)
+        except MissingArgument as error:
+            name = error.parameter
+            error.hint = f"give it with --param {name}=…" if name else "write :name in place of ?, and give it with --param name=…"
+            raise
         if result is None:
             line.stop()
             return

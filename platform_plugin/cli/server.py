@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.cli.amounts import counted, said_bytes, said_seconds
+from platform_plugin.cli.amounts import said_bytes, said_seconds
 from platform_plugin.cli.machine import print_document
 from platform_plugin.cli.overview import resident_bytes
 from platform_plugin.cli.progress import ProgressLine
+from platform_plugin.language.text.counting import counted
 
 if TYPE_CHECKING:
     import argparse

@@ -16,6 +16,7 @@ from platform_plugin import __version__
 from platform_plugin.cli.amounts import said_seconds
 from platform_plugin.cli.completion import SqlCompleter
 from platform_plugin.cli.failure import tell
+from platform_plugin.cli.gates import holding_gates
 from platform_plugin.cli.progress import ProgressLine
 from platform_plugin.cli.query import run_script
 from platform_plugin.errors import PlatformError
@@ -37,7 +38,7 @@ _HELP = r"""statements end with ;    Ctrl-C interrupts what runs or drops what i
 def run_shell(url: str, given: argparse.Namespace) -> int:
     """Read statements and run them until the user leaves; an error or Ctrl-C ends the statement, never the shell."""
     line = ProgressLine("opening the lake")
-    with Platform.open(url, watcher=line.watch) as platform:
+    with Platform.open(url, watcher=line.watch) as platform, holding_gates(platform.lake, given):
         shell = _Shell(platform, given, line)
         print(f"platform {__version__} on {platform.lake.location}; \\? for help, \\q to leave")
         shell.loop()

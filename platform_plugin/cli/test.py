@@ -7,12 +7,27 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from platform_plugin.cli.amounts import counted, said_seconds
+from platform_plugin.cli.amounts import said_seconds
 from platform_plugin.cli.machine import print_document
 from platform_plugin.errors import UnknownObject
+from platform_plugin.language.text.counting import counted
 
 if TYPE_CHECKING:
     import argparse
+
+
+FOLDERS = ("sql", "dbt_like_sql")
+"""Where the files are in a project that `platform new` wrote, and in the reference platform."""
+
+
+def choose_folder(named: str | None) -> Path:
+    """The folder that is named, else the first of the usual ones that is there."""
+    if named is not None:
+        return Path(named)
+    for usual in map(Path, FOLDERS):
+        if usual.is_dir():
+            return usual
+    raise UnknownObject(f"there is no folder {' or '.join(FOLDERS)} here", hint="name the folder of the SQL files: platform test FOLDER")
 
 
 def run_test(given: argparse.Namespace) -> int:
@@ -20,7 +35,7 @@ def run_test(given: argparse.Namespace) -> int:
     from platform_plugin.quality.cases import find_cases
     from platform_plugin.quality.trial import run_trials
 
-    folder = Path(given.folder)
+    folder = choose_folder(given.folder)
     cases = [case for case in find_cases(folder) if given.only is None or given.only in str(case)]
     if not cases:
         raise UnknownObject(f'folder "{folder}" has no case to run', hint="put view.test.yml beside view.sql")

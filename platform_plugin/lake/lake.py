@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from datetime import UTC, datetime
 from functools import cached_property
@@ -22,6 +21,7 @@ from platform_plugin.lake.catalogue.tables import (
     Snapshot,
     Table,
     View,
+    nearest_name,
     read_commits,
     read_names,
     read_schemas,
@@ -31,7 +31,7 @@ from platform_plugin.lake.catalogue.tables import (
 )
 from platform_plugin.lake.commit.commit import Commit
 from platform_plugin.lake.commit.gates import Gates
-from platform_plugin.lake.files import files
+from platform_plugin.lake.files import file_division, files
 from platform_plugin.lake.files.sources import Sources
 from platform_plugin.lake.files.storage import Storage
 from platform_plugin.lake.read import changes, check, read, scan
@@ -258,6 +258,10 @@ class Lake:
         """Write rows as a file of a table; a commit makes it visible."""
         return files.write_data_file(self.storage, table, rows, row_ids=row_ids)
 
+    def write_files(self, table: Table, rows: pa.Table | pa.RecordBatchReader, *, row_ids: pa.Array | None = None) -> list[DataFile]:
+        """Write rows as files of about the table's target size, or as one where it has none."""
+        return file_division.write_data_files(self.storage, table, rows, row_ids=row_ids)
+
     def discard(self, written: Iterable[files.DataFile | files.DeleteFile]) -> None:
         """Remove files that no commit will name; once nobody knows whether a commit was made, that is left to `vacuum`."""
         going = list(written)
@@ -337,19 +341,20 @@ class Lake:
         """Delete scheduled files that no reader can need, and files that no commit ever named."""
         return vacuum.vacuum(self, grace=grace, dry_run=dry_run)
 
-    def merge(self, name: str | tuple[str, str] | Name, *, target_bytes: int = files.TARGET_FILE_BYTES) -> merge.Merged:
-        """Rewrite a table's small files, deleted rows and inlined rows into few files; its rows stay the same."""
-        return merge.merge(self, self.table(name), target_bytes=target_bytes)
+    def merge(self, name: str | tuple[str, str] | Name, *, target_bytes: int | None = None) -> merge.Merged:
+        """Rewrite a table's small files, deleted rows and inlined rows into few files of the target size; its rows stay the same."""
+        table = self.table(name)
+        return merge.merge(self, table, target_bytes=target_bytes or table.file_options.target_bytes or files.TARGET_FILE_BYTES)
 
 
 def _read_relation(connection: Connection, name: Name, snapshot: Snapshot) -> Table | View:
     found: list[Table | View] = [*read_tables(connection, snapshot.id, name=name), *read_views(connection, snapshot.id, name=name)]
     if found:
         return found[0]
-    known = {str(other): other for other in read_names(connection, snapshot.id)}
-    same = next((other for other in known.values() if str(other).lower() == str(name).lower()), None)
+    known = read_names(connection, snapshot.id)
+    same = next((other for other in known if str(other).lower() == str(name).lower()), None)
     if same is not None and same != name:
         return _read_relation(connection, same, snapshot)
-    nearest = difflib.get_close_matches(str(name), known, n=1)
-    hint = f"did you mean {nearest[0]}?" if nearest else "run SHOW TABLES"
+    near = nearest_name(name, known)
+    hint = f"did you mean {near}?" if near is not None else "run SHOW TABLES"
     raise UnknownObject(f'table "{name}" does not exist at snapshot {snapshot.id}', hint=hint)

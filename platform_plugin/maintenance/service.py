@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from platform_plugin.errors import InvalidValue, PlatformError, ServerLost
+from platform_plugin.engine.spark.session.repeating import Repeating
+from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import Table
+from platform_plugin.relations.missing import looking_for
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
-from platform_plugin.relations.streams.feeds.service import pause_after
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 from platform_plugin.relations.views.read.stored import find_wanted, run_storing
 from platform_plugin.relations.views.record import read_records
@@ -49,47 +49,38 @@ class Maintainer:
         self._only = only
         self._interval = interval_seconds
         self._progress = progress
-        self._stopping = threading.Event()
+        self._repeating = Repeating(work)
 
     def stop(self) -> None:
         """End after the run at hand; may be called from a signal handler."""
-        self._stopping.set()
+        self._repeating.stop()
 
     def run(self, observer: Observer, *, once: bool = False) -> None:
         """Maintain until `stop`; or once, and then a failure is raised. A name of something else is an error before anything is done."""
         for name in self._only or ():
             _check_maintained(self._work, name)
-        failures = 0
-        while not self._stopping.is_set():
-            try:
-                done = run_maintenance(self._work, self._only, progress=self._progress)
-                # What no view looked at in the same scan.
-                sampled = run_sample_maintenance(self._work, self._only, progress=self._progress)
-                samples = (*done.samples, *sampled.samples)
-                wanted = find_wanted(self._work, self._only, maintained=done.views)
-                stored = run_storing(self._work, wanted, progress=self._progress)
-                done = replace(done, samples=samples, failed=stored.failed | done.failed | sampled.failed)
-            except PlatformError as error:
-                if isinstance(error, ServerLost):
-                    self._work.forget_session()
-                if once:
-                    raise
-                failures += 1
-                observer.failed(error, pause_after(failures))
-                self._stopping.wait(pause_after(failures))
-                continue
-            failures = 0
+
+        def succeeded(done: Maintained) -> float | None:
             if done.views or done.samples or done.failed:
                 observer.maintained(done)
-            if once:
-                return
-            self._stopping.wait(self._interval)
+            return None if once else self._interval
+
+        self._repeating.run(self._maintain, succeeded, observer.failed, fatal=PlatformError if once else ())
+
+    def _maintain(self) -> Maintained:
+        done = run_maintenance(self._work, self._only, progress=self._progress)
+        # What no view looked at in the same scan.
+        sampled = run_sample_maintenance(self._work, self._only, progress=self._progress)
+        samples = (*done.samples, *sampled.samples)
+        wanted = find_wanted(self._work, self._only, maintained=done.views)
+        stored = run_storing(self._work, wanted, progress=self._progress)
+        return replace(done, samples=samples, failed=stored.failed | done.failed | sampled.failed)
 
 
 def _check_maintained(work: Workspace, name: Name) -> None:
     """A name is that of a continuous view, or of a sample that grows with a stream."""
     snapshot = work.lake.snapshot()
-    with work.lake.reading() as connection:
+    with looking_for(work.lake, name, snapshot, "view", "sample"), work.lake.reading() as connection:
         relation = work.lake.find_relation(connection, name, snapshot)
         views = read_records(connection)
     sample = find_sample(work.lake, relation, snapshot) if isinstance(relation, Table) else None

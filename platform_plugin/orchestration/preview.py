@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from dagster import AssetSpec
 
 
+# Dagster copies each sensor itself, with an argument that it warns of; nobody who sees the warning can do anything about it.
+warnings.filterwarnings("ignore", message="Parameter `owners` of initializer `SensorDefinition", category=dg.BetaWarning)
+
 VERSION_TAG = "dagster/data_version"
 
 

@@ -19,9 +19,9 @@ def find_difference(expected: Sequence[Mapping[str, Any]], found: Sequence[Mappi
     Only columns that the expected rows name are looked at. Floats may differ by a billionth.
 
     >>> print(find_difference([{"uid": 1, "n": 2}, {"uid": 2, "n": 1}], [{"uid": 2, "n": 1}, {"uid": 1, "n": 3}]))
-        uid  n
-      -   1  2
-      +   1  3
+                  uid  n
+      - expected    1  2
+      + got         1  3
       1 row as expected
     """
     columns = list(dict.fromkeys(name for row in expected for name in row)) or list(found[0] if found else ())
@@ -39,7 +39,7 @@ def find_difference(expected: Sequence[Mapping[str, Any]], found: Sequence[Mappi
             left.pop(place)
     if not missing and not left:
         return None
-    lines = _lined_up([("", columns), *(("-", row) for row in missing), *(("+", row) for row in left)])
+    lines = _lined_up([("", columns), *(("- expected", row) for row in missing), *(("+ got", row) for row in left)])
     same = len(expected) - len(missing)
     return "\n".join([*lines, f"  {same} {'row' if same == 1 else 'rows'} as expected"])
 
@@ -61,4 +61,6 @@ def _is_same(expected: Any, found: Any) -> bool:
 def _lined_up(rows: Sequence[tuple[str, Sequence[Any]]]) -> list[str]:
     cells = [(mark, ["NULL" if value is None else str(value) for value in row]) for mark, row in rows]
     widths = [max(len(row[place]) for _, row in cells) for place in range(len(cells[0][1]))]
-    return [f"  {mark:1} " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for mark, row in cells]
+    return [
+        f"  {mark:10}  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for mark, row in cells
+    ]

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from platform_plugin.quality.suite import Suite
 
 _MOST_SHOWN = 3
+_BEFORE = "what was there before stays readable; correct the rows or the suite, and run it again"
+_PASSED = (
+    "the result that passed last stays readable with AT (STALENESS => '7 days'); correct the query or the suite, or wait for other rows"
+)
 
 
 class RowsRefused(InvalidValue):
@@ -28,27 +32,32 @@ class RowsRefused(InvalidValue):
 
 
 @contextmanager
-def gated(lake: Lake, name: Name, suite: Suite | None, *, batches: bool) -> Iterator[None]:
-    """Hold what is committed to a relation meanwhile to its suite, if that is a gate; of `batches` an empty one always passes."""
+def gated(lake: Lake, name: Name, suite: Suite | None, *, batches: bool = False, view: bool = False) -> Iterator[None]:
+    """Hold what is committed to a relation meanwhile to its suite, if that is a gate; of `batches` an empty one always passes.
+
+    Of a `view` it is the result that is stored, and what a run would have it take up.
+    """
     if suite is None or not suite.gate:
         yield
         return
+
+    of = f'the result of view "{name}" was not published' if view else f'nothing was published in "{name}"'
 
     def judge(table: Table, files: Sequence[DataFile]) -> None:
         count = sum(file.record_count for file in files)
         if count > suite.most_rows:
             what = f"{count} rows are to be judged, {suite.most_rows} may be"
-            hint = "raise most_rows of its suite, or publish less at a time"
-            raise RowsRefused(f'nothing was published in "{name}"', detail=what, hint=hint)
+            hint = "raise most_rows of its suite" if view else "raise most_rows of its suite, or publish less at a time"
+            raise RowsRefused(of, detail=what, hint=hint)
         if files or not batches:
-            require(name, suite, read_written(lake, table, files))
+            require(of, suite, read_written(lake, table, files), hint=_PASSED if view else _BEFORE)
 
     with lake.gates.guarding(name, judge):
         yield
 
 
-def require(name: Name, suite: Suite, rows: pa.Table) -> None:
-    """Raise if rows break a critical expectation, with the first rows that do."""
+def require(refusal: str, suite: Suite, rows: pa.Table, *, hint: str = _BEFORE) -> None:
+    """Raise the refusal if rows break a critical expectation, with the suite and the first rows that do."""
     found = run_validation(replace(suite, expectations=suite.critical), rows)
     failed = [each for each in found if not each.passed]
     if not failed:
@@ -57,8 +66,9 @@ def require(name: Name, suite: Suite, rows: pa.Table) -> None:
     for each in failed:
         told.append(f"{each.name}: {each.trouble or 'not met'}")
         told += [f"  {', '.join(f'{column} {value}' for column, value in row.items())}" for row in each.rows[:_MOST_SHOWN]]
+    of = "" if suite.file is None else f' of suite "{suite.file}"'
     raise RowsRefused(
-        f'nothing was published in "{name}": {len(failed)} of {len(found)} critical expectations are not met',
+        f"{refusal}: {len(failed)} of {len(found)} critical expectations{of} are not met",
         detail="\n".join(told),
-        hint="what was there before stays readable; correct the rows or the suite, and run it again",
+        hint=hint,
     )

@@ -10,9 +10,11 @@ from typing import Any, Literal, cast, get_args
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.quality.aggregates import check_measurable
 
 Severity = Literal["critical", "warning", "info"]
 Rows = Literal["full", "changes", "sample"]
+Engine = Literal["arrow", "spark"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +40,8 @@ class Expectation:
 class Suite:
     """Expectations about a relation: all of it, what has come since the last check, or a sample that is kept of it.
 
-    `sample` names a maintained sample where `rows` says so; `most_rows` bounds what is brought over. As a `gate` the critical ones are
-    also judged before rows are published, and keep out a batch or a rebuilt table that does not meet them.
+    `sample` names a maintained sample where `rows` says so; `most_rows` bounds what is brought over, unless the `engine` is Spark, which
+    brings nothing over. As a `gate` the critical ones are also judged before rows are published, and keep out what does not meet them.
     """
 
     expectations: tuple[Expectation, ...]
@@ -47,6 +49,8 @@ class Suite:
     sample: str | None = None
     most_rows: int = 1_000_000
     gate: bool = False
+    engine: Engine = "arrow"
+    file: str | None = field(default=None, compare=False)
 
     @property
     def critical(self) -> tuple[Expectation, ...]:
@@ -65,7 +69,7 @@ class Suite:
         return found
 
 
-_KEYS = ("expectations", "rows", "sample", "most_rows", "gate")
+_KEYS = ("expectations", "rows", "sample", "most_rows", "gate", "engine")
 # What Great Expectations itself writes into a suite's file, and what nothing here depends on.
 _PASSED_OVER = {"name", "id", "meta", "notes", "great_expectations_version", "suite_parameters"}
 
@@ -97,16 +101,33 @@ def parse_suite(content: object, *, file: str) -> Suite:
     gate = content.get("gate", False)
     if not isinstance(gate, bool):
         raise InvalidValue(f'file "{file}": gate is "{gate}"', hint="it is true or false")
+    engine = content.get("engine", "arrow")
+    if engine not in get_args(Engine):
+        raise InvalidValue(f'file "{file}": engine is "{engine}"', hint=f"it is {_listed(get_args(Engine))}")
     suite = Suite(
         expectations=tuple(_expectation(each, file) for each in written),
         rows=rows,
         sample=content.get("sample"),
         most_rows=int(content.get("most_rows", Suite.__dataclass_fields__["most_rows"].default)),
         gate=gate,
+        engine=engine,
+        file=file,
     )
+    check_engine(suite, file=file)
     if gate and not suite.critical:
         raise InvalidValue(f'file "{file}" is a gate that nothing can close', hint="write `severity: critical` at an expectation")
     return suite
+
+
+def check_engine(suite: Suite, *, file: str) -> None:
+    """Refuse a suite that Spark is to judge and can't."""
+    if suite.engine != "spark":
+        return
+    if suite.rows != "full":
+        hint = "leave out `engine`: those rows are few, and judged as Arrow"
+        raise InvalidValue(f'file "{file}": Spark judges full relations, and rows is "{suite.rows}"', hint=hint)
+    for name, each in suite.names.items():
+        check_measurable(name, each, file=file)
 
 
 def _expectation(written: object, file: str) -> Expectation:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from platform_plugin.errors import InvalidValue, UnknownObject, WrongArguments
+from platform_plugin.errors import InvalidValue, MissingArgument, WrongArguments
 from platform_plugin.language.text.places import at
 from platform_plugin.language.text.values import Literal, Parameter
 
@@ -103,11 +103,13 @@ def check_arguments(parameters: Sequence[Parameter], arguments: Arguments) -> No
     for parameter in parameters:
         if parameter.name is not None:
             if not isinstance(arguments, Mapping) or parameter.name not in arguments:
-                missing = UnknownObject(f'parameter ":{parameter.name}" has no value', hint="give it in the dict of parameters")
+                hint = "give it in the dict of parameters"
+                missing = MissingArgument(f'parameter ":{parameter.name}" has no value', hint=hint)
+                missing.parameter = parameter.name
                 raise at(parameter.span, 0, len(parameter.span.text)).attach(missing)
         elif not isinstance(arguments, tuple) or (parameter.index or 0) >= len(arguments):
             given = len(arguments) if isinstance(arguments, tuple) else 0
-            missing = UnknownObject(
+            missing = MissingArgument(
                 f"parameter {(parameter.index or 0) + 1} has no value",
                 detail=f"{given} were given",
                 hint="give a list with a value for each ?",

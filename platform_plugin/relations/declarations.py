@@ -51,6 +51,8 @@ class DescribedRelation:
     query: str | None = None
     names: tuple[str, ...] = ()
     is_continuous: bool = False
+    is_maintained: bool = False
+    """Whether a run has consumed rows for it."""
     takes_in: bool = False
 
 

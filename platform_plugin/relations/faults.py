@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from platform_plugin.errors import PlatformError, QueryFailed
 from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.language.text.tokens import tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.text.places import Place
 
 _FEW = 20
+_UNGROUPED = re.compile(r'expression "(.+)" is neither grouped by nor aggregated')
 
 
 class Placing(Protocol):
@@ -40,6 +42,8 @@ class placed:  # noqa: N801  reads as a statement
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, QueryFailed) and not hasattr(error, "line"):
             offset = find_offset(error, self.rendered)
+            if offset is None and (ungrouped := _UNGROUPED.fullmatch(error.message)):
+                offset = find_column(ungrouped[1], self.rendered.text)
             if offset is not None:
                 self.rendered.at(offset).attach(error)
 
@@ -58,6 +62,25 @@ def suggesting(tables: Sequence[Table]) -> Iterator[None]:
             few = f"the columns are {', '.join(known)}" if len(known) <= _FEW else None
             error.hint = did_you_mean(name, others) or error.hint or few
         raise
+
+
+def find_column(name: str, text: str) -> int | None:
+    """Where a column stands that Spark names without its place: outside of the calls of aggregates, as far as it stands there.
+
+    >>> find_column("score", "SELECT sum(score), score FROM posts")
+    19
+    """
+    try:
+        tokens = tokenize(text)
+    except PlatformError:
+        return None
+    depth, found = 0, list[tuple[int, int]]()
+    for index in range(len(tokens)):
+        word = tokens.text(index)
+        depth += (word == "(") - (word == ")")
+        if word.strip("`").lower() == name.lower():
+            found.append((depth, tokens.starts[index]))
+    return min(found)[1] if found else None
 
 
 def find_offset(error: PlatformError, rendered: Placing) -> int | None:

@@ -90,9 +90,9 @@ class Kind(Listener, Protocol[R_contra]):
         self, work: Workspace, relation: R_contra, declaration: Declaration, snapshot: Snapshot, *, internal: bool
     ) -> Mapping[str, Any]:
         """What DESCRIBE EXTENDED says of it beside kind, size and comment; `internal` asks for the names of its parts."""
-        del work, relation, snapshot, internal
+        del work, snapshot, internal
         key = {"primary_key": ", ".join(declaration.primary_key)} if declaration.primary_key else {}
-        return {**declaration.options, **key}
+        return {**declaration.options, **dict(cast("Table", relation).file_options.declared), **key}
 
     def text(self, lake: Lake, relation: R_contra, declaration: Declaration, snapshot: Snapshot) -> str:
         """The statement that makes a relation like this one."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from platform_plugin.lake.catalogue.relations import Declaration, declare
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.commit.commit import Commit
@@ -28,3 +28,23 @@ def stored_option(option: Option) -> tuple[str, Any]:
 def declare_options(commit: Commit, table: Table, declaration: Declaration, changed: Mapping[str, Any]) -> None:
     """Write a declaration again with some options changed."""
     declare(commit, table, Declaration(kind=declaration.kind, options={**declaration.options, **changed}))
+
+
+def file_options(options: Iterable[Option]) -> dict[str, str | int]:
+    """How files of a table are written, of the options that say that."""
+    return {option.name: cast("str | int", option.value) for option in options}
+
+
+def read_options(stored: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Those of the named options that the lake keeps, in the types of their statement.
+
+    >>> read_options({"target_lag_seconds": 5.0, "start": "earliest", "from": {"main.posts": 3}}, ("start", "target_lag", "key"))
+    {'start': 'earliest', 'target_lag': datetime.timedelta(seconds=5)}
+    """
+    found = {}
+    for name in names:
+        if (seconds := stored.get(name + SECONDS)) is not None:
+            found[name] = timedelta(seconds=seconds)
+        elif (value := stored.get(name)) is not None:
+            found[name] = value
+    return found

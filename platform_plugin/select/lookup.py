@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from platform_plugin.algebra.types.data_types import Decimal, Primitive
 from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name
+from platform_plugin.lake.read.read import COMPARE
 from platform_plugin.lake.read.small import read_small
 from platform_plugin.language.query.lookup import Condition, Given, Lookup, plan_lookup
 from platform_plugin.language.query.staleness import read_duration
@@ -50,7 +51,7 @@ def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | S
     staleness = _staleness(lookup, arguments)
     try:
         held = _KEPT.newest(work, lookup.relation)
-        if staleness is not None and held.table is None:
+        if staleness is not None and (held.table is None or held.is_computed):
             held = _stale(work, lookup, staleness, held)
         if held.table is None:
             held = _KEPT.computed(work, lookup.relation, held)
@@ -141,16 +142,6 @@ def _is_own(field: Field, value: Any) -> bool:
     return name == "date" and isinstance(value, date) and not isinstance(value, datetime)
 
 
-_COMPARE = {
-    "=": pc.equal,
-    "!=": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-}
-
-
 def _chosen(rows: pa.Table, lookup: Lookup, conditions: Sequence[Condition]) -> pa.Table:
     mask: Any = None
     for condition in conditions:
@@ -163,7 +154,7 @@ def _chosen(rows: pa.Table, lookup: Lookup, conditions: Sequence[Condition]) -> 
             case "in":
                 found = pc.is_in(column, pa.array(condition.value, column.type))
             case op:
-                found = _COMPARE[op](column, pa.scalar(condition.value, column.type))
+                found = COMPARE[op](column, pa.scalar(condition.value, column.type))
         mask = found if mask is None else pc.and_(mask, found)
     if lookup.columns is not None:
         rows = pa.table([rows.column(column) for column, _ in lookup.columns], names=[name for _, name in lookup.columns])
@@ -174,11 +165,12 @@ def _chosen(rows: pa.Table, lookup: Lookup, conditions: Sequence[Condition]) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A relation at a snapshot: the table that its rows are in, and the rows if they are few."""
+    """A relation at a snapshot: the table that its rows are in, and the rows if they are few, or else a view's answer."""
 
     snapshot: Snapshot
     table: Table | None
     rows: pa.Table | None
+    is_computed: bool = False
 
 
 class _Kept:
@@ -213,7 +205,7 @@ class _Kept:
         small = find_kind(work.lake, named, held.snapshot).compute_small(work, named, held.snapshot)
         if small is None or small.rows is None:
             return held
-        found = _Held(held.snapshot, small.table, small.rows)
+        found = _Held(held.snapshot, small.table, small.rows, is_computed=True)
         if small.rows.nbytes <= _HELD_BYTES:
             with self._lock:
                 self._held[work.lake.uuid, str(work.lake.location), *relation] = found

@@ -65,9 +65,9 @@ def test_snapshots_come_newest_first(platform, lake):
 def test_care_keeps_the_rows_and_removes_the_files(platform, lake, tmp_path):
     merged = answer(platform("merge", "users", "--json", check=0))
     assert (merged["files_before"], merged["files_after"], merged["rows"]) == (2, 1, 4)
-    assert "6 snapshots would be forgotten" in platform("expire", "--older-than", "0", "--dry-run", check=0).stdout
-    promised = answer(platform("expire", "--older-than", "0", "--dry-run", "--json", check=0))
-    expired = answer(platform("expire", "--older-than", "0", "--json", check=0))
+    assert "6 snapshots would be forgotten" in platform("expire", "--all", "--dry-run", check=0).stdout
+    promised = answer(platform("expire", "--all", "--dry-run", "--json", check=0))
+    expired = answer(platform("expire", "--all", "--json", check=0))
     assert expired["snapshots"] == 6
     assert promised == expired | {"dry_run": True}
     files = set((tmp_path / "lake" / "data").rglob("*.parquet"))
@@ -80,9 +80,18 @@ def test_care_keeps_the_rows_and_removes_the_files(platform, lake, tmp_path):
         assert sorted(opened.read("users").column("id").to_pylist()) == [1, 2, 3, 4]
 
 
+def test_an_age_needs_its_unit_and_is_said_in_the_result(platform, lake):
+    for command in ("expire", "vacuum"):
+        assert "'7' has no unit; write 7d for days" in platform(command, "--older-than", "7", check=2).stderr
+        assert "--all says that" in platform(command, "--older-than", "0s", check=2).stderr
+    assert "write 1d for days" in platform("vacuum", "--grace", "1", check=2).stderr
+    assert "0 snapshots older than 7 d forgotten" in platform("expire", "--older-than", "7d", check=0).stdout
+    assert "0 snapshots older than 12 h forgotten" in platform("vacuum", "--older-than", "12h", check=0).stdout
+
+
 def test_vacuum_forgets_snapshots_first_when_told_an_age(platform, lake):
-    assert answer(platform("vacuum", "--older-than", "0", "--json", check=0))["expired"]["snapshots"] == 5
-    assert "platform expire --dry-run" in platform("vacuum", "--older-than", "0", "--dry-run", check=1).stderr
+    assert answer(platform("vacuum", "--all", "--json", check=0))["expired"]["snapshots"] == 5
+    assert "platform expire --dry-run" in platform("vacuum", "--all", "--dry-run", check=1).stderr
 
 
 def test_a_grace_keeps_young_files(platform, lake):

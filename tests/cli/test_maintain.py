@@ -25,7 +25,7 @@ def test_samples_without_any_view(platform, url):
         made.execute("CREATE SAMPLE few ON t SIZE 5")
         made.execute("INSERT INTO t VALUES (1)")
         made.execute("INSERT INTO s SELECT id FROM t")
-    assert "1 sample took up what arrived" in platform("maintain", "--once", "some", check=0).stdout
+    assert "1 sample consumed what arrived" in platform("maintain", "--once", "some", check=0).stdout
     assert platform("maintain", "--once", check=0).stdout == ""
     assert 'sample "main.few" is not of a stream' in platform("maintain", "few", check=1).stderr
     assert '"main.t" is neither a continuous view nor a sample' in platform("maintain", "t", check=1).stderr

@@ -31,7 +31,7 @@ def test_the_definitions_of_a_new_project_load(project, monkeypatch):
     monkeypatch.syspath_prepend(str(project))
     definitions = importlib.import_module("brand_new_shop.definitions").defs()
     keys = {spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()}
-    assert keys == {"orders", "products", "sales", "sales/base", "orders_sample", "platform/overview"}
+    assert keys == {"orders", "products", "sales", "sales/sales_base", "orders_sample", "platform/overview"}
     repository = definitions.get_repository_def()
     assert {"split_refresh", "reservoir_merge", "bounded_ingestion"} <= {sensor.name for sensor in repository.sensor_defs}
     assert not (project / ".platform" / "lake").exists(), "loading creates nothing"

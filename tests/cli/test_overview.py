@@ -1,7 +1,9 @@
 import json
 import subprocess
 import sys
+from datetime import datetime, timedelta
 
+import pyarrow as pa
 import pytest
 
 from platform_plugin.cli import overview
@@ -19,6 +21,23 @@ def test_both_ways_to_the_catalogue_say_the_same(lake):
         ("users", "table", 4, 2),
         ("rich", "view", None, None),
     ]
+
+
+def test_the_last_arrival_is_known_however_long_ago_it_was(lake, monkeypatch):
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return super().now(tz) + timedelta(hours=1)
+
+    with Lake.open(lake) as opened:
+        table = opened.table("posts")
+        with opened.commit("append") as commit:
+            commit.append(table, [opened.write(table, pa.table({"uid": pa.array([1], pa.int32())}))])
+        newest = opened.snapshot().time
+    monkeypatch.setattr(overview, "datetime", Later)
+    for read in (overview._read_local, overview._read_any):
+        (posts,) = (relation for relation in read(lake).relations if relation.name == "posts")
+        assert (posts.rows_per_second, posts.last_arrival) == (0.0, newest)
 
 
 def test_it_agrees_with_what_the_lake_says(lake):
@@ -50,5 +69,5 @@ def test_what_is_no_lake_is_refused_with_the_lake_s_own_words(platform, tmp_path
         (place / "data").mkdir(parents=True)
         (place / "lake.sqlite").write_text("this is no database" * 100)
     done = platform("status", "--url", str(place), check=1)
-    wanted = {"missing": "is not a lake", "moved": "--adopt", "damaged": "is not a lake's catalogue"}[where]
+    wanted = {"missing": "there is no lake at", "moved": "--adopt", "damaged": "is not a lake's catalogue"}[where]
     assert wanted in done.stderr

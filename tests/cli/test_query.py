@@ -166,3 +166,8 @@ def _wait(ready, seconds=40):
     while not ready():
         assert time.monotonic() < until
         time.sleep(0.1)
+
+
+def test_a_parameter_without_a_value_is_given_on_the_command_line(platform, lake):
+    assert "hint: give it with --param a=…" in platform("sql", "-c", "INSERT INTO users VALUES (:a, 'x')", check=1).stderr
+    assert "write :name in place of ?" in platform("sql", "-c", "INSERT INTO users VALUES (?, 'x')", check=1).stderr

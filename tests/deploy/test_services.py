@@ -47,15 +47,15 @@ def version(materialization):
 
 
 def test_pushed_rows_become_a_new_version_a_check_and_a_downstream_table(services, capsys):
-    assert services.ended(services.launch("posts", "impact/base", "impact"))["status"] == "SUCCESS"
-    before = services.materializations("impact/base")[0]
+    assert services.ended(services.launch("posts", "impact/impact_base", "impact"))["status"] == "SUCCESS"
+    before = services.materializations("impact/impact_base")[0]
     ran_before = len(services.materializations("campaign"))
     with Platform.open(services.lake) as platform:
         platform.stream("posts").append(rows(5_000))
     pushed = time.time()
     after = services.wait(
         "a new version of the base",
-        lambda: (found := services.materializations("impact/base")[0])["timestamp"] != before["timestamp"] and found,
+        lambda: (found := services.materializations("impact/impact_base")[0])["timestamp"] != before["timestamp"] and found,
     )
     assert version(after) > version(before)
     figures = {entry["label"]: entry.get("intValue", entry.get("floatValue")) for entry in after["metadataEntries"]}
@@ -115,7 +115,7 @@ def test_a_killed_run_ends_its_spark_job_and_can_be_repeated(services, spark_ser
     with Platform.open(services.lake) as platform:
         platform.stream("posts").append(rows(7))
         platform.close()
-    assert services.ended(services.launch("impact/base"))["status"] == "SUCCESS"
+    assert services.ended(services.launch("impact/impact_base"))["status"] == "SUCCESS"
     with Platform.open(services.lake) as platform:
         together = sum(count for (count,) in platform.execute("SELECT posts FROM impact"))
         held = platform.lake.read("posts").num_rows

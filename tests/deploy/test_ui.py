@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
+import dagster as dg
 import pytest
+from dagster._core.test_utils import create_run_for_test
+
+from deploy import ui
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,6 +32,8 @@ BOTH = "import subprocess, sys, time; print(subprocess.Popen(sys.argv[1:]).pid, 
 start = ui._start
 ui._start = lambda command, environment, output=None: start([sys.executable, "-c", BOTH, *WAIT], environment)
 ui._wait_for = lambda *_: True
+ui._is_free = lambda _: True
+ui._cancel_runs = lambda *_, **__: 2
 ui.PROJECT = pathlib.Path(sys.argv[1])
 sys.exit(ui.main([]))
 """
@@ -45,6 +52,7 @@ def test_a_signal_ends_it_and_everything_it_started(tmp_path, number):
         try:
             # A child that does not obey is waited for, and then killed, after longer.
             assert process.wait(15) == 0
+            assert "stopping, 2 runs are cancelled" in process.stdout.read()
         finally:
             process.kill()
             with suppress(ProcessLookupError):
@@ -55,3 +63,22 @@ def test_a_signal_ends_it_and_everything_it_started(tmp_path, number):
             os.kill(grandchild, 0)
             time.sleep(0.05)
         pytest.fail(f"process {grandchild} goes on")
+
+
+def test_a_port_that_is_taken_is_told_before_anything_starts(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert ui.main([str(port)]) == 1
+    assert f"port {port} is taken; make ui ARGS={port + 1} takes another" in capsys.readouterr().err
+
+
+def test_runs_under_way_are_cancelled_and_not_failed(tmp_path):
+    status = dg.DagsterRunStatus
+    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}")
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        runs = {each: create_run_for_test(instance, status=each).run_id for each in (status.NOT_STARTED, status.STARTED, status.SUCCESS)}
+        assert ui._cancel_runs(tmp_path) == 2
+        now = {each: instance.get_run_by_id(run_id).status for each, run_id in runs.items()}
+        assert now == {status.NOT_STARTED: status.CANCELED, status.STARTED: status.CANCELING, status.SUCCESS: status.SUCCESS}
+        assert ui._cancel_runs(tmp_path, ended=True) == 1
+        assert instance.get_run_by_id(runs[status.STARTED]).status is status.CANCELED

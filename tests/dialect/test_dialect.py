@@ -128,7 +128,9 @@ def test_definitions_run_on_connections_that_stream(engine):
     with engine.connect().execution_options(stream_results=True, yield_per=10) as connection:
         table.create(connection)
         connection.execute(table.insert(), [{"n": 1}])
+        assert connection.execute(table.select()).all() == [(1,)]
         table.drop(connection)
+    assert not sa.inspect(engine).has_table("numbers")
 
 
 def test_a_ping_needs_no_spark(engine):

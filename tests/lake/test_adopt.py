@@ -132,7 +132,7 @@ STATEMENTS = [
     "DROP VIEW one.v",
     "CREATE STREAM s (i INT)",
 ]
-COMMANDS = ["status", "tables", "maintain --once", "merge main.t", "expire --older-than 0s", "vacuum"]
+COMMANDS = ["status", "tables", "maintain --once", "merge main.t", "expire --all", "vacuum"]
 
 
 def test_whatever_comes_first_finds_what_it_needs(duck_process, tmp_path, monkeypatch):

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from platform_plugin.errors import InvalidValue
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.script import parse_script
 from platform_plugin.language.statements.insert import Insert
 from platform_plugin.language.statements.registry import STATEMENTS, list_verbs
 from platform_plugin.language.statements.select import Select
 from platform_plugin.language.text import options
+from platform_plugin.platform import Platform
 
 FOLDER = Path(__file__).parents[2] / "docs" / "sql"
 PAGES = sorted(FOLDER.glob("*.md"))
@@ -34,6 +36,17 @@ def test_every_statement_has_an_example():
 
 def test_every_statement_has_its_page():
     assert {kind.page for kind in STATEMENTS} <= {page.stem for page in PAGES}
+
+
+def test_what_is_refused_is_marked_as_planned_wherever_it_is_shown(tmp_path):
+    with Platform.create(tmp_path / "lake") as platform:
+        for statement in ("SUSPEND QUERY 'q-42'", "RESUME QUERY 'q-42'"):
+            with pytest.raises(InvalidValue, match="suspended queries can't be run by this version"):
+                platform.execute(statement)
+    assert (FOLDER / "suspend.md").read_text().startswith("# SUSPEND QUERY, RESUME QUERY (planned)\n\n> **Planned: this version has no")
+    pages = [*(FOLDER.parent).rglob("*.md"), FOLDER.parents[1] / "README.md"]
+    naming = [line for page in pages if page.stem != "suspend" for line in re.findall(r".*suspend.*", page.read_text())]
+    assert [line for line in naming if "(planned)" not in line and "suspended queries, joins" not in line] == []
 
 
 def test_links_lead_somewhere():

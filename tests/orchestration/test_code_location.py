@@ -24,9 +24,9 @@ def definitions(tmp_path, monkeypatch):
 def test_every_noun_is_there_as_a_file_a_component_and_in_python(definitions):
     keys = {spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()}
     files = {model.name.relation for model in read_models(ROOT / "dbt_like_sql")}
-    components = {"returns", "returns_by_reason", "returns_by_reason/base", "returns_sample", "return_reasons"}
-    python = {"searches", "searches_sample", "search_terms", "search_terms/base", "missing_products", "campaign"}
-    bases = {"sales_by_product/base", "customer_value/base", "interest/base"}
+    components = {"returns", "returns_by_reason", "returns_by_reason/returns_by_reason_base", "returns_sample", "return_reasons"}
+    python = {"searches", "searches_sample", "search_terms", "search_terms/search_terms_base", "missing_products", "campaign"}
+    bases = {"sales_by_product/sales_by_product_base", "customer_value/customer_value_base", "interest/interest_base"}
     assert keys == files | components | python | bases | {"platform/overview"}
     assert {"customers", "orders", "orders_history", "orders_sample", "sales_by_category", "daily_sales"} <= files
     assert [schedule.name for schedule in definitions.schedules] == ["nightly_schedule"]

@@ -52,5 +52,11 @@ def test_what_is_scaffolded_checks_and_loads(project):
     assert "successfully" in dg(project, "check", "yaml")
     dg(project, "check", "defs")
     listed = dg(project, "list", "defs", "--json")
-    for key in ("sales_by_product/base", "my_continuousview/base", "my_sample", "split_refresh", "reservoir_merge"):
+    for key in (
+        "sales_by_product/sales_by_product_base",
+        "my_continuousview/my_continuousview_base",
+        "my_sample",
+        "split_refresh",
+        "reservoir_merge",
+    ):
         assert key in listed

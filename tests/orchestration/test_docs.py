@@ -28,7 +28,7 @@ def test_every_yaml_example_is_valid():
     components = [each for each in examples if "type" in each]
     documented = [Documentation.model_validate(each) for each in examples if "type" not in each and "expectations" not in each]
     assert (len(suites), len(components), len(documented)) == (1, 2, 3)
-    assert any(each.owners == ["team:growth"] for each in documented)
+    assert any(each.owners == ["team:crm"] for each in documented)
     for example in components:
         made = getattr(orchestration, example["type"].removeprefix("platform_plugin.orchestration."))
         made(**example["attributes"])
@@ -56,8 +56,8 @@ def test_the_python_examples_run(monkeypatch):
 
 def test_the_error_is_the_one_that_is_shown(tmp_path):
     (tmp_path / "views").mkdir()
-    text = "CREATE VIEW impact AS\nSELECT uid, avg(score) AS score\nFORM posts GROUP BY uid"
-    (tmp_path / "views" / "impact.sql").write_text(text)
+    text = "CREATE VIEW sales_by_product AS\nSELECT product_id, sum(amount) AS revenue\nFORM orders GROUP BY product_id"
+    (tmp_path / "views" / "sales_by_product.sql").write_text(text)
     with pytest.raises(PlatformError) as caught:
         read_models(tmp_path)
     assert str(caught.value) in [block.strip() for block in blocks("text")]
@@ -65,5 +65,11 @@ def test_the_error_is_the_one_that_is_shown(tmp_path):
 
 def test_the_pictures_are_there_and_small():
     pictures = re.findall(r"\]\((images/[\w.-]+)\)", PAGE.read_text())
-    assert len(pictures) == 7
+    assert len(pictures) == 6
     assert all(0 < (PAGE.parent / picture).stat().st_size < 300_000 for picture in pictures)
+
+
+def test_every_picture_is_shown_somewhere():
+    docs = PAGE.parent
+    pages = "".join(page.read_text() for page in [docs.parent / "README.md", *docs.rglob("*.md")])
+    assert [each.name for each in (docs / "images").iterdir() if f"images/{each.name})" not in pages] == []

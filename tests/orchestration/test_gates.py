@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dagster as dg
 import pytest
 
 from platform_plugin import Platform
 from platform_plugin.errors import InvalidValue, PlatformError
-from platform_plugin.orchestration import HistoryTable, history_table
+from platform_plugin.orchestration import HistoryTable, PlatformResource, continuous_view, history_table, stream
+from platform_plugin.orchestration.assets.assets import build_definitions
+from platform_plugin.orchestration.assets.checks import names_of
+from platform_plugin.orchestration.assets.inventory import read_inventory
 from platform_plugin.orchestration.components.apply import run_model, run_parts
-from platform_plugin.orchestration.components.model import read_models
+from platform_plugin.orchestration.components.model import parse_model, read_models
 from platform_plugin.quality.gate import RowsRefused
 from platform_plugin.quality.suite import parse_suite
 
@@ -31,8 +35,67 @@ def test_a_gate_that_nothing_closes_or_nobody_passes_is_refused(tmp_path):
         parse_suite({"gate": "often", "expectations": [warned]}, file="t.expectations.yml")
     (tmp_path / "t.sql").write_text("CREATE TABLE t (id INT, amount INT)")
     (tmp_path / "t.expectations.yml").write_text(SUITE)
-    with pytest.raises(PlatformError, match=r'"t\.sql": the suite of "main\.t" is a gate, but no run publishes rows'):
-        read_models(tmp_path)
+    for statement in ("CREATE TABLE t (id INT, amount INT)", "CREATE VIEW t WITH (maintenance = 'eager') AS SELECT sum(id) AS id FROM s"):
+        (tmp_path / "t.sql").write_text(statement)
+        with pytest.raises(PlatformError, match=r'"t\.sql": the suite of "main\.t" is a gate, but no run publishes rows'):
+            read_models(tmp_path)
+    (tmp_path / "t.sql").write_text("CREATE VIEW t AS SELECT sum(id) AS id FROM s")
+    assert read_models(tmp_path)[0].suite.gate
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE STREAM s (id INT, amount INT) WITH (suite = '../lax.yml')",
+        "CREATE TABLE s (id INT, amount INT) WITH (suite = '../lax.yml')",
+        "CREATE VIEW s WITH (suite = '../lax.yml') AS SELECT id, sum(amount) AS amount FROM t GROUP BY id",
+    ],
+)
+def test_a_statement_names_a_suite_which_is_its_checks(tmp_path, statement):
+    (tmp_path / "lax.yml").write_text(SUITE.replace("gate: true", "gate: false"))
+    folder = tmp_path / "sql"
+    folder.mkdir()
+    (folder / "s.sql").write_text(statement)
+    (model,) = read_models(folder)
+    assert names_of(model) == ["expect_column_values_to_be_between__amount", "expect_column_values_to_be_unique__id"]
+    (folder / "s.yml").write_text("suite: ../other.yml")
+    with pytest.raises(PlatformError, match=r'"main\.s" names two suites, "\.\./lax\.yml" and "\.\./other\.yml"'):
+        read_models(folder)
+
+
+def test_a_lake_names_the_suite_that_its_file_names(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yml").write_text(SUITE.replace("gate: true", "gate: false"))
+    statement = "CREATE {} s (id INT, amount INT) WITH ({}suite = '{}.yml')"
+    with Platform.create(tmp_path / "lake") as platform:
+        for kind, more in (("STREAM", "retention_rows = 5, "), ("TABLE", "")):
+            for suite, action in (("a", "created"), ("a", "unchanged"), ("b", "altered")):
+                (tmp_path / "s.sql").write_text(statement.format(kind, more, suite))
+                assert run_model(platform, read_models(tmp_path)[0]).action == action
+                assert next(iter(platform.execute("SHOW CREATE s")))[0].endswith(f"WITH ({more}suite = '{suite}.yml')")
+            platform.execute(f"ALTER {kind} s SET (suite = 'c.yml')")
+            assert next(iter(platform.execute("SHOW CREATE s")))[0].endswith(f"WITH ({more}suite = 'c.yml')")
+            platform.execute(f"DROP {kind} s")
+
+
+def test_decorators_name_a_suite_and_bring_its_checks(tmp_path):
+    file = tmp_path / "s.yml"
+    file.write_text(SUITE.replace("gate: true", "gate: false"))
+    names = {"expect_column_values_to_be_between__amount", "expect_column_values_to_be_unique__id"}
+
+    def query():
+        return "SELECT id, sum(amount) AS amount FROM sold GROUP BY id"
+
+    made = [
+        history_table(name="t", suite=str(file))(query),
+        stream("sold", {"id": "INT", "amount": "INT"}, suite=str(file)),
+        continuous_view(name="v", suite=str(file))(query),
+    ]
+    for asset in made:
+        assert {spec.name for spec in asset.check_specs} == names
+    assert {spec.asset_key.to_user_string() for spec in made[-1].check_specs} == {"v"}, "the view is checked and not its base"
+    with pytest.raises(InvalidValue, match=r'both suite "a\.yml" and gate "b\.yml" are named'):
+        history_table(suite="a.yml", gate="b.yml")(query)
 
 
 def test_a_suite_is_named_in_yaml_in_a_component_and_in_python_alike(tmp_path):
@@ -56,6 +119,87 @@ def test_a_suite_is_named_in_yaml_in_a_component_and_in_python_alike(tmp_path):
     (tmp_path / "lax.yml").write_text(SUITE.replace("gate: true", "gate: false"))
     with pytest.raises(InvalidValue, match=r'of "t" is no gate'):
         history_table(gate=str(tmp_path / "lax.yml"))(t)
+
+
+@pytest.mark.spark
+def test_a_view_shows_the_options_that_it_was_created_with(tmp_path, spark_server):
+    file = tmp_path / "v.sql"
+    (tmp_path / "lax.yml").write_text(SUITE.replace("gate: true", "gate: false"))
+    with Platform.create(tmp_path / "lake") as platform:
+        platform.execute("CREATE STREAM sold (id INT, amount INT)")
+        for written in (
+            "(target_lag = '90 seconds', suite = 'lax.yml') AS SELECT id, sum(amount) AS amount FROM sold GROUP BY id",
+            "(suite = 'lax.yml') AS SELECT 1 AS id, 2 AS amount",
+        ):
+            file.write_text(f"CREATE VIEW v WITH {written}")
+            (model,) = read_models(tmp_path)
+            assert [run_model(platform, model).action for _ in range(2)][1] == "unchanged"
+            (shown,) = next(iter(platform.execute("SHOW CREATE v")))
+            assert shown == f"CREATE VIEW main.v WITH {written}"
+            assert ("# suite", "lax.yml") in [row[:2] for row in platform.execute("DESCRIBE EXTENDED v")]
+            file.write_text(
+                f"CREATE VIEW v WITH {written}".replace("suite = 'lax.yml'", "start = 'now'" if "lag" in written else "suite = 'v.sql'")
+            )
+            model = parse_model(file.read_text(), file="v.sql")
+            assert run_model(platform, model).action == ("altered" if "lag" in written else "replaced")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_view_whose_result_breaks_a_gate_fails_in_dagster_and_keeps_its_old_result(tmp_path, spark_server):
+    pytest.importorskip("great_expectations")
+    folder = tmp_path / "sql"
+    folder.mkdir()
+    (folder / "sold.sql").write_text("CREATE STREAM sold (id INT, amount INT)")
+    (folder / "best.sql").write_text(
+        "CREATE VIEW best WITH (suite = '../strict.yml') AS SELECT id, sum(amount) AS amount FROM sold GROUP BY id"
+    )
+    (tmp_path / "strict.yml").write_text(SUITE)
+    resources = {"platform": PlatformResource(url=str(tmp_path / "lake"), create=True)}
+
+    def materialize(*keys):
+        built = build_definitions(read_models(folder), read_inventory(str(tmp_path / "lake")))
+        assets = [*(each for each in built.assets if isinstance(each, dg.AssetsDefinition)), *built.asset_checks]
+        return dg.materialize(assets, selection=list(keys), resources=resources, raise_on_error=False)
+
+    assert materialize("sold").success
+    with Platform.open(tmp_path / "lake") as platform:
+        assert materialize("best/base", "best").success
+        platform.execute("INSERT INTO sold VALUES (1, 5), (2, 7)")
+        assert materialize("best/base", "best").success
+        platform.execute("INSERT INTO sold VALUES (2, -8)")
+        failed = materialize("best/base", "best")
+        told = str(next(event for event in failed.all_events if event.is_step_failure).step_failure_data.user_failure_data)
+        for part in ('the result of view "main.best" was not published', 'suite "../strict.yml"', "values_to_be_between__amount: not met"):
+            assert part in told
+        assert sorted(platform.execute("SELECT * FROM best")) == [(1, 5), (2, -1)]
+        assert sorted(platform.execute("SELECT * FROM best AT (STALENESS => '1 day')")) == [(1, 5), (2, 7)]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_assets_of_decorators_are_checked_in_their_own_steps(tmp_path, spark_server):
+    pytest.importorskip("great_expectations")
+    file = tmp_path / "s.yml"
+    file.write_text(SUITE.replace("gate: true", "gate: false"))
+
+    @history_table(suite=str(file))
+    def t():
+        return "SELECT 1 AS id, -2 AS amount"
+
+    sold = stream("sold", {"id": "INT", "amount": "INT"}, suite=str(file))
+
+    @continuous_view(suite=str(file))
+    def v():
+        return "SELECT id, sum(amount) AS amount FROM sold GROUP BY id"
+
+    resources = {"platform": PlatformResource(url=str(tmp_path / "lake"), create=True)}
+    for asset, failing in ((t, 1), (sold, 0), (v, 0)):
+        done = dg.materialize([asset], resources=resources)
+        assert [found.passed for found in done.get_asset_check_evaluations()].count(False) == failing
+        assert len(done.get_asset_check_evaluations()) == 2
+    only = dg.materialize([t], resources=resources, selection=dg.AssetSelection.checks(next(iter(t.check_keys))))
+    assert (len(only.get_asset_materialization_events()), len(only.get_asset_check_evaluations())) == (0, 1)
 
 
 @pytest.mark.slow

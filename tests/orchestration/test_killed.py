@@ -21,7 +21,7 @@ from tests.orchestration.round_killed import definitions
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(200)]
 ROOT = Path(__file__).parents[2]
-BASE = dg.AssetKey(["impact", "base"])
+BASE = dg.AssetKey(["impact", "impact_base"])
 POINTS = [
     "platform_plugin.orchestration.runs.upkeep:find_changed:before",
     "platform_plugin.orchestration.runs.upkeep:run_maintenance:before",
@@ -48,7 +48,7 @@ def test_a_killed_run_is_repeated_and_everything_is_there_once(shop, tmp_path, s
     home = tmp_path / "home"
     home.mkdir()
     with dg.DagsterInstance.local_temp(str(home)) as instance:
-        shop.materialize("posts", "impact/base", instance=instance)
+        shop.materialize("posts", "impact/impact_base", instance=instance)
     with Platform.open(shop.lake) as platform:
         platform.execute("INSERT INTO posts VALUES (1, 4), (1, 6), (2, 10)")
     with dg.DagsterInstance.local_temp(str(home)) as instance:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from platform_plugin.cli.overview import read_overview
 from platform_plugin.errors import PlatformError
 from platform_plugin.platform import Platform
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_rows_kept_in_the_catalogue_are_counted(lake_url: str, duck: Any) -> None:
@@ -32,3 +35,19 @@ def test_an_unknown_name_is_pointed_at(lake_url: str) -> None:
                 platform.execute(statement)
             assert caught.value.detail is not None
             assert "^^^^^" in caught.value.detail
+
+
+@pytest.mark.spark
+def test_the_statement_of_a_view_makes_it_again_with_its_options(tmp_path: Path, spark_server: Any) -> None:
+    options = "(target_lag = '5 seconds', maintenance = 'batch', start = 'earliest', on_table_change = 'refuse', batch_rows = 50)"
+    query = "SELECT uid, count(*) FROM main.posts GROUP BY uid"
+    with Platform.create(tmp_path / "lake") as platform:
+        platform.execute("CREATE STREAM posts (uid INT)")
+        platform.execute(f"CREATE VIEW activity (uid, n) COMMENT 'it''s of users' WITH {options} AS {query}")
+        ((said,),) = platform.execute("SHOW CREATE VIEW activity")
+        assert said == f"CREATE VIEW main.activity (uid, n) COMMENT 'it\\'s of users' WITH {options} AS {query}"
+        platform.execute("DROP VIEW activity")
+        platform.execute(said)
+        assert list(platform.execute("SHOW CREATE VIEW activity")) == [(said,)]
+        platform.execute("CREATE VIEW users COMMENT 'who wrote' AS SELECT DISTINCT 1 AS uid")
+        assert list(platform.execute("SHOW CREATE users")) == [("CREATE VIEW main.users COMMENT 'who wrote' AS SELECT DISTINCT 1 AS uid",)]

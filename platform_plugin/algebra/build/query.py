@@ -11,7 +11,7 @@ from platform_plugin.algebra.build.grouping import has_aggregate, has_window
 from platform_plugin.algebra.build.scope import Scope, resolve_column
 from platform_plugin.algebra.build.select import Select, sort_key
 from platform_plugin.algebra.build.sources import build_from
-from platform_plugin.algebra.functions import UNIT_FIRST, UNITS, VOLATILE
+from platform_plugin.algebra.functions import UNIT_FIRST, UNITS
 from platform_plugin.algebra.plan.copies import absorb, nodes
 from platform_plugin.algebra.plan.names import Aliases
 from platform_plugin.algebra.plan.nodes import (
@@ -22,6 +22,7 @@ from platform_plugin.algebra.plan.nodes import (
     Sort,
     outputs,
 )
+from platform_plugin.algebra.volatility import bare_name, volatile_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -141,8 +142,8 @@ class Builder:
             return exp.Placeholder(this=str(len(plans) - 1))
         if isinstance(node, (exp.JSONExtract, exp.JSONExtractScalar)):
             raise self.fail(node, "value:part is not supported in views", "write variant_get(value, '$.part', 'type') or get_json_object")
-        if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) and not node.args and node.sql_name().lower() in VOLATILE:
-            return exp.Anonymous(this=node.sql_name().lower())
+        if (name := bare_name(node)) is not None:
+            return exp.Anonymous(this=name)
         if isinstance(node, exp.Anonymous) and str(node.this) in UNIT_FIRST:
             self._keep_unit(node)
         for key, child in list(node.args.items()):
@@ -170,7 +171,7 @@ class Builder:
         found = resolve_column(node, scope, lambda message: self.fail(node, message, "put the relation's name before it"))
         if found is None and node.args.get("table") is None:
             found = aliases.get(node.name.lower())
-            if found is not None and any(str(inner.this) in VOLATILE for inner in found.node.find_all(exp.Anonymous)):
+            if found is not None and any(map(volatile_name, found.node.find_all(exp.Anonymous))):
                 raise self.fail(node, f'"{node.name}" is used again and changes from call to call', "compute it in a sub-query in FROM")
         if found is None:
             if isinstance(node.this, exp.Star):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.functions import VOLATILE
 from platform_plugin.algebra.plan.copies import ref
 from platform_plugin.algebra.plan.nodes import Column, Scalar
+from platform_plugin.algebra.volatility import may_be_bare_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,7 +95,8 @@ def resolve_column(node: exp.Column, scope: Scope, fail: Callable[[str], Excepti
     parts = [part.name for part in node.parts]
     found = scope.find(parts, fail)
     if found is None:
-        return Scalar(exp.Anonymous(this=parts[0].lower())) if len(parts) == 1 and _is_bare_call(node) else None
+        # Functions such as localtimestamp need no brackets, and sqlglot takes some of them for columns.
+        return Scalar(exp.Anonymous(this=parts[0].lower())) if may_be_bare_name(node) else None
     value, used = found
     if used == len(parts):
         return value
@@ -103,8 +104,3 @@ def resolve_column(node: exp.Column, scope: Scope, fail: Callable[[str], Excepti
     for part in parts[used:]:
         inner = exp.Dot(this=inner, expression=exp.to_identifier(part, quoted=True))
     return Scalar(inner, value.plans)
-
-
-def _is_bare_call(node: exp.Column) -> bool:
-    """Functions such as localtimestamp need no brackets, and sqlglot takes some of them for columns."""
-    return not node.this.args.get("quoted") and node.name.lower() in VOLATILE

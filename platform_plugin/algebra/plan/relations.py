@@ -15,14 +15,13 @@ class Relation:
     """A relation by its full name, what kind it is, and its columns.
 
     A plain view comes with the text of its query, which takes its place in the plan; `fields` may then be empty but for renamed columns.
-    A continuous view and a sample change as streams do, but are small. `key` is a table's primary key, if it has one.
+    A continuous view and a sample change as streams do, but are small.
     """
 
     name: tuple[str, ...]
     kind: RelationKind
     fields: tuple[Field, ...] = ()
     body: str | None = None
-    key: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return ".".join(self.name)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from platform_plugin.errors import CatalogueError, LakeMoved, ObjectExists, StorageError
+from platform_plugin.errors import CatalogueError, LakeMoved, NoLake, ObjectExists, StorageError
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue import marks
 from platform_plugin.lake.catalogue.database import create_engine, reading, writing
@@ -45,7 +45,9 @@ def create(location: Location) -> tuple[UUID, str]:
             if location.schema is not None and not sa.inspect(connection).has_schema(location.schema):
                 connection.execute(sa.schema.CreateSchema(location.schema))
             if sa.inspect(connection).has_table(c.METADATA.name, schema=location.schema):
-                raise ObjectExists(f'lake "{location}" exists already', hint="open it, or choose another place")
+                raise ObjectExists(
+                    f'lake "{location}" exists already', hint=f'Platform.open("{location}") opens it; or choose another place'
+                )
             c.metadata.create_all(connection, checkfirst=False)
             identity = marks.claim(Storage(location.data_path), location, marks.database_identity(connection))
             _write_first_snapshot(connection, location, identity)
@@ -147,7 +149,7 @@ def _inspect(location: Location) -> tuple[UUID | None, str, str | None]:
                 f'catalogue "{file}" can\'t be opened', detail=error.strerror, hint="check the path and its permissions"
             ) from error
         if not is_file:
-            raise CatalogueError(f'"{location.folder}" is not a lake', hint=f"found one with `platform init {location}`")
+            raise NoLake(f'there is no lake at "{location.folder}"', hint=f"create one with `platform init {location}`")
         if is_empty:
             raise CatalogueError(
                 f'catalogue "{file}" is empty: its creation was interrupted', hint=f"create it again with `platform init {location}`"
@@ -158,7 +160,7 @@ def _inspect(location: Location) -> tuple[UUID | None, str, str | None]:
             found = set(sa.inspect(connection).get_table_names())
             if c.METADATA.name not in found:
                 raise CatalogueError(
-                    f'the database of "{location}" is not a lake\'s catalogue', hint=f"found one with `platform init {location}`"
+                    f'the database of "{location}" is not a lake\'s catalogue', hint=f"create one with `platform init {location}`"
                 )
             rows = connection.execute(sa.select(c.METADATA.c.key, c.METADATA.c.value).where(c.METADATA.c.scope.is_(None))).all()
             metadata = {row.key: row.value for row in rows}

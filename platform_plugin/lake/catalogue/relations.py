@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import sqlalchemy as sa
 
@@ -12,7 +13,6 @@ from platform_plugin.lake.catalogue import catalogue as c
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from uuid import UUID
 
     from sqlalchemy.engine import Connection
 
@@ -45,9 +45,10 @@ class Declaration:
         return tuple(self.options.get("primary_key", ()))
 
 
-def declare(commit: Commit, table: Table, declaration: Declaration) -> None:
-    """Note in a commit how one of its tables was declared."""
-    commit.put(RELATION, relation_uuid=str(table.uuid), kind=declaration.kind, options=json.dumps(declaration.options))
+def declare(commit: Commit, relation: Table | UUID, declaration: Declaration) -> None:
+    """Note in a commit how one of its tables was declared, or a view of this identity."""
+    uuid = relation if isinstance(relation, UUID) else relation.uuid
+    commit.put(RELATION, relation_uuid=str(uuid), kind=declaration.kind, options=json.dumps(declaration.options))
 
 
 def read_declarations(connection: Connection, *, only: Collection[str] | None = None) -> dict[str, Declaration]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -10,10 +11,11 @@ import sqlalchemy as sa
 
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.files.file_options import STANDARD, FileOptions, read_file_options
 from platform_plugin.lake.values.types import from_catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -104,6 +106,7 @@ class Table:
     begin_snapshot: int | None = None
     partition_id: int | None = None
     partition_keys: tuple[PartitionKey, ...] = ()
+    file_options: FileOptions = STANDARD
 
     def field(self, name: str) -> Field | None:
         """The column of that name; names are compared without case, as in Spark SQL."""
@@ -194,6 +197,7 @@ def read_tables(
             t.c.table_name,
             t.c.path,
             t.c.begin_snapshot,
+            s.c.schema_id,
             s.c.schema_name,
             s.c.path.label("schema_path"),
         )
@@ -212,6 +216,7 @@ def read_tables(
     fields = read_fields(connection, snapshot_id, found)
     comments = _read_comments(connection, snapshot_id, found)
     partitions = _read_partitions(connection, snapshot_id, found)
+    options = read_file_options(connection, {row.table_id: (row.table_uuid, row.schema_id) for row in rows})
     return [
         Table(
             id=row.table_id,
@@ -223,6 +228,7 @@ def read_tables(
             begin_snapshot=row.begin_snapshot,
             partition_id=partitions.get(row.table_id, (None, ()))[0],
             partition_keys=partitions.get(row.table_id, (None, ()))[1],
+            file_options=options.get(row.table_id, STANDARD),
         )
         for row in rows
     ]
@@ -307,6 +313,23 @@ def read_views(connection: Connection, snapshot_id: int, *, name: Name | None = 
         )
         for row in rows
     ]
+
+
+def nearest_name(name: Name, known: Iterable[Name]) -> Name | None:
+    """The name most like one that is not there, or None; what all names of a schema begin with makes none like another.
+
+    >>> nearest_name(Name.of("user"), [Name.of("posts"), Name.of("users")])
+    Name(schema='main', relation='users')
+    >>> nearest_name(Name.of("nosuch"), [Name.of("posts")])
+    """
+    best, like = None, 0.6
+    for other in known:
+        if other.schema.lower() != name.schema.lower() and other.relation.lower() != name.relation.lower():
+            continue
+        found = difflib.SequenceMatcher(None, other.relation.lower(), name.relation.lower()).ratio()
+        if found > like:
+            best, like = other, found
+    return best
 
 
 def read_names(connection: Connection, snapshot_id: int) -> list[Name]:

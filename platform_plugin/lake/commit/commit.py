@@ -27,6 +27,7 @@ from platform_plugin.lake.commit import schema_operations as ddl
 from platform_plugin.lake.commit.dependents import DEPENDENT, check_needs
 from platform_plugin.lake.commit.not_null import plan_not_null
 from platform_plugin.lake.commit.writer import Writer
+from platform_plugin.lake.files.file_options import FileOptions, read_inherited
 from platform_plugin.lake.ring.retention import KeepRings, RingFull
 from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.lake.values.defaults import declared
@@ -110,10 +111,11 @@ class Commit:
         *,
         comment: str | None = None,
         partition_by: Sequence[tuple[str, str]] = (),
+        file_options: Mapping[str, str | int] | None = None,
     ) -> Table:
         """Add an empty table and return it, ready for files of this same commit.
 
-        `partition_by` pairs a column with a transform: identity, year, month, day or hour.
+        `partition_by` pairs a column with a transform: identity, year, month, day or hour. `file_options` are DuckLake's, by their names.
         """
         target = Name.of(name)
         check_name("table", target.relation)
@@ -130,23 +132,27 @@ class Commit:
         fields = [declared(field) for field in fields]
         check_text("a comment", comment)
         uuid = new_uuid()
+        schema_folder, inherited = self._schema(target)
         table = Table(
             id=None,
             uuid=uuid,
             name=target,
-            path=f"{self._schema_folder(target)}{ddl.folder(target.relation, str(uuid))}/",
+            path=f"{schema_folder}{ddl.folder(target.relation, str(uuid))}/",
             fields=numbered(fields),
             comment=comment,
+            file_options=FileOptions.of(file_options or {}, inherited),
         )
         table = replace(table, partition_keys=partition_keys(table, partition_by))
         self._do(ddl.CreateTable(table))
         return table
 
-    def _schema_folder(self, name: Name) -> str:
+    def _schema(self, name: Name) -> tuple[str, Mapping[str, str]]:
+        """The folder of a name's schema, and what tables there inherit of options of files."""
         with self._lake.reading() as connection:
             schemas = read_schemas(connection, self.base.id)
-        if name.schema in schemas:
-            return schemas[name.schema][1]
+            if name.schema in schemas:
+                schema_id, folder = schemas[name.schema]
+                return folder, read_inherited(connection, schema_id)
         created = any(isinstance(operation, ddl.CreateSchema) and operation.name == name.schema for operation in self._operations)
         if created:
             raise InvalidValue(
@@ -198,6 +204,10 @@ class Commit:
         """Say what a table or a column is; None takes the comment away."""
         check_text("a comment", text)
         self._do(ddl.Comment(table, text, column))
+
+    def set_file_options(self, table: Table, options: Mapping[str, str | int]) -> None:
+        """Say how new files of a table are written, by DuckLake's names; files that are there stay as they are until they are merged."""
+        self._do(ddl.SetFileOptions(table, options))
 
     def partition(self, table: Table, by: Sequence[tuple[str, str]]) -> None:
         """Partition the table's new files; those it has stay as they are."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from platform_plugin.lake.read.scan import FileScan
+from platform_plugin.lake.read.scan import FileScan, Scan
 from platform_plugin.lake.values.types import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from platform_plugin.lake.catalogue.tables import Name, Table
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
 
@@ -35,28 +35,42 @@ class Gates:
         finally:
             del self._gates[str(name).lower()]
 
+    def find(self, name: Name) -> Gate | None:
+        """The gate of a relation; that of a view is for the rows of its result."""
+        return self._gates.get(str(name).lower())
+
     def check(self, table: Table, files: Sequence[DataFile]) -> None:
         """Raise what the relation's gate raises, if it has one."""
-        gate = self._gates.get(str(table.name).lower())
+        gate = self.find(table.name)
         if gate is not None:
             gate(table, files)
+
+
+def scan_written(table: Table, files: Sequence[DataFile], snapshot: Snapshot) -> Scan:
+    """A scan of files that no commit names yet, with no rows but theirs."""
+    return Scan(
+        table=table,
+        snapshot=snapshot,
+        files=tuple(
+            FileScan(
+                id=-1 - number,
+                path=file.path,
+                record_count=file.record_count,
+                size_bytes=file.size_bytes,
+                footer_bytes=file.footer_bytes,
+                row_id_start=None,
+                begin_snapshot=snapshot.id,
+                partial_max=file.partial_max,
+            )
+            for number, file in enumerate(files)
+        ),
+    )
 
 
 def read_written(lake: Lake, table: Table, files: Sequence[DataFile]) -> pa.Table:
     """The rows of files that no commit names yet."""
     from platform_plugin.lake.read.read import read_file
 
-    snapshot, parts = lake.snapshot(), []
-    for file in files:
-        scan = FileScan(
-            id=-1,
-            path=file.path,
-            record_count=file.record_count,
-            size_bytes=file.size_bytes,
-            footer_bytes=file.footer_bytes,
-            row_id_start=None,
-            begin_snapshot=snapshot.id,
-            partial_max=file.partial_max,
-        )
-        parts.append(read_file(lake, table, scan, snapshot)[0])
+    snapshot = lake.snapshot()
+    parts = [read_file(lake, table, file, snapshot)[0] for file in scan_written(table, files, snapshot).files]
     return pa.concat_tables(parts) if parts else pa.Table.from_batches([], schema=arrow_schema(table.fields))

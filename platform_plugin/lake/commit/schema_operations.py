@@ -13,8 +13,10 @@ from platform_plugin.lake.catalogue.formats import VIEW_COLUMN_TAG, is_newer
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.tables import Name, Table, View, read_schemas, shown
 from platform_plugin.lake.commit.column_operations import altered, column_row, comment_column, insert_column, with_parents
+from platform_plugin.lake.files.file_options import write_file_options
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from uuid import UUID
 
     from platform_plugin.lake.commit.writer import Writer
@@ -103,6 +105,8 @@ class CreateTable:
             _comment(w, table_id, self.table.comment)
         if self.table.partition_keys:
             w.partition_ids[table_id] = set_partitioning(w, table_id, self.table)
+        if self.table.file_options.declared:
+            write_file_options(w, table_id, dict(self.table.file_options.declared))
         w.note(f"created_table:{quoted_word(name.schema)}.{quoted_word(name.relation)}")
         w.changed_schema(table_id)
 
@@ -175,6 +179,18 @@ class Comment:
                 _comment(w, table_id, self.text)
         w.note(f"altered_table:{table_id}")
         w.changed_schema()
+
+
+@dataclass(frozen=True, slots=True)
+class SetFileOptions:
+    """How new files of a table are written from now on."""
+
+    table: Table
+    options: Mapping[str, str | int]
+
+    def apply(self, w: Writer) -> None:
+        write_file_options(w, w.table_id(self.table), self.options)
+        w.changed_schema()  # tables are kept in memory for as long as this does not move
 
 
 @dataclass(frozen=True, slots=True)

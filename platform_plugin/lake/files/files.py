@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +19,7 @@ from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.statistics import ColumnStatistics, encode, merge
 from platform_plugin.lake.files.bounds import plan_bounded_columns
 from platform_plugin.lake.files.encodings import plan_encodings
+from platform_plugin.lake.files.file_options import STANDARD, FileOptions
 from platform_plugin.lake.files.storage import explained
 from platform_plugin.lake.values.arrow_columns import assign_column
 from platform_plugin.lake.values.defaults import default_column
@@ -46,6 +47,7 @@ _PAGE_BYTES = 64 * 1024 * 1024
 _ROW_GROUP_BYTES = 128 * 1024 * 1024
 TARGET_FILE_BYTES = 128 * 1024 * 1024
 _FOOTER_THREADS = 8
+_ZSTD_LEVEL = 1
 
 ROW_ID_FIELD = pa.field("_ducklake_internal_row_id", pa.int64(), metadata={FIELD_ID: str(ROW_ID).encode()})
 SNAPSHOT_ID_FIELD = pa.field("_ducklake_internal_snapshot_id", pa.int64(), metadata={FIELD_ID: str(SNAPSHOT_ID).encode()})
@@ -91,64 +93,88 @@ def write_data_file(
     Columns are matched by name. Missing columns take their default; unknown ones, wrong types and NULLs where none are
     allowed are errors, and then no file is left. With `row_ids`, for rows of a table that are written anew, they keep them.
     """
+    whole = rows if isinstance(rows, pa.Table) else None
+    groups = iter([rows]) if isinstance(rows, pa.Table) else row_groups(rows, table.file_options)
+    return write_groups(storage, table, groups, path=path, whole=whole, row_ids=row_ids)
+
+
+def write_groups(
+    storage: Storage,
+    table: Table,
+    groups: Iterator[pa.Table],
+    *,
+    path: str | None = None,
+    whole: pa.Table | None = None,
+    row_ids: pa.Array | None = None,
+    full_bytes: int | None = None,
+) -> DataFile:
+    """Write groups of rows as one file, all of them or as many as reach `full_bytes`; `whole` is the only group, where it is known."""
     path = path or new_path(table)
     schema = arrow_schema(table.fields)
     stored = schema if row_ids is None else schema.append(ROW_ID_FIELD)
     nans = {field.id: False for field in table.fields if field.id is not None and pa.types.is_floating(schema.field(field.name).type)}
     now = datetime.now(UTC)
-    whole = fit(rows, table.fields, schema, now=now) if isinstance(rows, pa.Table) else None
-    with new_parquet(storage, path, stored, rows=whole) as writer:
-        for group in _row_groups(rows):
-            shaped = fit(group, table.fields, schema, now=now) if whole is None else whole
+    fitted = None if whole is None else fit(whole, table.fields, schema, now=now)
+    options = table.file_options
+    with storage.open(path, "wb") as file, _parquet_writer(file, path, stored, fitted, options) as writer:
+        for group in groups:
+            shaped = fit(group, table.fields, schema, now=now) if fitted is None else fitted
             for field in table.fields:
                 if field.id in nans and not nans[field.id]:
                     nans[field.id] = bool(pc.any(pc.is_nan(shaped.column(field.name))).as_py())
-            writer.write_table(shaped if row_ids is None else shaped.append_column(ROW_ID_FIELD, row_ids), row_group_size=ROW_GROUP_ROWS)
+            rows = shaped if row_ids is None else shaped.append_column(ROW_ID_FIELD, row_ids)
+            writer.write_table(rows, row_group_size=options.row_group_rows or ROW_GROUP_ROWS)
+            if full_bytes is not None and file.tell() >= full_bytes:
+                break
     return describe(storage, table, path, nans=nans)
 
 
 @contextmanager
-def new_parquet(storage: Storage, path: str, schema: pa.Schema, *, rows: pa.Table | None = None) -> Iterator[pq.ParquetWriter]:
+def new_parquet(
+    storage: Storage, path: str, schema: pa.Schema, *, rows: pa.Table | None = None, options: FileOptions = STANDARD
+) -> Iterator[pq.ParquetWriter]:
     """A new file that knows its own name and a checksum of every page, so that a swapped or damaged one is found out when read.
 
     Give all its `rows` where they are known: then columns of numbers with a fraction have bounds, unless they hold NaN, and numbers of many
     different values are written in half the time.
     """
-    bounded = plan_bounded_columns(schema if rows is None else rows.schema, rows)
-    named = schema.with_metadata({OWN_NAME: posixpath.basename(path).encode()})
-    with (
-        storage.open(path, "wb") as file,
-        pq.ParquetWriter(
-            file,
-            named,
-            compression="zstd",
-            compression_level=1,
-            write_page_checksum=True,
-            write_statistics=bounded,
-            **plan_encodings(schema, rows),
-            write_page_index=True,
-            # As DuckDB and Spark write them; to read them takes a fifth to a half of the time of bytes.
-            store_decimal_as_integer=True,
-            # The same rows in the pages of all columns, also where one of them gives up its dictionary.
-            max_rows_per_page=PAGE_ROWS,
-            write_batch_size=PAGE_ROWS,
-            data_page_size=_PAGE_BYTES,
-        ) as writer,
-    ):
+    with storage.open(path, "wb") as file, _parquet_writer(file, path, schema, rows, options) as writer:
         yield writer
 
 
-def _row_groups(rows: pa.Table | pa.RecordBatchReader) -> Iterator[pa.Table]:
+def _parquet_writer(file: BinaryIO, path: str, schema: pa.Schema, rows: pa.Table | None, options: FileOptions) -> pq.ParquetWriter:
+    return pq.ParquetWriter(
+        file,
+        schema.with_metadata({OWN_NAME: posixpath.basename(path).encode()}),
+        compression=options.compression,
+        compression_level=_ZSTD_LEVEL if options.compression == "zstd" else None,
+        write_page_checksum=True,
+        write_statistics=plan_bounded_columns(schema if rows is None else rows.schema, rows),
+        **plan_encodings(schema, rows),
+        write_page_index=True,
+        # As DuckDB and Spark write them; to read them takes a fifth to a half of the time of bytes.
+        store_decimal_as_integer=True,
+        # The same rows in the pages of all columns, also where one of them gives up its dictionary.
+        max_rows_per_page=PAGE_ROWS,
+        write_batch_size=PAGE_ROWS,
+        data_page_size=_PAGE_BYTES,
+    )
+
+
+def row_groups(rows: pa.RecordBatchReader, options: FileOptions, *, most_bytes: int = _ROW_GROUP_BYTES) -> Iterator[pa.Table]:
     """Rows in parts worth a row group each: small batches are gathered, so that a scan does not meet thousands of them."""
-    if isinstance(rows, pa.Table):
-        yield rows
-        return
+    most_rows = options.row_group_rows or ROW_GROUP_ROWS
     gathered: list[pa.RecordBatch] = []
     for batch in rows:
         gathered.append(batch)
-        if sum(part.num_rows for part in gathered) >= ROW_GROUP_ROWS or sum(part.nbytes for part in gathered) >= _ROW_GROUP_BYTES:
+        if sum(part.nbytes for part in gathered) >= most_bytes:
             yield pa.Table.from_batches(gathered)
             gathered = []
+        elif sum(part.num_rows for part in gathered) >= most_rows:
+            whole = pa.Table.from_batches(gathered)
+            full = whole.num_rows - whole.num_rows % most_rows
+            yield whole.slice(0, full)
+            gathered = whole.slice(full).to_batches()
     if gathered:
         yield pa.Table.from_batches(gathered)
 

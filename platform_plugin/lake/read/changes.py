@@ -24,7 +24,7 @@ from platform_plugin.lake.read.evolution import adapt, nullable
 from platform_plugin.lake.read.inlined import decode_rows, fetch_whole
 from platform_plugin.lake.read.moves import read_forgotten, read_moves, without_moves
 from platform_plugin.lake.read.read import column_at, read_delete_file, read_raw
-from platform_plugin.lake.read.scan import DeleteList, FileScan, delete_list, fields_of_version, resolved
+from platform_plugin.lake.read.scan import DeleteList, FileScan, delete_list, fields_of_version, scan_of
 from platform_plugin.lake.values.types import arrow_schema
 
 if TYPE_CHECKING:
@@ -190,22 +190,7 @@ def _read_changed_files(connection: Connection, table: Table, start: Snapshot, u
         )
     query = sa.select(c.DATA_FILE).where(f.table_id == table.id, f.begin_snapshot <= until, sa.or_(*conditions)).order_by(f.data_file_id)
     return [
-        (
-            FileScan(
-                id=row.data_file_id,
-                path=resolved(table.path, row.path, relative=row.path_is_relative),
-                record_count=row.record_count,
-                size_bytes=row.file_size_bytes,
-                footer_bytes=row.footer_size,
-                row_id_start=row.row_id_start,
-                begin_snapshot=row.begin_snapshot,
-                partial_max=row.partial_max,
-                mapping_id=row.mapping_id,
-            ),
-            row.end_snapshot,
-        )
-        for row in connection.execute(query)
-        if row.end_snapshot is None or row.end_snapshot > after
+        (scan_of(table, row), row.end_snapshot) for row in connection.execute(query) if row.end_snapshot is None or row.end_snapshot > after
     ]
 
 

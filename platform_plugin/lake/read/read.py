@@ -352,7 +352,7 @@ def _chosen(rows: pa.Table, where: Sequence[Predicate]) -> pa.Table:
     return rows
 
 
-_COMPARE = {
+COMPARE = {
     "=": pc.equal,
     "!=": pc.not_equal,
     "<": pc.less,
@@ -360,6 +360,7 @@ _COMPARE = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
+"""Arrow's functions by the operators of predicates."""
 
 
 def _holds(kind: pa.DataType, value: int) -> bool:
@@ -396,7 +397,7 @@ def matches(column: pa.ChunkedArray, predicate: Predicate) -> pa.ChunkedArray:
                 above = op in ("<", "<=") if value > 0 else op in (">", ">=")
                 return pc.and_(column.is_valid(), pa.scalar(above or op == "!="))
             case Comparison(op=op, value=value):
-                return _COMPARE[op](column, _constant(column.type, value))
+                return COMPARE[op](column, _constant(column.type, value))
             case OneOf(values=values):
                 return _is_one_of(column, [value for value in values if value is not None])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:

@@ -182,6 +182,21 @@ def _refuse_unreadable(rows: Sequence[c.AnyRow], table: Table) -> None:
             raise StorageError(f'file "{row.path}" of table "{table.name}" {what}', hint="only plain Parquet files can be read")
 
 
+def scan_of(table: Table, row: c.AnyRow) -> FileScan:
+    """A data file as it stands in the catalogue, whatever was deleted from it."""
+    return FileScan(
+        id=row.data_file_id,
+        path=resolved(table.path, row.path, relative=row.path_is_relative),
+        record_count=row.record_count,
+        size_bytes=row.file_size_bytes,
+        footer_bytes=row.footer_size,
+        row_id_start=row.row_id_start,
+        begin_snapshot=row.begin_snapshot,
+        partial_max=row.partial_max,
+        mapping_id=row.mapping_id,
+    )
+
+
 def resolved(folder: str, path: str, *, relative: bool) -> str:
     """A file's path below the data folder; whether it really stays below is checked when it is opened."""
     if not relative:

@@ -132,8 +132,8 @@ def _write(lake: Lake, table: Table, pile: Pile, group: Group, *, total: int, ol
         columns.append(pa.chunked_array([pa.array(added, pa.int64())]))
         schema.append(SNAPSHOT_ID_FIELD)
     merged = pa.Table.from_arrays(columns, schema=pa.schema(schema))
-    with new_parquet(lake.storage, path, merged.schema, rows=merged) as writer:
-        writer.write_table(merged, row_group_size=ROW_GROUP_ROWS)
+    with new_parquet(lake.storage, path, merged.schema, rows=merged, options=table.file_options) as writer:
+        writer.write_table(merged, row_group_size=table.file_options.row_group_rows or ROW_GROUP_ROWS)
     described = describe(lake.storage, replace(table, fields=tuple(_known(pile.rows.schema, table))), path, known_only=True)
     gone = np.flatnonzero(pile.deleted != _NEVER)
     return Rewritten(

@@ -11,17 +11,13 @@ from platform_plugin.language.statements.statement import (
     Statement,
 )
 from platform_plugin.language.text import options as known
+from platform_plugin.language.text.file_formats import format_of
 from platform_plugin.language.text.options import Option, read_options
 from platform_plugin.language.text.values import Parameter
 
 if TYPE_CHECKING:
     from platform_plugin.language.text.cursor import Cursor
     from platform_plugin.language.text.names import Name
-
-_ENDINGS = {".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
-
-
-_PACKED = (".gz", ".bz2", ".zst", ".snappy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,18 +51,10 @@ def read_copy(cursor: Cursor, opening: Opening) -> Statement:
     cursor.accept("WITH")
     options = read_options(cursor, known.COPY, "COPY") if cursor.at_words("(") else ()
     cursor.finish()
-    chosen = next((str(option.value) for option in options if option.name == "format"), None) or _ending(path)
+    ending = None if isinstance(path, Parameter) else format_of(path)
+    chosen = next((str(option.value) for option in options if option.name == "format"), ending)
     rest = tuple(option for option in options if option.name != "format")
     return Copy(name=name, columns=columns, path=path, format=_format(chosen), options=rest)
-
-
-def _ending(path: str | Parameter) -> str | None:
-    if isinstance(path, Parameter):
-        return None
-    plain = path.lower()
-    for ending in _PACKED:
-        plain = plain.removesuffix(ending)
-    return next((kind for ending, kind in _ENDINGS.items() if plain.endswith(ending)), None)
 
 
 def _format(name: str | None) -> Choice["csv", "json", "parquet"] | None:

@@ -56,6 +56,7 @@ class CreateStream(Definition):
     on_overrun: Choice["abort", "block"] = "abort"
     overrun_grace: timedelta | None = None
     on_unconsumed: Choice["keep", "drop"] = "keep"
+    suite: str | None = None
     feed: Feed | None = None
     comment: str | None = None
     if_not_exists: bool = False

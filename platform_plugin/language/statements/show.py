@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.text.cursor import Cursor
     from platform_plugin.language.text.names import Name
 
-_LISTS = ("SCHEMAS", "SNAPSHOTS", "COLUMNS", "JOBS", "QUERIES")
+_LISTS = ("SCHEMAS", "SNAPSHOTS", "COLUMNS")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,6 @@ def read_show(cursor: Cursor, _: Opening) -> Statement:
         name = cursor.name("a relation")
     elif subject not in _LISTS and cursor.accept_one("IN", "FROM"):
         schema = cursor.identifier("a schema")
-    if subject not in ("SNAPSHOTS", "JOBS") and cursor.accept("LIKE"):
+    if subject != "SNAPSHOTS" and cursor.accept("LIKE"):
         like = cursor.string("'a pattern'")
     return Show(subject=subject, name=name, schema=schema, like=like)

@@ -34,19 +34,21 @@ STREAM: dict[str, str | tuple[str, ...]] = {
     "on_overrun": ("abort", "block"),
     "overrun_grace": "duration",
     "on_unconsumed": ("keep", "drop"),
+    "suite": "text",
 }
 TABLE: dict[str, str | tuple[str, ...]] = {
-    "target_file_size": "size",
+    "target_file_size": "positive size",
     "parquet_compression": ("snappy", "zstd", "gzip", "lz4", "uncompressed"),
-    "parquet_row_group_size": "count",
+    "parquet_row_group_size": "positive count",
+    "suite": "text",
 }
 VIEW: dict[str, str | tuple[str, ...]] = {
     "target_lag": "duration",
     "maintenance": ("split", "deferred", "eager", "batch"),
-    "key": "text",
     "start": ("now", "earliest"),
     "on_table_change": ("pin", "refuse"),
     "batch_rows": "count",
+    "suite": "text",
 }
 SAMPLE: dict[str, str | tuple[str, ...]] = {"window": "text", "seed": "seed", "half_life": "duration", "time_column": "text"}
 COPY: dict[str, str | tuple[str, ...]] = {
@@ -142,6 +144,9 @@ def _read_value(cursor: Cursor, name: str, takes: str | tuple[str, ...]) -> str 
     elif takes == "boolean":
         value = {"true": True, "false": False, "1": True, "0": False, "on": True, "off": False}.get(text.lower())
         expected = "true or false"
+    elif takes.startswith("positive "):
+        most = parse_size(text) if takes.endswith("size") else int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
+        value, expected = most or None, "a size above nothing" if takes.endswith("size") else "a whole number above 0"
     elif takes in ("count", "seed"):
         # The lake itself chooses seeds of up to nineteen digits.
         value = int(text) if re.fullmatch(r"[0-9]{1,18}" if takes == "count" else r"[0-9]{1,19}", text) else None

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.functions import VOLATILE
 from platform_plugin.algebra.plan.copies import nodes
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
@@ -29,6 +28,7 @@ from platform_plugin.algebra.plan.nodes import (
     subqueries,
     walk,
 )
+from platform_plugin.algebra.volatility import volatile_name
 from platform_plugin.errors import RefusedView
 from platform_plugin.language.text.places import Span, at
 from platform_plugin.operators.group.rewrites import (
@@ -238,15 +238,6 @@ def _check_settled(node: Node, stream: str, refuse: Refuser) -> None:
 def _place(call: exp.Expr, value: Scalar) -> Place | None:
     found = [call.meta["at"]] if "at" in call.meta else [inner.meta["at"] for inner in nodes(value.node) if "at" in inner.meta]
     return min(found) if found else None
-
-
-def volatile_name(node: exp.Expr) -> str | None:
-    """The name of a function that a node calls, if its answer is not settled by its arguments."""
-    if not isinstance(node, exp.Anonymous):
-        return None
-    name = str(node.this).lower()
-    # Without a time to convert it gives the time of the query.
-    return name if name in VOLATILE or (name == "unix_timestamp" and not node.expressions) else None
 
 
 def is_volatile(query: Query) -> bool:

@@ -40,7 +40,7 @@ from platform_plugin.operators.group.splitting import ByValue, NoSplit, Splittin
 from platform_plugin.operators.group.store import Store, join_answers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from platform_plugin.algebra.plan.nodes import Place, Query, Source
     from platform_plugin.algebra.types.data_types import DataType
@@ -52,19 +52,18 @@ if TYPE_CHECKING:
 _ROW = Column("the branch", ROW_ID)
 
 
-def cut(whole: Query, refuse: Refuser, typer: Typer | None, table_keys: Mapping[tuple[str, ...], tuple[str, ...]]) -> SplitPlan:
-    """A plan split at the first grouping above each stream; `table_keys` are the primary keys of tables."""
+def cut(whole: Query, refuse: Refuser, typer: Typer | None) -> SplitPlan:
+    """A plan split at the first grouping above each stream."""
     aliases = Aliases()
     for alias in sorted(aliases_in(whole)):
         aliases.take(alias)
-    return _Cutter(refuse=refuse, typer=typer, table_keys=table_keys, aliases=aliases, statics=Statics(aliases=aliases)).run(whole)
+    return _Cutter(refuse=refuse, typer=typer, aliases=aliases, statics=Statics(aliases=aliases)).run(whole)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Cutter:
     refuse: Refuser
     typer: Typer | None
-    table_keys: Mapping[tuple[str, ...], tuple[str, ...]]
     aliases: Aliases
     statics: Statics
     states: list[State] = field(default_factory=list)
@@ -118,9 +117,7 @@ class _Cutter:
         node, apart = uncorrelate(node)
         self._refuse_outer(node)
         source = node.source
-        branches = [
-            arrange(branch, self.table_keys) if loose(branch) else branch for branch in branch_out(source, self.aliases, self._clash)
-        ]
+        branches = [arrange(branch) if loose(branch) else branch for branch in branch_out(source, self.aliases, self._clash)]
         main = self._store(node)
         by_value: list[tuple[Store, list[tuple[Item, Any]]]] = []
         answers: dict[str, Callable[[str], exp.Expr]] = {}

@@ -1,8 +1,8 @@
 """Look-ups: the inner joins below a grouping put in an order in which the stream is probed and tables are read as little as possible.
 
 `FROM a, b, s, c WHERE …` joins a with b first, which is their product if nothing but the stream connects them. So the tables beside a
-stream are taken apart; each is filtered by what concerns it alone; those that another's row leads to by their primary key stay with that
-one; and the stream looks into one after the other, first into those that it is connected with.
+stream are taken apart; each is filtered by what concerns it alone; and the stream looks into one after the other, first into those that
+it is connected with.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from platform_plugin.algebra.plan.nodes import Column, Derived, Filter, Generate
 from platform_plugin.operators.group.admission import loose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from platform_plugin.algebra.plan.nodes import Query
 
@@ -49,19 +49,19 @@ def filtered(source: Any, conditions: Iterable[Scalar]) -> Any:
     return reduce(lambda below, condition: Filter(source=below, condition=condition), conditions, source)
 
 
-def arrange(source: Any, keys: Mapping[tuple[str, ...], tuple[str, ...]]) -> Any:
-    """A branch whose inner joins start from the stream; `keys` are the primary keys of relations by their names."""
+def arrange(source: Any) -> Any:
+    """A branch whose inner joins start from the stream."""
     conditions: list[Scalar] = []
     below = source
     while isinstance(below, Filter):
         conditions = [*conjuncts(below.condition), *conditions]
         below = below.source
     if isinstance(below, Derived) and isinstance(below.query, Project) and loose(below):
-        inner = arrange(below.query.source, keys)
+        inner = arrange(below.query.source)
         return filtered(replace(below, query=replace(below.query, source=inner)), conditions)
     if isinstance(below, Generate) and loose(below):
         settled = [found for found in conditions if not found.plans and below.alias not in {column.alias for column in columns_in(found)}]
-        inner = arrange(filtered(below.source, settled), keys)
+        inner = arrange(filtered(below.source, settled))
         above = [found for found in conditions if found not in settled]
         while isinstance(inner, Filter):
             above.insert(0, inner.condition)
@@ -72,7 +72,7 @@ def arrange(source: Any, keys: Mapping[tuple[str, ...], tuple[str, ...]]) -> Any
     region = _Region()
     region.take(below)
     region.conditions += conditions
-    return region.arranged(keys)
+    return region.arranged()
 
 
 def _is_inner(source: Any) -> bool:
@@ -81,23 +81,14 @@ def _is_inner(source: Any) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class _Table:
-    """Tables that are looked into together, the columns they have, and the conditions on them alone."""
+    """A table that is looked into, and the conditions on it alone."""
 
-    sources: list[Any]
+    source: Any
     conditions: list[Scalar] = field(default_factory=list)
 
     @property
     def columns(self) -> set[Column]:
-        return {column for source in self.sources for column in columns(source)}
-
-    def made(self) -> Any:
-        """One source of them all."""
-        whole = reduce(lambda left, right: Join(left=left, right=right, kind="cross", condition=None), self.sources)
-        if not self.conditions:
-            return whole
-        if len(self.sources) == 1 and not isinstance(whole, (Scan, Derived)):
-            return whole
-        return filtered(whole, self.conditions)
+        return set(columns(self.source))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,12 +107,10 @@ class _Region:
         elif loose(source):
             self.stream = source
         else:
-            self.tables.append(_Table(sources=[source]))
+            self.tables.append(_Table(source=source))
 
-    def arranged(self, keys: Mapping[tuple[str, ...], tuple[str, ...]]) -> Any:
+    def arranged(self) -> Any:
         self._settle_own()
-        while self._put_together(keys):
-            pass
         source, seen, left = self.stream, set(columns(self.stream)), list(self.tables)
         while left:
             table = next((found for found in left if self._links(seen, found)), left[0])
@@ -130,13 +119,13 @@ class _Region:
             on = [condition for condition in self.conditions if not condition.plans and self._crosses(condition, table, seen)]
             self.conditions = [condition for condition in self.conditions if condition not in on]
             both = Scalar(exp.and_(*(_wrapped(condition.node) for condition in on))) if on else None
-            source = Join(left=source, right=table.made(), kind="inner" if on else "cross", condition=both)
+            source = Join(left=source, right=filtered(table.source, table.conditions), kind="inner" if on else "cross", condition=both)
         return filtered(source, self.conditions)
 
     def _settle_own(self) -> None:
         """What concerns one table alone is asked when that table is read."""
         for table in self.tables:
-            if not isinstance(table.sources[0], (Scan, Derived)):
+            if not isinstance(table.source, (Scan, Derived)):
                 continue
             own = [condition for condition in self.conditions if self._concerns(condition, table.columns)]
             table.conditions += own
@@ -163,25 +152,6 @@ class _Region:
             if isinstance(node, exp.EQ) and (a := column_of(node.this)) is not None and (b := column_of(node.expression)) is not None:
                 found += [(a, b), (b, a)]
         return found
-
-    def _put_together(self, keys: Mapping[tuple[str, ...], tuple[str, ...]]) -> bool:
-        """One table joins another, each of whose rows leads to at most one of its own."""
-        equal = self._equal()
-        for table in self.tables:
-            scan = table.sources[0]
-            if not isinstance(scan, Scan) or not keys.get(scan.relation) or len(table.sources) != 1:
-                continue
-            wanted = {Column(scan.alias, name) for name in keys[scan.relation]}
-            for other in self.tables:
-                if other is not table and wanted <= {b for a, b in equal if a in other.columns}:
-                    self.tables.remove(table)
-                    other.sources += table.sources
-                    other.conditions += table.conditions
-                    own = [condition for condition in self.conditions if self._concerns(condition, other.columns)]
-                    other.conditions += own
-                    self.conditions = [condition for condition in self.conditions if condition not in own]
-                    return True
-        return False
 
 
 def _wrapped(node: exp.Expr) -> exp.Expr:

@@ -94,7 +94,7 @@ def plan_split(
         raise refuse("R9", "query", "a continuous view reads a stream", None, "make it a plain view: CREATE VIEW … AS …")
     if names:
         whole = _renamed(whole, names, refuse)
-    return cut(whole, refuse, typer, {found.name: found.key for found in relations.values() if found.key})
+    return cut(whole, refuse, typer)
 
 
 def _renamed(plan: Query, names: tuple[str, ...], refuse: Refuser) -> Query:

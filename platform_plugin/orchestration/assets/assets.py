@@ -12,18 +12,20 @@ import dagster as dg
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.orchestration.assets.checks import Checked, build_checks
-from platform_plugin.orchestration.assets.tracing import Memory, Tracing
+from platform_plugin.orchestration.assets.inventory import absence_text
+from platform_plugin.orchestration.assets.missing import find_missing
+from platform_plugin.orchestration.assets.tracing import Memory, Tracing, describe_columns
 from platform_plugin.orchestration.assets.translator import Relation, Translator
 from platform_plugin.orchestration.components.model import fingerprint, read_by
-from platform_plugin.orchestration.preview import as_virtual
+from platform_plugin.orchestration.preview import as_virtual, source_link
 from platform_plugin.orchestration.runs.jobs import Target
 from platform_plugin.orchestration.runs.step import build_asset, build_upkeep
 from platform_plugin.orchestration.sensors.ingesting import POOL as INGESTION_POOL
 from platform_plugin.orchestration.sensors.sampling import POOL as SAMPLE_POOL
-from platform_plugin.orchestration.shown.metadata import model_metadata, stored_metadata, traced_metadata
+from platform_plugin.orchestration.shown.metadata import model_metadata, status_metadata, stored_metadata, traced_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.orchestration.assets.inventory import Inventory, Stored
@@ -53,12 +55,26 @@ def build_definitions(models: Sequence[Model], inventory: Inventory, *, translat
 
 
 def build_assets(
-    models: Sequence[Model], inventory: Inventory, translator: Translator, *, step: str | None = None, memory: Memory | None = None
+    models: Sequence[Model],
+    inventory: Inventory,
+    translator: Translator,
+    *,
+    step: str | None = None,
+    memory: Memory | None = None,
+    checked_within: bool = False,
+    elsewhere: Callable[[Name], bool] | None = None,
 ) -> Built:
-    """The same, with what sensors need to know of the views; `step` tells the step of these views from that of others in their pool."""
+    """The same, with what sensors need to know of the views; `step` tells the step of these views from that of others in their pool.
+
+    With `checked_within` the steps of the assets also check them, and there is no other step that does. With `elsewhere`, which says what
+    others declare, names in queries that there is nothing of are warned of.
+    """
     if inventory.absence is not None:
-        _warn(f"only the SQL files are loaded: {_one_line(inventory.absence)}")
+        _warn(f"only the SQL files are loaded: {absence_text(inventory.absence)}")
+    models = describe_columns(models, inventory)
     tracing = Tracing(models, inventory, memory)
+    for text in find_missing(models, inventory, tracing, elsewhere) if elsewhere is not None else ():
+        _warn(text)
     declared = {str(model.name).lower() for model in models}
     relations = [_relation(tracing, model.name, model, inventory.find(model.name)) for model in models]
     relations += [_relation(tracing, stored.name, None, stored) for key, stored in inventory.relations.items() if key not in declared]
@@ -71,16 +87,19 @@ def build_assets(
         spec = builder.spec(relation)
         if relation.is_continuous:
             base, pool = builder.base_spec(relation), translator.pool(relation)
-            targets.append(_target(relation, base, pool))
+            targets.append(_target(relation, base, pool, view=spec.key))
             by_pool[pool].append((targets[-1], base, spec))
             continue
         if UPKEEP in spec.tags:
             targets.append(_target(relation, spec, INTAKE_POOLS[spec.tags[UPKEEP]]))
-        assets.append(build_asset(relation.model, spec) if relation.model is not None else spec)
+        model = relation.model
+        inside = [Checked(model=model, key=spec.key)] if checked_within and model is not None else []
+        assets.append(build_asset(model, spec, checked=inside) if model is not None else spec)
     for pool, views in by_pool.items():
         specs = [(view.name, each) for view, base, spec in views for each in (base, spec)]
         called = f"{step}_{pool}" if step and len(by_pool) > 1 else step or pool
-        assets.append(build_upkeep(pool, called, [view for view, _, _ in views], specs))
+        own = [Checked(model=view.model, key=spec.key) for view, _, spec in views if checked_within and view.model is not None]
+        assets.append(build_upkeep(pool, called, [view for view, _, _ in views], specs, checked=own))
     checked = [
         Checked(
             model=relation.model,
@@ -90,7 +109,7 @@ def build_assets(
         for relation in relations
         if relation.model is not None
     ]
-    checks = build_checks(checked, step=step)
+    checks = None if checked_within else build_checks(checked, step=step)
     return Built(
         assets=tuple(assets),
         checks=(checks,) if checks is not None else (),
@@ -109,9 +128,10 @@ def _groups(relations: Sequence[Relation], translator: Translator) -> dict[Name,
     }
 
 
-def _target(relation: Relation, spec: dg.AssetSpec, pool: str) -> Target:
+def _target(relation: Relation, spec: dg.AssetSpec, pool: str, *, view: dg.AssetKey | None = None) -> Target:
     parents = tuple(dep.asset_key for dep in spec.deps)
     return Target(
+        view=view,
         name=relation.name,
         kind=relation.kind,
         key=spec.key,
@@ -139,15 +159,17 @@ class _Builder:
         """What Dagster knows of a relation before anything runs; a view is virtual, since it is current at every read."""
         translator, model, stored = self.translator, relation.model, relation.stored
         traced = self.tracing.of(relation.name)
-        metadata = model_metadata(model) if model is not None else {}
+        metadata = {**_sql(relation), **(model_metadata(model) if model is not None else {})}
         if _is_made_by_query(relation):
             metadata |= traced_metadata(relation, traced, translator)
         if stored is not None:
             said = model.documentation.columns if model is not None else {}
             # What the file declares is what it will be; the catalogue has the figures.
             metadata = stored_metadata(stored, self.inventory.snapshot, said) | metadata
+        if relation.is_continuous:
+            metadata |= status_metadata(stored)
         if self.inventory.absence is not None:
-            metadata["lake"] = _one_line(self.inventory.absence)
+            metadata["lake"] = absence_text(self.inventory.absence)
         own = [translator.base_key(relation.name)] if relation.is_continuous else []
         spec = dg.AssetSpec(
             key=translator.asset_key(relation.name),
@@ -166,13 +188,16 @@ class _Builder:
     def base_spec(self, relation: Relation) -> dg.AssetSpec:
         """The maintained part of a continuous view: what a run writes, and readers merge with the rows that still wait."""
         translator, split = self.translator, self.tracing.of(relation.name).split
-        metadata: dict[str, Any] = {"view": str(relation.name)}
+        metadata: dict[str, Any] = status_metadata(relation.stored)
+        metadata["view"] = dg.MetadataValue.asset(translator.asset_key(relation.name))
+        if relation.model is not None:
+            metadata["dagster/code_references"] = source_link(relation.model.path)
         if split is not None:
             metadata["split"] = dg.MetadataValue.md(split.drawn)
         return dg.AssetSpec(
             key=translator.base_key(relation.name),
             deps=[self._key(name) for name in self._base_reads(relation)],
-            description=f"The part of {relation.name.relation} that is kept up by maintenance runs. Readers add the rows that still wait.",
+            description=translator.base_description(relation),
             metadata=metadata,
             group_name=self.groups[relation.name],
             kinds={"base", "spark"},
@@ -212,6 +237,13 @@ def _upkeep(relation: Relation) -> dict[str, str]:
     return {UPKEEP: declares.intake} if declares is not None and declares.intake is not None else {}
 
 
+def _sql(relation: Relation) -> dict[str, Any]:
+    """The statement of a file, or the query that the lake has."""
+    model, stored = relation.model, relation.stored
+    sql = model.statement.span.text if model is not None else stored.query if stored is not None else None
+    return {"sql": dg.MetadataValue.md(f"```sql\n{sql}\n```")} if sql else {}
+
+
 def _is_made_by_query(relation: Relation) -> bool:
     return relation.kind in ("view", "sample") or (relation.model is not None and bool(relation.model.reads))
 
@@ -244,7 +276,3 @@ def _reads(relation: Relation) -> tuple[Name, ...]:
 def _warn(text: str) -> None:
     """Say something once: a code location is loaded several times before anything runs."""
     _LOG.warning(text)
-
-
-def _one_line(error: PlatformError) -> str:
-    return f"{error.message}; {error.hint}" if error.hint else error.message

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import Name
+from platform_plugin.language.text.counting import counted
 from platform_plugin.language.text.writing import identifier, type_text
 from platform_plugin.orchestration.assets.inventory import read_lake
 from platform_plugin.orchestration.components.model import Model
@@ -20,8 +21,9 @@ from platform_plugin.orchestration.runs.failure import error_metadata
 from platform_plugin.orchestration.sensors.refreshing import Policy
 from platform_plugin.orchestration.sensors.waiting import read_waiting
 from platform_plugin.platform import Platform
+from platform_plugin.quality.full import run_suite
 from platform_plugin.quality.reconcile import run_reconcile
-from platform_plugin.quality.suite import Suite
+from platform_plugin.quality.suite import Expectation, Suite
 from platform_plugin.quality.validate import Finding, run_validation
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.streams.feeds.quarantine import find_quarantine
@@ -62,11 +64,7 @@ def names_of(model: Model) -> list[str]:
 
 def build_checks(checked: Sequence[Checked], *, step: str | None = None) -> dg.AssetChecksDefinition | None:
     """All checks of some relations as one step, of which any may be chosen; None if there are none."""
-    specs = [
-        dg.AssetCheckSpec(name, asset=each.key, additional_deps=list(each.after), description=_DESCRIPTIONS.get(name))
-        for each in checked
-        for name in names_of(each.model)
-    ]
+    specs = check_specs(checked)
     if not specs:
         return None
 
@@ -76,6 +74,15 @@ def build_checks(checked: Sequence[Checked], *, step: str | None = None) -> dg.A
         yield from evaluate(context.instance, platform, checked, sorted(context.selected_asset_check_keys, key=str))
 
     return check_relations
+
+
+def check_specs(checked: Sequence[Checked]) -> list[dg.AssetCheckSpec]:
+    """What Dagster knows of the checks of some relations."""
+    return [
+        dg.AssetCheckSpec(name, asset=each.key, additional_deps=list(each.after), description=_describe(name, each.model))
+        for each in checked
+        for name in names_of(each.model)
+    ]
 
 
 def evaluate(
@@ -148,12 +155,21 @@ def _reconciles(platform: Platform, model: Model, _before: dict[str, Any], key: 
     # Large views are compared a part at a time, another one with each snapshot.
     parts = max(1, (found.position if found is not None else 0) // _ROWS_COMPARED)
     done = run_reconcile(platform.work, model.name, parts=parts, part=snapshot.id % parts)
-    told = done.why_not or f"{done.rows:,} rows at snapshot {done.snapshot} are those that its query gives"
+    rows = (
+        f"its {counted(done.rows, 'row is the one', 'rows are those')} that its query gives"
+        if done.rows
+        else "it has no rows, as its query gives none"
+    )
+    told = done.why_not or f"{rows}, at snapshot {done.snapshot}"
     return dg.AssetCheckResult(
         asset_key=key.asset_key,
         check_name=key.name,
         passed=done.agrees,
-        description=f"not compared: {told}" if done.why_not else told if done.agrees else f"{len(done.differences)} rows differ",
+        description=f"not compared: {told}"
+        if done.why_not
+        else told
+        if done.agrees
+        else f"{counted(len(done.differences), 'row differs', 'rows differ')}",
         metadata={"snapshot": done.snapshot, "rows_compared": done.rows, "parts": parts, **_table("differences", done.differences)},
     )
 
@@ -192,9 +208,17 @@ def _no_quarantine(platform: Platform, model: Model, _before: dict[str, Any], ke
         check_name=key.name,
         passed=not count,
         severity=dg.AssetCheckSeverity.WARN,
-        description=f"{count:,} records did not fit" if count else "every record fitted",
+        description=f"{_said_misfits(rows)} not fit" if rows is not None and count else "every record fitted",
         metadata={"quarantined": count, **_table("newest", shown)},
     )
+
+
+def _said_misfits(rows: pa.Table) -> str:
+    """How many records and how many whole files are in a quarantine; a file has no record, and no partition as topics have."""
+    files = pa.compute.sum(pa.compute.and_(rows["raw"].is_null(), rows["source_partition"].is_null())).as_py() or 0
+    records = rows.num_rows - files
+    said = [counted(number, noun) for number, noun in ((records, "record"), (files, "whole file")) if number]
+    return f"{' and '.join(said)} did"
 
 
 def _shown_record(raw: bytes | None) -> str:
@@ -204,10 +228,14 @@ def _shown_record(raw: bytes | None) -> str:
 
 def _expectations(platform: Platform, model: Model, before: dict[str, Any], key: dg.AssetCheckKey) -> list[dg.AssetCheckResult]:
     suite = model.suite or Suite(expectations=())
-    snapshot = platform.lake.snapshot().id
-    rows = _rows(platform, model, suite, before.get("snapshot"))
-    found = run_validation(suite, rows)
-    common = {"snapshot": snapshot, "rows": rows.num_rows, "of": suite.rows}
+    if suite.rows == "full":
+        judged = run_suite(platform, model.name, suite)
+        found, common = list(judged.findings), {"snapshot": judged.snapshot, "of": suite.rows, **judged.cost}
+    else:
+        snapshot = platform.lake.snapshot().id
+        rows = _rows(platform, model, suite, before.get("snapshot"))
+        found = run_validation(suite, rows)
+        common = {"snapshot": snapshot, "rows": rows.num_rows, "of": suite.rows}
     if key.name == TOGETHER:
         failed = [each for each in found if not each.passed]
         table = [{"expectation": each.name, "severity": each.expectation.severity, "told": _told(each)} for each in failed]
@@ -218,7 +246,9 @@ def _expectations(platform: Platform, model: Model, before: dict[str, Any], key:
                 check_name=key.name,
                 passed=not failed,
                 severity=dg.AssetCheckSeverity.ERROR if worst or not failed else dg.AssetCheckSeverity.WARN,
-                description=f"{len(failed)} of {len(found)} expectations are not met" if failed else f"{len(found)} expectations are met",
+                description=f"{len(failed)} of {counted(len(found), 'expectation')} not met"
+                if failed
+                else f"{counted(len(found), 'expectation')} met",
                 metadata={**common, **_table("not_met", table)},
             )
         ]
@@ -238,8 +268,19 @@ def _expectations(platform: Platform, model: Model, before: dict[str, Any], key:
 def _told(finding: Finding) -> str:
     if finding.trouble is not None:
         return finding.trouble
-    asked = json.dumps(dict(finding.expectation.kwargs), default=str)
-    return f"{finding.expectation.type} {asked}: {'met' if finding.passed else 'not met'}"
+    return f"{_asked(finding.expectation)}: {'met' if finding.passed else 'not met'}"
+
+
+def _asked(expectation: Expectation) -> str:
+    return f"{expectation.type} {json.dumps(dict(expectation.kwargs), default=str)}"
+
+
+def _describe(name: str, model: Model) -> str | None:
+    """What a check asserts."""
+    suite = model.suite.names if model.suite is not None else {}
+    if name == TOGETHER:
+        return f"The {len(suite)} expectations of its suite are met."
+    return f"{_asked(suite[name])} ({suite[name].severity})" if name in suite else _DESCRIPTIONS.get(name)
 
 
 def _rows(platform: Platform, model: Model, suite: Suite, seen: Any) -> pa.Table:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from platform_plugin.errors import PlatformError
+from platform_plugin.errors import NoLake, PlatformError
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.relations import read_declarations
 from platform_plugin.lake.catalogue.tables import Name, Table, View
@@ -42,6 +42,8 @@ class Stored:
     names: tuple[str, ...] = ()
     is_continuous: bool = False
     takes_in: bool = False
+    is_maintained: bool = False
+    """Whether a run has taken up rows for it, of a continuous view."""
 
     @property
     def intake(self) -> str | None:
@@ -75,6 +77,13 @@ def read_inventory(url: str) -> Inventory:
             return read_lake(lake)
     except PlatformError as error:
         return Inventory(absence=error)
+
+
+def absence_text(error: PlatformError) -> str:
+    """Why there is nothing to see, in one line; a lake that nobody has made yet is no error, for a run makes it."""
+    if isinstance(error, NoLake):
+        return f"{error.message} yet; the first run creates it, or {error.hint}"
+    return f"{error.message}; {error.hint}" if error.hint else error.message
 
 
 def read_lake(lake: Lake) -> Inventory:
@@ -112,6 +121,7 @@ def _stored(relation: Table | View, kind: str, row: Mapping[str, Any], described
         query=described.query,
         names=described.names,
         is_continuous=described.is_continuous,
+        is_maintained=described.is_maintained,
         takes_in=described.takes_in,
     )
 

@@ -11,8 +11,9 @@ from platform_plugin.lake.catalogue.tables import Snapshot
 from platform_plugin.lake.lake import Lake
 from platform_plugin.orchestration.assets.inventory import read_lake
 from platform_plugin.orchestration.runs.failure import told_as_failure
+from platform_plugin.orchestration.sensors.firing import told_names
 from platform_plugin.orchestration.sensors.refreshing import Policy
-from platform_plugin.orchestration.sensors.waiting import read_waiting
+from platform_plugin.orchestration.sensors.waiting import Waiting, read_waiting
 from platform_plugin.orchestration.shown.chart import as_markdown, draw_panels
 from platform_plugin.orchestration.shown.history import read_timeline
 
@@ -45,15 +46,16 @@ def overview_metadata(lake: Lake, snapshot: Snapshot, now: datetime) -> dict[str
     waiting = read_waiting(lake, snapshot)
     inventory = read_lake(lake)
     since, until = (f"{moment:%H:%M}" for moment in (timeline.since, timeline.until))
-    panels = [("Rows that arrive", "/s", timeline.rows_per_second), ("Rows wait to be taken up", "s", timeline.lag_seconds)]
+    panels = [("Rows that arrive", "/s", timeline.rows_per_second), ("How long rows wait", "s", timeline.lag_seconds)]
     drawn = as_markdown(draw_panels(panels, since=since, until=f"{until} UTC"), said="arrivals and lag over time")
-    late = [view for view in waiting if view.lag_seconds(now) > (view.target_lag_seconds or Policy().target_lag.total_seconds())]
+    late = [view for view in waiting if view.lag_seconds(now) > _target_lag_seconds(view)]
     found: dict[str, Any] = {
         "timeline": dg.MetadataValue.md(drawn),
         "snapshot": snapshot.id,
         "streams": sum(stored.kind == "stream" for stored in inventory.relations.values()),
         "views": len(waiting),
         "late_views": len(late),
+        "views_without_run": sum(view.waits_for_first_run for view in waiting),
         "tables": sum(stored.kind == "table" for stored in inventory.relations.values()),
         "rows_per_second": round(sum(sum(values[-4:]) / 4 for values in timeline.rows_per_second.values()), 3),
         "rows_waiting": sum(view.rows for view in waiting),
@@ -66,14 +68,26 @@ def overview_metadata(lake: Lake, snapshot: Snapshot, now: datetime) -> dict[str
             [
                 dg.TableRecord(
                     {
-                        "view": str(view.view),
+                        "view": told_names([view.view]),
+                        "status": _status(view, now),
                         "rows waiting": view.rows,
                         "lag, s": round(view.lag_seconds(now), 1),
-                        "target lag, s": view.target_lag_seconds or Policy().target_lag.total_seconds(),
-                        "taken up at snapshot": view.taken_up,
+                        "target lag, s": _target_lag_seconds(view),
+                        "maintained at snapshot": view.taken_up,
                     }
                 )
                 for view in rows
             ]
         )
     return found
+
+
+def _target_lag_seconds(view: Waiting) -> float:
+    return view.target_lag_seconds or Policy().target_lag.total_seconds()
+
+
+def _status(view: Waiting, now: datetime) -> str:
+    """How a view is kept, in a word or two; what its readers get is current in any case."""
+    if view.waits_for_first_run:
+        return "waits for its first run"
+    return "late" if view.lag_seconds(now) > _target_lag_seconds(view) else "current"

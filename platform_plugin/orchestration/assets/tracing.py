@@ -19,7 +19,7 @@ from platform_plugin.relations.kinds import named_kind
 from platform_plugin.relations.views.kind import VIEW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.language.text.places import Span
@@ -190,6 +190,30 @@ class Tracing:
         renamed = () if model is None else model.declared.names
         named = stored.names if model is None and stored is not None else renamed
         return Relation(name=full, kind="view", fields=fields if named else (), body=_text(model, stored))
+
+
+def describe_columns(models: Sequence[Model], inventory: Inventory) -> tuple[Model, ...]:
+    """The same models; what is said of the columns of a relation is said of its samples and histories too, unless they say otherwise."""
+    by_name = {_key(model.name): model for model in models}
+
+    def said(name: Name, beneath: frozenset[str] = frozenset()) -> dict[str, str]:
+        key = _key(name)
+        model, stored = by_name.get(key), inventory.find(name)
+        source = model.declared.like if model is not None else None
+        if source is not None and key not in beneath:
+            found = said(lake_name(source), beneath | {key})
+        else:
+            columns = model.columns if model is not None and model.columns else stored.fields if stored is not None else ()
+            found = {column.name.lower(): column.comment for column in columns if column.comment}
+        own = model.documentation.columns if model is not None else {}
+        return found | {column.lower(): text for column, text in own.items()}
+
+    return tuple(
+        replace(model, documentation=model.documentation.model_copy(update={"columns": said(model.name)}))
+        if model.declared.like is not None
+        else model
+        for model in models
+    )
 
 
 def _text(model: Model | None, stored: Stored | None) -> str | None:

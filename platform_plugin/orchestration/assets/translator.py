@@ -49,8 +49,14 @@ class Translator:
         return dg.AssetKey([_plain(part) for part in parts])
 
     def base_key(self, name: Name) -> dg.AssetKey:
-        """The maintained part of a continuous view: `base` below the view itself."""
-        return dg.AssetKey([*self.asset_key(name).path, "base"])
+        """The maintained part of a continuous view, below the view itself; the graph shows the last word, so that names the view again.
+
+        >>> from platform_plugin.lake.catalogue.tables import Name
+        >>> Translator().base_key(Name.of("impact")).to_user_string()
+        'impact/impact_base'
+        """
+        path = self.asset_key(name).path
+        return dg.AssetKey([*path, f"{path[-1]}_base"])
 
     def pool(self, relation: Relation) -> str:
         """Views of one pool are maintained by one run at a time; of different pools, by runs side by side."""
@@ -80,11 +86,16 @@ class Translator:
         return {relation.kind, "spark"}
 
     def description(self, relation: Relation) -> str:
-        """What the file says, or else the comment in the lake, or what kind of thing it is; below it the SQL, as Markdown."""
+        """What the file says, or else the comment in the lake, or what kind of thing it is; lists show all of it."""
         model, stored = relation.model, relation.stored
         said = (model.description if model is not None else None) or (stored.comment if stored is not None else None)
-        sql = model.statement.span.text if model is not None else stored.query if stored is not None else None
-        return "\n\n".join([said or _sentence(relation), *([f"```sql\n{sql}\n```"] if sql else [])])
+        return said or _sentence(relation)
+
+    def base_description(self, relation: Relation) -> str:
+        """What a base is, in the words of its view; below it the view's SQL."""
+        view = relation.name.relation
+        stored = f"The stored part of the view {view}: what maintenance runs have consumed. Readers add the rows that still wait."
+        return f"{stored}\n\n{self.description(relation)}"
 
     def owners(self, relation: Relation) -> Sequence[str]:
         """The owners that the YAML file beside the model names."""

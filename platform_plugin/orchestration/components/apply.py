@@ -7,15 +7,19 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, cast
 
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
+from platform_plugin.lake.catalogue.relations import Declaration, declare, read_declaration
+from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements.create_schema import CreateSchema
 from platform_plugin.language.statements.create_table import CreateTable
+from platform_plugin.language.text.counting import counted
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.language.text.places import at
 from platform_plugin.language.text.writing import identifier
 from platform_plugin.orchestration.assets.inventory import Stored, read_changed, read_lake
 from platform_plugin.orchestration.components.differences import plan_differences
 from platform_plugin.orchestration.components.documentation import Days
+from platform_plugin.orchestration.components.model import suite_option
 from platform_plugin.orchestration.shown.drawing import PICTURE, draw_sample
 from platform_plugin.quality.gate import gated
 from platform_plugin.relations.kinds import kind_name, named_kind
@@ -76,7 +80,7 @@ def run_model(platform: Platform, model: Model, *, progress: ProgressHandler | N
 
 def run_declared(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> Ran:
     """The same, without looking at the relation afterwards."""
-    with gated(platform.lake, model.name, model.suite, batches=find_declared_kind(model).has_arrivals):
+    with gated(platform.lake, model.name, model.suite, batches=find_declared_kind(model).has_arrivals, view=model.kind == VIEW.name):
         action, metrics = run_definition(platform, model, progress=progress)
         work = _run_intake(platform, model.name, model.intake, progress)
     return Ran(name=model.name, kind=model.kind, action=action, metrics=metrics, work=work)
@@ -104,7 +108,8 @@ def run_parts(
     action: Action = "rebuilt"
     if find_existing(work.lake, model.name, work.lake.snapshot()) is None:
         empty = f"CREATE TABLE {_written(model.name)} AS\nSELECT * FROM (\n{statement.query.text}\n) WHERE false"
-        run_definition(platform, replace(model, statement=cast("CreateTable", parse_statement(empty))), progress=progress)
+        first_one = replace(cast("CreateTable", parse_statement(empty)), options=statement.options)
+        run_definition(platform, replace(model, statement=first_one), progress=progress)
         action = "created"
     with gated(work.lake, model.name, model.suite, batches=False):
         done = [
@@ -145,8 +150,23 @@ def run_definition(
     done = kind.define(work, model.statement, old, since=since, progress=progress)
     if done is None:
         _check_same(platform, model)
+        if isinstance(old, Table) and _note_suite(platform, old, model):
+            return "altered", None
         return "unchanged", None
     return done
+
+
+def _note_suite(platform: Platform, old: Table, model: Model) -> bool:
+    """Let the lake name the suite that the file names; whether it named another one."""
+    named = suite_option(model.statement)
+    with platform.lake.reading() as connection:
+        known = read_declaration(connection, old.uuid)
+    if known.options.get("suite") == named:
+        return False
+    options = {name: value for name, value in known.options.items() if name != "suite"} | ({} if named is None else {"suite": named})
+    with platform.lake.commit(f"suite of {model.kind} {model.name}") as commit:
+        declare(commit, old, Declaration(kind=known.kind, options=options))
+    return True
 
 
 def find_declared_kind(model: Model) -> Kind[Any]:
@@ -187,6 +207,19 @@ def _run_intake(platform: Platform, name: Name, intake: str | None, progress: Pr
     told = {"rows_in": report.rows, "files_in": report.files, "quarantined": report.quarantined, "waiting": report.waiting}
     files = {"refused": report.refused, "changed": report.changed, "late": report.late}
     return told | {"jobs": report.jobs} | {name: "\n".join(uris) or None for name, uris in files.items()}
+
+
+def intake_text(work: Mapping[str, Any]) -> str:
+    """What a stream has read of its source, in a few words; nothing of a relation without one.
+
+    >>> intake_text({"rows_in": 200, "files_in": 1, "quarantined": 2, "waiting": 0})
+    '200 rows read from 1 file, 2 in quarantine'
+    """
+    if "files_in" not in work:
+        return ""
+    parts = [f"{counted(work['rows_in'], 'row')} read" + (f" from {counted(work['files_in'], 'file')}" if work["files_in"] else "")]
+    parts += [f"{work[name]:,} {told}" for name, told in (("quarantined", "in quarantine"), ("waiting", "waiting")) if work.get(name)]
+    return ", ".join(parts)
 
 
 def read_applied(platform: Platform, done: Sequence[Ran]) -> list[Applied]:

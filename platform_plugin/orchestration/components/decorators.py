@@ -31,22 +31,33 @@ def continuous_view(
     owners: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
     columns: Mapping[str, str] | None = None,
+    suite: str | None = None,
+    gate: str | None = None,
     translator: Translator | None = None,
 ) -> Callable[[Query], dg.AssetsDefinition]:
-    """A continuous view whose query a function returns: the assets `<view>/base` and `<view>`; `columns` says what each column means.
+    """A continuous view whose query a function returns: the assets `<view>/<view>_base` and `<view>`; `columns` describes them.
+
+    `suite` is the file of a suite of expectations, each of which is a check; `gate` the same where it has to be a gate.
 
     >>> @continuous_view(target_lag="30 seconds", owners=["team:growth"])
     ... def impact() -> str:
     ...     '''How far the posts of each user reach.'''
     ...     return "SELECT uid, avg(score) AS score FROM posts GROUP BY uid"
     >>> sorted(key.to_user_string() for key in impact.keys)
-    ['impact', 'impact/base']
+    ['impact', 'impact/impact_base']
     """
 
     def decorate(query: Query) -> dg.AssetsDefinition:
         said = _said(query, name, description, owners, tags)
-        noun = ContinuousView(query=query(), target_lag=target_lag, start=start, column_descriptions=dict(columns or {}), **said)
-        return _asset(noun, _file_of(query), translator)
+        noun = ContinuousView(
+            query=query(),
+            target_lag=target_lag,
+            start=start,
+            column_descriptions=dict(columns or {}),
+            suite=_suite(suite, gate),
+            **said,
+        )
+        return _asset(noun, _file_of(query), translator, gate=gate)
 
     return decorate
 
@@ -58,10 +69,13 @@ def history_table(
     owners: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
     columns: Mapping[str, str] | None = None,
+    suite: str | None = None,
     gate: str | None = None,
     translator: Translator | None = None,
 ) -> Callable[[Query], dg.AssetsDefinition]:
-    """A table that is built again from the query that a function returns whenever it is materialized; `gate` is the file of a suite.
+    """A table that is built again from the query that a function returns whenever it is materialized.
+
+    `suite` is the file of a suite of expectations, each of which is a check; `gate` the same where it has to be a gate.
 
     >>> @history_table()
     ... def regions() -> str:
@@ -72,8 +86,8 @@ def history_table(
 
     def decorate(query: Query) -> dg.AssetsDefinition:
         said = _said(query, name, description, owners, tags)
-        noun = HistoryTable(query=query(), column_descriptions=dict(columns or {}), suite=gate, **said)
-        return _asset(noun, _file_of(query), translator)
+        noun = HistoryTable(query=query(), column_descriptions=dict(columns or {}), suite=_suite(suite, gate), **said)
+        return _asset(noun, _file_of(query), translator, gate=gate)
 
     return decorate
 
@@ -88,10 +102,13 @@ def stream(
     description: str | None = None,
     owners: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
+    suite: str | None = None,
     gate: str | None = None,
     translator: Translator | None = None,
 ) -> dg.AssetsDefinition:
-    """A stream with these columns, by name and type in SQL; `gate` is the file of a suite that batches of its feed have to meet.
+    """A stream with these columns, by name and type in SQL.
+
+    `suite` is the file of a suite of expectations, each of which is a check; `gate` the same where batches of its feed have to meet it.
 
     >>> stream("posts", {"uid": "INT", "score": "INT"}, retention_rows=1_000_000).key.to_user_string()
     'posts'
@@ -102,12 +119,12 @@ def stream(
         retention_rows=retention_rows,
         retention=retention,
         source=source,
-        suite=gate,
+        suite=_suite(suite, gate),
         description=description,
         owners=list(owners),
         tags=dict(tags or {}),
     )
-    return _asset(noun, _file_of_caller(inspect.currentframe()), translator)
+    return _asset(noun, _file_of_caller(inspect.currentframe()), translator, gate=gate)
 
 
 def sample(
@@ -161,14 +178,20 @@ def _file_of_caller(frame: FrameType | None) -> Path:
     return Path(caller.f_code.co_filename if caller is not None else __file__)
 
 
-def _asset(noun: Noun, path: Path, translator: Translator | None) -> dg.AssetsDefinition:
+def _suite(suite: str | None, gate: str | None) -> str | None:
+    if suite is not None and gate is not None and suite != gate:
+        raise InvalidValue(f'both suite "{suite}" and gate "{gate}" are named', hint="name one: a suite is a gate if its file says so")
+    return gate or suite
+
+
+def _asset(noun: Noun, path: Path, translator: Translator | None, *, gate: str | None = None) -> dg.AssetsDefinition:
     url = os.environ.get(URL_VARIABLE)
     inventory = read_inventory(url) if url else Inventory()
     model = noun.model_at(path)
-    if model.suite is not None and not model.suite.gate:
-        # An asset of a decorator has no checks, so that nobody would look at it.
-        raise InvalidValue(f'suite "{noun.suite}" of "{noun.name}" is no gate', hint="write `gate: true` in it")
-    (asset,) = build_single(model, inventory, translator or Translator()).assets
+    if gate is not None and (model.suite is None or not model.suite.gate):
+        raise InvalidValue(f'suite "{gate}" of "{noun.name}" is no gate', hint="write `gate: true` in it, or name it with suite=")
+    # There is one asset to return, so its checks are its own step's.
+    (asset,) = build_single(model, inventory, translator or Translator(), checked_within=True).assets
     if not isinstance(asset, dg.AssetsDefinition):
         message = f"{noun.name} is no asset"
         raise TypeError(message)

@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, field_validator
 
 from platform_plugin.errors import InvalidValue, UnknownObject
+from platform_plugin.orchestration.components.keys import read_faults
 from platform_plugin.quality.suite import parse_suite
 
 if TYPE_CHECKING:
@@ -85,10 +86,9 @@ def read_documentation(sql_file: Path, *, shown: str) -> Documentation:
     try:
         return Documentation.model_validate({} if content is None else content)
     except ValidationError as error:
-        faults = "\n".join(f"{'.'.join(str(part) for part in fault['loc']) or 'the file'}: {fault['msg']}" for fault in error.errors())
-        raise InvalidValue(
-            f'file "{name}" does not document a relation', detail=faults, hint=f"its keys are {', '.join(Documentation.model_fields)}"
-        ) from error
+        faults, hint = read_faults(error, found.read_text(encoding="utf-8"), Documentation.model_fields)
+        # What pydantic says to it would stand last, a screen below the place in the file.
+        raise InvalidValue(f'file "{name}" does not document a relation', detail=faults, hint=hint) from None
 
 
 def read_suite(sql_file: Path, *, shown: str, named: str | None = None) -> Suite | None:

@@ -46,14 +46,22 @@ class SqlFolder(Sensing):
             models = self._models = read_models(folder)
         except PlatformError as error:
             # What a parser said to it would stand last, a screen below the place in the file.
-            raise error from None
+            raise error.with_traceback(None) from None
         before = self.find_before(context)
         elsewhere = Declared() if before else self._find_declared(context)
         check_once(models, elsewhere, self.translator)
         inventory = self._read_inventory(context, elsewhere, alone=not before)
         # Every run loads its code location anew, so what takes time is found out once.
         memory = FileMemory(context.project_root / ".platform" / "known" / f"{fingerprint(str(folder))}.json")
-        built = build_assets(models, inventory, self.translator, step=f"folder_{len(before)}" if before else None, memory=memory)
+        built = build_assets(
+            models,
+            inventory,
+            self.translator,
+            step=f"folder_{len(before)}" if before else None,
+            memory=memory,
+            # Only the first folder knows what all others declare.
+            elsewhere=None if before else lambda name: elsewhere.place(str(name), self.translator.asset_key(name)) is not None,
+        )
         memory.save()
         # One sensor tells of what arrives, so it has to know the tables of all folders.
         others = [each for each in self._find_folders(context) if not before and each is not self]

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError, UnknownObject
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.script import parse_statement
+from platform_plugin.language.statements.create_stream import CreateStream
+from platform_plugin.language.statements.create_table import CreateTable
+from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.language.text.comparing import normalised
 from platform_plugin.language.text.places import Span, at, did_you_mean, fault
 from platform_plugin.orchestration.components.documentation import Documentation, read_documentation, read_suite
 from platform_plugin.relations.bind import lake_name
 from platform_plugin.relations.kinds import find_declared, named_kind
+from platform_plugin.relations.views.follow.strategy import BATCH, EAGER
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import Field
@@ -93,7 +97,7 @@ def _read(path: Path, file: str) -> Model:
     documentation = read_documentation(path, shown=file)
     try:
         model = parse_model(text, file=file, path=path, documentation=documentation)
-        model = with_suite(model, read_suite(path, shown=file, named=documentation.suite))
+        model = with_suite(model, read_suite(path, shown=file, named=suite_named(model)))
     except PlatformError as error:
         raise InvalidStatement(f'file "{file}": {error.message}', detail=error.detail, hint=error.hint) from error
     _check_columns(model)
@@ -158,15 +162,45 @@ def _leading_comment(text: str) -> str | None:
     return " ".join(line for line in lines if line) or None
 
 
+def suite_named(model: Model) -> str | None:
+    """The file of the suite that a model names, in its YAML file or in SQL."""
+    written = suite_option(model.statement)
+    said = model.documentation.suite
+    if said is not None and written is not None and said != written:
+        raise InvalidValue(f'"{model.name}" names two suites, "{written}" and "{said}"', hint="name it in SQL or in YAML, once")
+    return said or written
+
+
+def suite_option(statement: Statement) -> str | None:
+    """The suite that a statement names."""
+    match statement:
+        case CreateStream(suite=suite):
+            return suite
+        case CreateTable(options=options) | CreateView(options=options):
+            return next((str(option.value) for option in options if option.name == "suite"), None)
+        case _:
+            return None
+
+
 def with_suite(model: Model, suite: Suite | None) -> Model:
     """The model with a suite; a gate that no run would ever pass through is refused."""
-    pulls = model.intake == "ingest"
-    if suite is not None and suite.gate and not model.is_built and not pulls:
+    if suite is not None and suite.gate and not _is_published(model):
         raise InvalidValue(
             f'the suite of "{model.name}" is a gate, but no run publishes rows there',
-            hint="only streams with a feed and tables that a query builds have a gate; leave it out, and the suite is a check",
+            hint="streams with a feed, tables that a query builds and views that runs maintain have a gate; leave it out for a check",
         )
     return replace(model, suite=suite)
+
+
+def _is_published(model: Model) -> bool:
+    """Whether runs decide what readers find in a relation; results of eager and batched views are made by whoever adds rows."""
+    match model.statement:
+        case CreateStream(feed=feed):
+            return feed is not None
+        case CreateView(options=options):
+            return all(option.value not in (EAGER, BATCH) for option in options if option.name == "maintenance")
+        case _:
+            return model.is_built
 
 
 def _check_columns(model: Model) -> None:

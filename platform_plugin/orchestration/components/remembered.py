@@ -77,7 +77,7 @@ def _said(part: Any) -> str:
 @lru_cache(maxsize=10_000)
 def _described(relation: Relation) -> str:
     columns = ", ".join(f"{field.name} {_written(field.type)}" for field in relation.fields)
-    return f"{relation.kind} {relation.name} ({columns}) {relation.key} {relation.body or ''}"
+    return f"{relation.kind} {relation.name} ({columns}) {relation.body or ''}"
 
 
 def _to_plain(traced: Traced) -> dict[str, Any]:

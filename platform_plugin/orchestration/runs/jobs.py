@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.orchestration.components.model import Model
-    from platform_plugin.orchestration.sensors.firing import Moment
+    from platform_plugin.orchestration.sensors.firing import Moment, PastRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,17 @@ class Target:
     model: Model | None = None
     code_version: str | None = None
     parents: tuple[dg.AssetKey, ...] = ()
+    view: dg.AssetKey | None = None
+    """What readers of a continuous view see, beside its base."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """A relation that a run is to be asked for, and why; without a reason it only goes along."""
+
+    key: dg.AssetKey
+    name: Name
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,22 +61,39 @@ class Jobs:
         """Whether any of them takes an asset."""
         return key in self.pools or key in moment.keys
 
-    def ask(self, keys: Sequence[dg.AssetKey], checks: Iterable[dg.AssetCheckKey], *, pool: str, **said: Any) -> list[Ask]:
-        """The runs for some assets of a pool and for what is to be asserted afterwards; those that are done together go first."""
+    def ask(
+        self, due: Sequence[Need], checks: Iterable[dg.AssetCheckKey], *, pool: str, runs: Sequence[PastRun] = (), **said: Any
+    ) -> list[Ask]:
+        """The runs for some relations of a pool and for what is to be asserted afterwards.
+
+        A pool has one run at a time, so what the last run left out goes first: else those that are done together would be all that is done.
+        """
         job = self.together.get(pool)
-        some = [key for key in keys if key in self.pools] if job is not None else []
-        others = tuple(key for key in keys if key not in self.pools or job is None)
+        some = [need for need in due if job is not None and need.key in self.pools]
+        others = [need for need in due if need not in some]
+        last = next((run.assets for run in runs if run.pool == pool), frozenset())
+        groups = [group for group in (some, others) if any(need.reason for need in group)]
+        groups.sort(key=lambda group: any(need.key.to_user_string() in last for need in group))
         asks = []
-        if job is not None and some:
-            asserted: defaultdict[str, list[str]] = defaultdict(list)
-            for check in checks:
-                asserted[check.asset_key.to_user_string()].append(check.name)
-            config = {"assets": [key.to_user_string() for key in some], "checks": dict(asserted)}
-            asks.append(Ask(job=job.name, pool=pool, config={"ops": {op_name(job.name): {"config": config}}}, **said))
-        if others:
-            own = () if some else tuple(checks)
-            asks.append(Ask(job=self.apart.name, pool=pool, assets=others, checks=own, **said))
+        for number, group in enumerate(groups):
+            asserted = tuple(checks) if number == 0 else ()
+            reason = next(need.reason for need in group if need.reason)
+            relations = tuple(need.name for need in group)
+            common: dict[str, Any] = {"pool": pool, "relations": relations, "reason": reason, **said}
+            if job is not None and group is some:
+                asks.append(Ask(job=job.name, config=_config(job.name, group, asserted), **common))
+            else:
+                asks.append(Ask(job=self.apart.name, assets=tuple(need.key for need in group), checks=asserted, **common))
         return asks
+
+
+def _config(job: str, group: Sequence[Need], checks: Iterable[dg.AssetCheckKey]) -> dict[str, Any]:
+    """What a round is told to do."""
+    asserted: defaultdict[str, list[str]] = defaultdict(list)
+    for check in checks:
+        asserted[check.asset_key.to_user_string()].append(check.name)
+    config = {"assets": [need.key.to_user_string() for need in group], "checks": dict(asserted)}
+    return {"ops": {op_name(job): {"config": config}}}
 
 
 def op_name(job: str) -> str:

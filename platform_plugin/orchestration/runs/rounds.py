@@ -19,7 +19,7 @@ from platform_plugin.orchestration.runs.batching import report_materializations
 from platform_plugin.orchestration.runs.failure import all_as_failure, error_metadata, note_failed, told_as_failure
 from platform_plugin.orchestration.runs.jobs import Target, op_name
 from platform_plugin.orchestration.runs.step import RESOURCE_KEY
-from platform_plugin.orchestration.runs.work import Done
+from platform_plugin.orchestration.runs.work import Done, is_new, made_event
 
 Work = Callable[[Any, Sequence[Target], Any], Done]
 
@@ -27,7 +27,9 @@ Work = Callable[[Any, Sequence[Target], Any], Done]
 class Chosen(dg.Config):
     """What a round is for."""
 
-    assets: list[str] = Field(default_factory=list, description="The assets, as `impact/base`; all that the job is for if none is named.")
+    assets: list[str] = Field(
+        default_factory=list, description="The assets, as `impact/impact_base`; all that the job is for if none is named."
+    )
     checks: dict[str, list[str]] = Field(default_factory=dict, description="What is asserted afterwards: names of checks, by asset.")
 
 
@@ -55,6 +57,11 @@ def build_round(
                 )
                 for target in chosen
                 if (found := told.get(str(target.name).lower())) is not None
+            ]
+            + [
+                made_event(target, found)
+                for target in chosen
+                if target.view is not None and (found := told.get(str(target.name).lower())) is not None and is_new(found)
             ],
         )
         context.log.info(done.summary)

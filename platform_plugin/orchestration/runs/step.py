@@ -9,22 +9,24 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from platform_plugin.lake.catalogue.tables import Name
+from platform_plugin.orchestration.assets.checks import Checked, check_specs, evaluate
 from platform_plugin.orchestration.assets.ranges import plan_spans
-from platform_plugin.orchestration.components.apply import run_model, run_parts
+from platform_plugin.orchestration.components.apply import intake_text, run_model, run_parts
 from platform_plugin.orchestration.components.documentation import Days, Rows
 from platform_plugin.orchestration.components.model import Model
 from platform_plugin.orchestration.runs.failure import all_as_failure, note_failed, told_as_failure
 from platform_plugin.orchestration.runs.jobs import Target
 from platform_plugin.orchestration.runs.progress import told_in_log
-from platform_plugin.orchestration.runs.work import run_views
+from platform_plugin.orchestration.runs.work import is_new, made_event, run_views
 from platform_plugin.orchestration.shown.metadata import applied_metadata, view_metadata
 
 RESOURCE_KEY = "platform"
 
 
-def build_asset(model: Model, spec: dg.AssetSpec) -> dg.AssetsDefinition:
-    """A model as an asset: materializing it makes the lake hold what the file declares."""
+def build_asset(model: Model, spec: dg.AssetSpec, *, checked: Sequence[Checked] = ()) -> dg.AssetsDefinition:
+    """A model as an asset: materializing it makes the lake hold what the file declares; what is `checked` is so in the same step."""
     parts = model.documentation.partitions
+    checks = check_specs(checked)
 
     @dg.multi_asset(
         name=_step_name(model),
@@ -33,8 +35,17 @@ def build_asset(model: Model, spec: dg.AssetSpec) -> dg.AssetsDefinition:
         partitions_def=_partitions(model),
         # One statement builds any number of parts that meet.
         backfill_policy=dg.BackfillPolicy.single_run() if parts is not None else None,
+        check_specs=checks,
+        can_subset=bool(checks),
     )
-    def materialize(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
+    def materialize(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
+        if not checks or spec.key in context.selected_asset_keys:
+            yield run(context)
+        if checks:
+            platform = getattr(context.resources, RESOURCE_KEY).platform
+            yield from evaluate(context.instance, platform, checked, sorted(context.selected_asset_check_keys, key=str))
+
+    def run(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
         started = time.monotonic()
         try:
             with told_as_failure():
@@ -51,7 +62,8 @@ def build_asset(model: Model, spec: dg.AssetSpec) -> dg.AssetsDefinition:
         except dg.Failure:
             note_failed(context.instance, context.run.run_id, [str(model.name)])
             raise
-        context.log.info("%s %s %s at snapshot %d", model.kind, model.name, applied.action, applied.snapshot)
+        read = f", {said}" if (said := intake_text(applied.work)) else ""
+        context.log.info("%s %s %s%s at snapshot %d", model.kind, model.name, applied.action, read, applied.snapshot)
         return dg.MaterializeResult(
             asset_key=spec.key,
             metadata=applied_metadata(applied, model.documentation.columns, seconds=time.monotonic() - started),
@@ -72,8 +84,13 @@ def _partitions(model: Model) -> dg.PartitionsDefinition | None:
             return None
 
 
-def build_upkeep(pool: str, step: str, targets: Sequence[Target], specs: Sequence[tuple[Name, dg.AssetSpec]]) -> dg.AssetsDefinition:
-    """The continuous views of a pool as assets of one step, of which any may be chosen; `specs` are those of bases and views."""
+def build_upkeep(
+    pool: str, step: str, targets: Sequence[Target], specs: Sequence[tuple[Name, dg.AssetSpec]], *, checked: Sequence[Checked] = ()
+) -> dg.AssetsDefinition:
+    """The continuous views of a pool as assets of one step, of which any may be chosen; `specs` are those of bases and views.
+
+    What is `checked` is so in the same step.
+    """
     by_key = {spec.key: name for name, spec in specs}
     virtual = {spec.key for _, spec in specs if spec.is_virtual}
     said = {target.name: target.model.documentation.columns for target in targets if target.model is not None}
@@ -82,15 +99,21 @@ def build_upkeep(pool: str, step: str, targets: Sequence[Target], specs: Sequenc
         name=f"maintain_{re.sub(r'[^A-Za-z0-9_]', '_', step)}",
         specs=[spec.replace_attributes(skippable=True) for _, spec in specs],
         can_subset=True,
+        check_specs=check_specs(checked),
         pool=pool,
         required_resource_keys={RESOURCE_KEY},
     )
-    def maintain(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
+    def maintain(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
         chosen = set(context.selected_asset_keys)
         asked = {by_key[key] for key in chosen}
         with told_as_failure():
             done = run_views(getattr(context.resources, RESOURCE_KEY), [each for each in targets if each.name in asked], context.log)
         told = {str(each.name).lower(): each for each in done.told}
+        for target in targets:
+            made = told.get(str(target.name).lower())
+            # Nobody materializes a view itself, but its page must not say for ever that it waits for its first run.
+            if made is not None and target.view is not None and target.view not in chosen and is_new(made):
+                context.log_event(made_event(target, made))
         for key in sorted(chosen, key=str):
             found = told.get(str(by_key[key]).lower())
             if found is not None and found.kept is not None:
@@ -102,6 +125,9 @@ def build_upkeep(pool: str, step: str, targets: Sequence[Target], specs: Sequenc
         if done.failed:
             note_failed(context.instance, context.run.run_id, done.failed)
             raise all_as_failure(done.failed)
+        if checked:
+            platform = getattr(context.resources, RESOURCE_KEY).platform
+            yield from evaluate(context.instance, platform, checked, sorted(context.selected_asset_check_keys, key=str))
 
     return maintain
 

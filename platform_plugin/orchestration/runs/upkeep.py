@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.tables import View, read_tables
 from platform_plugin.orchestration.components.apply import find_changed, run_definition
 from platform_plugin.orchestration.sensors.waiting import Waiting, read_waiting
+from platform_plugin.quality.gate import gated
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 from platform_plugin.relations.views.read.stored import find_wanted, run_storing
 from platform_plugin.relations.views.record import RESULT_PART, read_records, result_fields
@@ -61,7 +63,17 @@ class Upkeep:
 
 
 def run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model], *, progress: ProgressHandler | None = None) -> Upkeep:
-    """Maintain the views of these names, those with a file made first as it says; a view that fails holds up no other."""
+    """Maintain the views of these names, those with a file made first as it says; a view that fails holds up no other.
+
+    A result that does not pass its view's gate is not published.
+    """
+    with ExitStack() as gates:
+        for model in models:
+            gates.enter_context(gated(platform.lake, model.name, model.suite, view=True))
+        return _run_upkeep(platform, names, models, progress=progress)
+
+
+def _run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model], *, progress: ProgressHandler | None) -> Upkeep:
     lake = platform.lake
     since = lake.snapshot()
     actions: dict[str, Action] = {}

@@ -6,11 +6,22 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import dagster as dg
+
 from platform_plugin.errors import PlatformError
-from platform_plugin.orchestration.components.apply import Ran, read_applied, run_declared, run_stored
+from platform_plugin.language.text.counting import counted
+from platform_plugin.orchestration.components.apply import Ran, intake_text, read_applied, run_declared, run_stored
+from platform_plugin.orchestration.preview import VERSION_TAG
 from platform_plugin.orchestration.runs.progress import told_in_log
 from platform_plugin.orchestration.runs.upkeep import run_upkeep
-from platform_plugin.orchestration.shown.metadata import applied_metadata, job_metadata, kept_metadata, link_metadata, task_metadata
+from platform_plugin.orchestration.shown.metadata import (
+    applied_metadata,
+    job_metadata,
+    kept_metadata,
+    link_metadata,
+    task_metadata,
+    view_metadata,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,6 +55,18 @@ class Done:
     shared: Mapping[str, Any] = field(default_factory=dict)
 
 
+def is_new(told: Told) -> bool:
+    """Whether a run has just made what it tells of, or made it anew."""
+    return told.kept is not None and told.kept.action in ("created", "replaced")
+
+
+def made_event(target: Target, told: Told) -> dg.AssetMaterialization:
+    """What is told of a view itself, once it is there."""
+    said = target.model.documentation.columns if target.model is not None else {}
+    shown = view_metadata(told.kept, said) if told.kept is not None else {}
+    return dg.AssetMaterialization(target.view or target.key, metadata={**shown, **told.metadata}, tags={VERSION_TAG: str(told.version)})
+
+
 def run_views(resource: PlatformResource, targets: Sequence[Target], log: Any) -> Done:
     """Make continuous views as their files say, and let all of them take up what has arrived."""
     models = [target.model for target in targets if target.model is not None]
@@ -54,7 +77,7 @@ def run_views(resource: PlatformResource, targets: Sequence[Target], log: Any) -
     everywhere = {**shared, **(tasks if len(done.kept) <= _MOST_WITH_TASKS else {})}
     rows = sum(each.rows_in for each in done.kept)
     return Done(
-        summary=f"{len(done.kept)} views took up {rows} rows at snapshot {done.snapshot.id}",
+        summary=f"{counted(len(done.kept), 'view')} took up {counted(rows, 'row')} at snapshot {done.snapshot.id}",
         told=tuple(
             Told(name=kept.name, metadata={**everywhere, **kept_metadata(kept)}, version=kept.taken_up, kept=kept) for kept in done.kept
         ),
@@ -79,6 +102,7 @@ def run_each(resource: PlatformResource, targets: Sequence[Target], log: Any) ->
         except PlatformError as error:
             failed[str(target.name)] = error
         seconds[target.name] = time.monotonic() - began
+    read = [f"{ran.name}: {text}" for ran in done if (text := intake_text(ran.work))]
     said = {target.name: target.model.documentation.columns for target in targets if target.model is not None}
     told = tuple(
         Told(
@@ -89,7 +113,7 @@ def run_each(resource: PlatformResource, targets: Sequence[Target], log: Any) ->
         for ran, applied in zip(done, read_applied(resource.platform, done), strict=True)
     )
     return Done(
-        summary=f"{len(told)} of {len(targets)} are up to date",
+        summary="; ".join([f"{len(told)} of {len(targets)} are up to date", *read]),
         told=told,
         failed=failed,
         shared=job_metadata(resource.read_metrics()) | link_metadata(resource.read_links()),

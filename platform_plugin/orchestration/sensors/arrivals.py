@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from platform_plugin.lake.catalogue.relations import Declaration, read_declarations
 from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.ring.segments import SEGMENT, STREAM
+from platform_plugin.language.text.counting import counted
 from platform_plugin.orchestration.assets.overview import KEY, overview_metadata
 from platform_plugin.orchestration.assets.ranges import plan_keys
 from platform_plugin.orchestration.sensors.changes import read_changes
@@ -85,7 +86,10 @@ def build_arrivals_sensor(
         added = {each.table: plan_keys(each.size, known=counts.get(each.table, 0), rows=came.get(each.stream, 0)) for each in ranged}
         memory["ranges"] = {table: counts.get(table, 0) + len(keys) for table, keys in added.items()}
         return Decision(
-            events=events, memory=memory, partitions=added, reason=f"no new rows in {len(streams)} streams at snapshot {moment.snapshot.id}"
+            events=events,
+            memory=memory,
+            partitions=added,
+            reason=f"no new rows in {counted(len(streams), 'stream')} at snapshot {moment.snapshot.id}",
         )
 
     return build_sensor(

@@ -8,6 +8,7 @@ the tick's skip reason.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -16,24 +17,28 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from platform_plugin.errors import PlatformError
+from platform_plugin.lake.catalogue.tables import DEFAULT_SCHEMA, shown
 from platform_plugin.lake.lake import Lake
-from platform_plugin.orchestration.runs.batching import report_without_run
+from platform_plugin.orchestration.assets.inventory import absence_text
+from platform_plugin.orchestration.sensors.reporting import report_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot
 
-SENSOR, POOL, REASON, RANGE, ATTEMPT, FAILED = (
-    f"platform/{word}" for word in ("sensor", "pool", "reason", "snapshots", "attempt", "failed")
-)
-"""Tags of a run: what asked for it, where it runs, why, over which snapshots, the how-manieth time, and afterwards what of it failed."""
+FOR, WHY, FAILED = "for", "why", "platform/failed"
+"""Tags of a run: what it was asked for and why, and afterwards what of it failed. The page of runs shows them, in a narrow column."""
+SENSOR, RUN_KEY = "dagster/sensor_name", "dagster/run_key"
+"""Dagster's own tags of a run: what asked for it; and in which pool, over which snapshots and for the how-manieth time."""
 USUAL_POOL = "spark"
 _CURSOR_VERSION = 1
+_KEY = re.compile(r"(?:(?P<pool>.+) )?(?P<snapshots>\d+-\d+)(?: attempt (?P<attempt>\d+))?", re.DOTALL)
 _REMEMBERED_RUNS = 20
-_LONGEST_REASON = 240
+_MOST_NAMED = 5
+_LONGEST_TAG = 240
 _LONGEST_START = timedelta(minutes=10)
 
 
@@ -82,11 +87,18 @@ class Ask:
     first: int
     last: int
     reason: str
+    relations: tuple[Name, ...] = ()
+    """What it is for; `reason` is that of the first."""
     pool: str = USUAL_POOL
     assets: tuple[dg.AssetKey, ...] = ()
     checks: tuple[dg.AssetCheckKey, ...] = ()
     config: Mapping[str, Any] | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def told(self) -> str:
+        """What it is for and why, as a tick says it that can't ask for it now."""
+        return f"{told_names(self.relations)}: {self.reason}" if self.relations else self.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,16 +151,16 @@ def build_sensor(
                 )
                 decision = decide(moment)
         except PlatformError as error:
-            return dg.SensorResult(skip_reason=dg.SkipReason(f"{error.message}; {error.hint}" if error.hint else error.message))
+            return dg.SensorResult(skip_reason=dg.SkipReason(absence_text(error)))
         cursor = json.dumps({"v": _CURSOR_VERSION, **decision.memory})
         busy = {run.pool for run in runs if run.is_under_way}
-        wanted = request_runs(name, [ask for ask in decision.asks if ask.pool not in busy], runs)
+        wanted = request_runs([ask for ask in decision.asks if ask.pool not in busy], runs)
         starting = count_starting(context.instance) if wanted else 0
-        report_without_run(context.instance, decision.events)
+        report_events(context.instance, decision.events, checks)
         added = [dg.DynamicPartitionsDefinition(name=of).build_add_request(keys) for of, keys in decision.partitions.items() if keys]
         if starting:
             # Starting takes more of a busy machine than the work itself; what is due now is due at the next tick too.
-            reason = f"{starting} {'run of a sensor is' if starting == 1 else 'runs of sensors are'} starting: {decision.asks[0].reason}"
+            reason = f"{starting} {'run of a sensor is' if starting == 1 else 'runs of sensors are'} starting: {decision.asks[0].told}"
             return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=cursor, dynamic_partitions_requests=added)
         if wanted:
             return dg.SensorResult(run_requests=wanted, cursor=cursor, dynamic_partitions_requests=added)
@@ -156,18 +168,19 @@ def build_sensor(
         told = (
             f"told of {len(decision.events)} {'asset' if len(decision.events) == 1 else 'assets'}" if decision.events else decision.reason
         )
-        reason = f"a run is under way in pool {', '.join(waiting)}: {decision.asks[0].reason}" if waiting else told
+        reason = f"a run is under way in pool {', '.join(waiting)}: {decision.asks[0].told}" if waiting else told
         return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=cursor, dynamic_partitions_requests=added)
 
     return tick
 
 
-def request_runs(name: str, asks: Sequence[Ask], runs: Sequence[PastRun]) -> list[dg.RunRequest]:
+def request_runs(asks: Sequence[Ask], runs: Sequence[PastRun]) -> list[dg.RunRequest]:
     """The requests, one for each pool; since Dagster runs no key twice, the key says which attempt it is where that range was run before.
 
-    >>> (request,) = request_runs("split_refresh", [Ask(first=3, last=9, reason="lag")], [])
-    >>> request.run_key, request.tags["platform/reason"]
-    ('3-9', 'lag')
+    >>> from platform_plugin.lake.catalogue.tables import Name
+    >>> (request,) = request_runs([Ask(first=3, last=9, relations=(Name.of("impact"),), reason="lag 9 s of 10 s")], [])
+    >>> request.run_key, dict(request.tags)
+    ('3-9', {'for': 'impact', 'why': 'lag 9 s of 10 s'})
     """
     found: dict[str, dg.RunRequest] = {}
     for ask in asks:
@@ -185,21 +198,29 @@ def request_runs(name: str, asks: Sequence[Ask], runs: Sequence[PastRun]) -> lis
             run_config=dict(ask.config) if ask.config is not None else None,
             tags={
                 **ask.tags,
-                SENSOR: name,
-                POOL: ask.pool,
-                REASON: ask.reason[:_LONGEST_REASON],
-                RANGE: snapshots,
-                ATTEMPT: str(attempt),
+                **({FOR: told_names(ask.relations)[:_LONGEST_TAG]} if ask.relations else {}),
+                WHY: ask.reason[:_LONGEST_TAG],
             },
         )
     return list(found.values())
+
+
+def told_names(names: Sequence[Name]) -> str:
+    """Names as people say them: without the schema where that is the default one, and not all of very many.
+
+    >>> from platform_plugin.lake.catalogue.tables import Name
+    >>> told_names([Name.of("sales"), Name.of(("raw", "clicks"))]), told_names([Name.of(f"v{number}") for number in range(7)])
+    ('sales, raw.clicks', 'v0, v1, v2, v3, v4 and 2 more')
+    """
+    said = [shown(name.relation) if name.schema == DEFAULT_SCHEMA else str(name) for name in names]
+    return ", ".join(said[:_MOST_NAMED]) + (f" and {len(said) - _MOST_NAMED} more" if len(said) > _MOST_NAMED else "")
 
 
 def count_starting(instance: dg.DagsterInstance) -> int:
     """How many runs of sensors of the platform have a process that has not begun to work yet; one that is stuck counts for a while only."""
     since = datetime.now(UTC) - _LONGEST_START
     waiting = dg.RunsFilter(statuses=[dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING], created_after=since)
-    return sum(SENSOR in run.tags for run in instance.get_runs(filters=waiting, limit=_REMEMBERED_RUNS))
+    return sum({SENSOR, WHY} <= run.tags.keys() for run in instance.get_runs(filters=waiting, limit=_REMEMBERED_RUNS))
 
 
 def count_failures(runs: Sequence[PastRun], pool: str, what: str | None = None) -> int:
@@ -245,10 +266,11 @@ def checks_of(moment: Moment, keys: Iterable[dg.AssetKey]) -> tuple[dg.AssetChec
 
 def _past_run(record: dg.RunRecord) -> PastRun:
     run = record.dagster_run
+    key = _KEY.fullmatch(run.tags.get(RUN_KEY, ""))
     known = PastRun(
-        pool=run.tags.get(POOL, ""),
-        snapshots=run.tags.get(RANGE, ""),
-        attempt=int(run.tags.get(ATTEMPT, "1")),
+        pool="" if key is None else key["pool"] or USUAL_POOL,
+        snapshots="" if key is None else key["snapshots"],
+        attempt=1 if key is None else int(key["attempt"] or 1),
         assets=frozenset(_assets(run)),
     )
     if not run.is_finished:
@@ -275,8 +297,8 @@ def _assets(run: dg.DagsterRun) -> Iterator[str]:
 def find_untold(runs: Sequence[PastRun], pool: str) -> frozenset[str]:
     """What a run was for that was killed, or lost its machine, as the last of its pool: it may have done its work and not told of it.
 
-    >>> find_untold([PastRun(pool="spark", ended=datetime.now(UTC), assets=frozenset({"impact/base"}))], "spark")
-    frozenset({'impact/base'})
+    >>> find_untold([PastRun(pool="spark", ended=datetime.now(UTC), assets=frozenset({"impact/impact_base"}))], "spark")
+    frozenset({'impact/impact_base'})
     """
     last = next((run for run in runs if run.pool == pool and not run.is_under_way), None)
     return last.assets if last is not None and not last.succeeded and not last.failed else frozenset()

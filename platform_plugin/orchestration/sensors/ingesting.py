@@ -17,6 +17,7 @@ from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.relations import read_declarations
 from platform_plugin.lake.catalogue.tables import read_tables
 from platform_plugin.lake.files.sources import EVERYWHERE
+from platform_plugin.orchestration.runs.jobs import Need
 from platform_plugin.orchestration.sensors.firing import Decision, build_sensor, checks_of, count_failures, pause_seconds
 from platform_plugin.relations.streams.feeds.declaration import FilesFeed, TableFeed, feed_declared
 from platform_plugin.relations.streams.feeds.file_listing import plan_batch, read_listing
@@ -52,6 +53,15 @@ class Look:
 
     waiting: int | None
     what: str
+
+    @property
+    def told(self) -> str:
+        """How much waits, as a sentence.
+
+        >>> Look(waiting=1, what="files").told, Look(waiting=2000, what="rows").told
+        ('1 file waits', '2,000 rows wait')
+        """
+        return f"1 {self.what.removesuffix('s')} waits" if self.waiting == 1 else f"{self.waiting or 0:,} {self.what} wait"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,17 +183,14 @@ def build_ingestion_sensor(
             pause = POLL_SECONDS if look.waiting is None else listing.seconds / _SHARE
             memory[str(name)] = {"next": now + pause if pause > 1 else 0.0}
             if look.waiting is None or look.waiting > 0:
-                due.append(
-                    (name, f"{look.waiting:,} {look.what} wait" if look.waiting else f"its {look.what} are read every {pause:.0f} s")
-                )
+                due.append((name, look.told if look.waiting else f"its {look.what} are read every {pause:.0f} s"))
         if not due:
             told = f"nothing waits in the sources of {len(streams)} streams"
             return Decision(reason="; ".join([*troubles, told]), memory=memory)
-        more = f" and {len(due) - 1} more streams" if len(due) > 1 else ""
-        keys = [asset_key(name) for name, _ in due]
         newest = moment.snapshot.id
-        reason = f"{due[0][0]}: {due[0][1]}{more}"
-        asks = jobs.ask(keys, checks_of(moment, keys), pool=POOL, first=newest, last=newest, reason=reason)
+        needs = [Need(key=asset_key(name), name=name, reason=why) for name, why in due]
+        checks = checks_of(moment, (need.key for need in needs))
+        asks = jobs.ask(needs, checks, pool=POOL, runs=moment.runs, first=newest, last=newest)
         return Decision(asks=tuple(asks), memory=memory)
 
     return build_sensor(

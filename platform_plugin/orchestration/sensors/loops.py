@@ -60,7 +60,7 @@ def build_loops(
     jobs: list[dg.JobDefinition | UnresolvedAssetJobDefinition] = []
     if refresh:
         views = [target for target in targets if target.kind == "view"]
-        said = "Lets continuous views take up what has arrived; the sensor split_refresh says which."
+        said = "Maintains continuous views; the sensor split_refresh says which."
         made = _build_jobs(REFRESH_JOB, "maintain", run_views, views, checked, description=said)
         jobs += made.all
         sensors.append(build_refresh_sensor(url, made, base_key=translator.base_key, view_key=translator.asset_key, running=running))
@@ -72,7 +72,7 @@ def build_loops(
         sensors.append(build_ingestion_sensor(url, made, asset_key=translator.asset_key, running=running))
     if sample:
         samples = [target for target in targets if target.kind == "sample"]
-        said = "Lets samples take up what has arrived; the sensor reservoir_merge says which."
+        said = "Adds the rows that wait to samples; the sensor reservoir_merge says which."
         made = _build_jobs(SAMPLE_JOB, "sample", run_each, samples, checked, description=said)
         jobs += made.all
         sensors.append(build_sample_sensor(url, made, asset_key=translator.asset_key, running=running))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from platform_plugin.language.text.counting import counted
+from platform_plugin.orchestration.runs.jobs import Need
 from platform_plugin.orchestration.sensors.firing import (
     USUAL_POOL,
     Decision,
@@ -15,11 +17,12 @@ from platform_plugin.orchestration.sensors.firing import (
     count_failures,
     find_untold,
     pause_seconds,
+    told_names,
 )
 from platform_plugin.orchestration.sensors.waiting import read_waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
     import dagster as dg
@@ -49,10 +52,19 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """The views that one run should maintain, the first of them because of `reason`, the others because it reads their streams anyway."""
+    """The views that runs should maintain: those with a reason, and others because their streams are read anyway."""
 
     views: tuple[Waiting, ...]
-    reason: str
+    reasons: Mapping[Name, str]
+
+    @property
+    def reason(self) -> str:
+        """That of the first."""
+        return self.reasons[self.views[0].view]
+
+    def needs(self, key: Callable[[Name], dg.AssetKey]) -> list[Need]:
+        """Each view with its asset and its reason."""
+        return [Need(key=key(view.view), name=view.view, reason=self.reasons.get(view.view, "")) for view in self.views]
 
 
 def plan_refresh(
@@ -63,6 +75,7 @@ def plan_refresh(
     pool: str = USUAL_POOL,
     policy: Policy | None = None,
     untold: Collection[Name] = (),
+    noun: str = "views",
 ) -> Due | str:
     """What to maintain in a pool, or the reason why nothing.
 
@@ -73,45 +86,44 @@ def plan_refresh(
     policy = policy or Policy()
     behind = [view for view in waiting if view.wants_run or view.view in untold]
     if not behind:
-        return f"nothing waits for {len(waiting)} views"
+        return f"nothing waits for {len(waiting)} {noun}"
     ended = [run for run in runs if run.pool == pool and run.ended is not None]
     cost = next((run.seconds for run in ended if run.seconds is not None), 0.0)
     margin = cost + policy.tick.total_seconds()
-    held = {str(view.view): _held_back(view, ended, pool, now) for view in behind}
+    held = {view.view: _held_back(view, ended, pool, now) for view in behind}
     due = {
-        str(view.view): _why(view, now, margin, policy) or (_UNTOLD if view.view in untold else None)
-        for view in behind
-        if not held[str(view.view)]
+        view.view: _why(view, now, margin, policy) or (_UNTOLD if view.view in untold else None) for view in behind if not held[view.view]
     }
     reasons = {name: why for name, why in due.items() if why}
     if not reasons:
         pausing = [name for name, until in held.items() if until]
         if pausing:
-            return f"{', '.join(pausing)} failed and is left alone for {max(held.values()):.0f} s more"
+            return f"{told_names(pausing)} failed and is left alone for {max(held.values()):.0f} s more"
         rows, lag = sum(view.rows for view in behind), max(view.lag_seconds(now) for view in behind)
-        return f"{rows:,} rows wait for {len(behind)} of {len(waiting)} views, the oldest for {lag:.0f} s: no target lag is near"
-    is_urgent = any(view.fullness >= policy.fullness for view in behind if str(view.view) in reasons)
+        said = counted(rows, "row waits", "rows wait")
+        return f"{said} for {len(behind)} of {len(waiting)} {noun}, the oldest for {lag:.0f} s: no target lag is near"
+    is_urgent = any(view.fullness >= policy.fullness for view in behind if view.view in reasons)
     rest = _rest(ended, now, policy)
     if rest > 0 and not is_urgent:
-        return f"the last run took {cost:.0f} s, so the next one waits {rest:.0f} s more; {next(iter(reasons.values()))}"
-    streams = frozenset().union(*(view.streams for view in behind if str(view.view) in reasons))
-    chosen = [view for view in behind if str(view.view) in reasons]
-    chosen += [view for view in behind if str(view.view) not in reasons and view.streams & streams and not held[str(view.view)]]
-    more = f" and {len(chosen) - 1} more views" if len(chosen) > 1 else ""
-    return Due(views=tuple(chosen), reason=f"{chosen[0].view}: {reasons[str(chosen[0].view)]}{more}")
+        name, why = next(iter(reasons.items()))
+        return f"the last run took {cost:.0f} s, so the next one waits {rest:.0f} s more; {told_names([name])}: {why}"
+    streams = frozenset().union(*(view.streams for view in behind if view.view in reasons))
+    chosen = [view for view in behind if view.view in reasons]
+    chosen += [view for view in behind if view.view not in reasons and view.streams & streams and not held[view.view]]
+    return Due(views=tuple(chosen), reasons=reasons)
 
 
 def _why(view: Waiting, now: datetime, margin: float, policy: Policy) -> str | None:
     if view.fullness >= policy.fullness:
-        return f"rows that wait fill {view.fullness:.0%} of a stream"
+        return f"{view.fullness:.0%} of a stream are rows that wait"
     if view.rows >= policy.most_rows:
-        return f"{view.rows:,} rows wait"
+        return counted(view.rows, "row waits", "rows wait")
     target = policy.target_lag.total_seconds() if view.target_lag_seconds is None else view.target_lag_seconds
     lag = view.lag_seconds(now)
     if lag + margin < target or not view.wants_run:
         return None
-    told = f"{view.rows:,} rows wait, the oldest" if view.rows else "a table that it looks up was changed, its result has waited"
-    return f"{told} for {lag:.1f} s of {target:g} s"
+    told = counted(view.rows, "row waits", "rows wait") if view.rows else "a table that it looks up was changed"
+    return f"lag {lag:.1f} s of {target:g} s, {told}"
 
 
 def _held_back(view: Waiting, ended: Sequence[PastRun], pool: str, now: datetime) -> float:
@@ -157,17 +169,16 @@ def build_refresh_sensor(
             if isinstance(due, str):
                 reasons.append(due)
                 continue
-            keys = [base_key(view.view) for view in due.views]
             checks = checks_of(moment, (view_key(view.view) for view in due.views))
             first = min(view.taken_up for view in due.views)
-            asks += jobs.ask(keys, checks, pool=pool, first=first, last=moment.snapshot.id, reason=due.reason)
+            asks += jobs.ask(due.needs(base_key), checks, pool=pool, runs=moment.runs, first=first, last=moment.snapshot.id)
         return Decision(asks=tuple(asks), reason="; ".join(reasons) or "there is no continuous view")
 
     return build_sensor(
         SENSOR_NAME,
         url,
         decide,
-        description="Lets continuous views take up what has arrived before it waits longer than their target lag.",
+        description="Maintains continuous views before rows wait for them longer than their target lag.",
         jobs=jobs.all,
         running=running,
     )

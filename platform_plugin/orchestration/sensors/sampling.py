@@ -90,19 +90,20 @@ def build_sample_sensor(
             return Decision(reason="there is no sample of a stream")
         lost = find_untold(moment.runs, POOL)
         untold = {each.view for each in samples if asset_key(each.view).to_user_string() in lost}
-        due = plan_refresh(samples, moment.now, runs=moment.runs, pool=POOL, policy=policy, untold=untold)
+        due = plan_refresh(samples, moment.now, runs=moment.runs, pool=POOL, policy=policy, untold=untold, noun="samples")
         if isinstance(due, str):
-            return Decision(reason=due.replace("views", "samples"))
-        keys = [asset_key(each.view) for each in due.views]
+            return Decision(reason=due)
         first = min(each.taken_up for each in due.views)
-        asks = jobs.ask(keys, checks_of(moment, keys), pool=POOL, first=first, last=moment.snapshot.id, reason=due.reason)
+        needs = due.needs(asset_key)
+        checks = checks_of(moment, (need.key for need in needs))
+        asks = jobs.ask(needs, checks, pool=POOL, runs=moment.runs, first=first, last=moment.snapshot.id)
         return Decision(asks=tuple(asks))
 
     return build_sensor(
         SENSOR_NAME,
         url,
         decide,
-        description="Lets the reservoirs of samples take up what has arrived, and merges them.",
+        description="Adds the rows that wait to samples of streams.",
         jobs=jobs.all,
         running=running,
     )

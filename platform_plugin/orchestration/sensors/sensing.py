@@ -22,7 +22,7 @@ class Sensing(dg.Component, dg.Model, dg.Resolvable):
     )
     refresh: bool = Field(default=True, description="Whether a sensor keeps continuous views within their target lag.")
     ingest: bool = Field(default=True, description="Whether a sensor lets streams that pull read their sources.")
-    sample: bool = Field(default=True, description="Whether a sensor lets reservoirs of samples take up what has arrived.")
+    sample: bool = Field(default=True, description="Whether a sensor adds the rows that wait to samples.")
     report_arrivals: bool = Field(
         default=True, description="Whether a sensor reports new rows of streams, with their rates, and tables that were written to."
     )

@@ -14,7 +14,7 @@ from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.ring.segments import CONSUMER, SEGMENT, STREAM
 from platform_plugin.orchestration.components.apply import LAG
 from platform_plugin.orchestration.sensors.changes import find_outdated
-from platform_plugin.relations.views.follow.progress import PROGRESS
+from platform_plugin.relations.views.follow.progress import read_taken_up
 from platform_plugin.relations.views.follow.strategy import rows_wanted
 from platform_plugin.relations.views.record import VIEW, ViewRecord
 
@@ -41,6 +41,8 @@ class Waiting:
     rows: int = 0
     since: datetime | None = None
     taken_up: int = 0
+    waits_for_first_run: bool = False
+    """Whether rows wait for it, and no run has ever taken up any."""
     position: int = 0
     fullness: float = 0.0
     target_lag_seconds: float | None = None
@@ -84,8 +86,7 @@ def read_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
             return []
         options = {uuid: json.loads(text)["options"] for uuid, text in _rows(connection, sa.select(VIEW.c.view_uuid, VIEW.c.definition))}
         sums = _read_sums(connection)
-        newest = sa.select(PROGRESS.c.view_uuid, sa.func.max(PROGRESS.c.snapshot_id)).group_by(PROGRESS.c.view_uuid)
-        taken_up: dict[str, int] = {uuid: int(snapshot_id) for uuid, snapshot_id in _rows(connection, newest)}
+        taken_up = read_taken_up(connection)
         passed = sa.select(CONSUMER.c.consumer, sa.func.sum(CONSUMER.c.next_row_id)).group_by(CONSUMER.c.consumer)
         positions: dict[str, int] = {uuid: int(count) for uuid, count in _rows(connection, passed)}
         views = {view.uuid: view for view in lake.views(snapshot)}
@@ -103,6 +104,7 @@ def read_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
                     rows=waits.rows,
                     since=min(waits.since, default=None),
                     taken_up=taken_up.get(key, 0),
+                    waits_for_first_run=waits.rows > 0 and taken_up.get(key, 0) <= (view.begin_snapshot or 0),
                     position=positions.get(key, 0),
                     fullness=waits.fullness,
                     target_lag_seconds=options[key].get(LAG),

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from platform_plugin.orchestration.components.model import Model
     from platform_plugin.orchestration.runs.upkeep import Kept
 
+STATUS = "status"
+
 
 def column_schema(columns: tuple[Field, ...], primary_key: tuple[str, ...], said: Mapping[str, str]) -> dg.TableSchema:
     """Columns with their types in SQL, keys, and comments; what the YAML file says of a column goes first."""
@@ -80,8 +82,9 @@ def traced_metadata(relation: Relation, traced: Traced, translator: Translator) 
     found: dict[str, Any] = {}
     if traced.columns and all(column.type is not None for column in traced.columns):
         columns = tuple(Field(name=column.name, type=cast("Any", column.type)) for column in traced.columns)
+        known = {field.name: field.comment for field in relation.stored.fields if field.comment} if relation.stored is not None else {}
         said = relation.model.documentation.columns if relation.model is not None else {}
-        found["dagster/column_schema"] = column_schema(columns, (), said)
+        found["dagster/column_schema"] = column_schema(columns, (), {**known, **said})
     if traced.lineage:
         found["dagster/column_lineage"] = dg.TableColumnLineage(
             {
@@ -102,12 +105,19 @@ def traced_metadata(relation: Relation, traced: Traced, translator: Translator) 
     return found
 
 
+def status_metadata(stored: Stored | None) -> dict[str, Any]:
+    """That a continuous view waits for its first run, where it does; what a run tells of the view afterwards has the same name."""
+    if stored is None:
+        return {STATUS: "waits for its first run, which creates it"}
+    return {} if stored.is_maintained else {STATUS: "waits for its first run; reads are current without it"}
+
+
 def kept_metadata(kept: Kept) -> dict[str, Any]:
     """What a run did for one view, under names that stay, so that they make lines over time."""
     names = [each.name for each in fields(kept) if each.name not in ("name", "taken_up", "action", "columns")]
     figures = {name: getattr(kept, name) for name in names}
     rounded = {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}
-    return {"snapshot": kept.taken_up, "action": kept.action, **rounded}
+    return {"snapshot": kept.taken_up, "action": kept.action, STATUS: f"maintained at snapshot {kept.taken_up}", **rounded}
 
 
 def applied_metadata(applied: Applied, said: Mapping[str, str], *, seconds: float) -> dict[str, Any]:

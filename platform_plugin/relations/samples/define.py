@@ -17,6 +17,7 @@ from platform_plugin.language.text.writing import type_text
 from platform_plugin.relations.bind import lake_name, new_name, pointing_at, read_named
 from platform_plugin.relations.follow.ranges import first_uncovered
 from platform_plugin.relations.kinds import find_kind
+from platform_plugin.relations.missing import looking_for
 from platform_plugin.relations.samples.definition import LARGEST, Definition, parse_window
 from platform_plugin.relations.samples.draw.merged import plan_merged
 from platform_plugin.relations.samples.keys.weights import SAMPLE_WEIGHT, can_date, can_weigh, weight_field
@@ -25,6 +26,8 @@ from platform_plugin.relations.samples.reservoir.weighing import local_condition
 from platform_plugin.relations.target import find_existing, outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.language import statements as s
@@ -33,11 +36,6 @@ if TYPE_CHECKING:
 
 # The types whose values are the same text wherever they are read.
 _STRATA = {"boolean", "varchar", "date", "int8", "int16", "int32", "int64"}
-# Whose value is another at every look: a sample of them would not be of anything.
-_VOLATILE = {
-    *("rand", "randn", "random", "uuid", "now", "current_timestamp", "current_date", "current_time", "localtimestamp", "curdate"),
-    *("unix_timestamp", "monotonically_increasing_id", "shuffle", "input_file_name"),
-}
 
 
 def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
@@ -54,13 +52,14 @@ def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
         if statement.parts:
             fields, definition = _merged(work, statement, base)
         else:
-            with pointing_at(statement.relation.span), lake.reading() as connection:
-                relation = lake.find_relation(connection, lake_name(statement.relation), base)
+            wanted = lake_name(statement.relation)
+            with pointing_at(statement.relation.span), looking_for(lake, wanted, base), lake.reading() as connection:
+                relation = lake.find_relation(connection, wanted, base)
             source = _source(work, statement, relation)
             fields = find_kind(lake, relation, base).fields(work, relation, base)
             _check_strata(statement, fields)
             if statement.where is not None:
-                _check_condition(work, statement, relation, base)
+                _check_condition(work, statement, relation, fields, base)
             definition = _definition(statement, relation, source)
             if definition.is_weighted:
                 fields, definition = _weighted(statement, relation, definition)
@@ -128,9 +127,12 @@ def _check_strata(statement: s.CreateSample, fields: tuple[Field, ...]) -> None:
             )
 
 
-def _check_condition(work: Workspace, statement: s.CreateSample, relation: Table | View, snapshot: Snapshot) -> None:
+def _check_condition(
+    work: Workspace, statement: s.CreateSample, relation: Table | View, fields: Sequence[Field], snapshot: Snapshot
+) -> None:
     from platform_plugin.engine.spark.frames.scan import query_relations
     from platform_plugin.language.query.query import analyse_expression
+    from platform_plugin.language.query.volatile import find_volatile_call
     from platform_plugin.language.text.tokens import tokenize
     from platform_plugin.language.text.writing import identifier
     from platform_plugin.relations.faults import placed
@@ -139,11 +141,11 @@ def _check_condition(work: Workspace, statement: s.CreateSample, relation: Table
     if where is None:
         return
     tokens = tokenize(where.source, where.start, where.end)
-    for index in range(len(tokens)):
-        if tokens.text(index).lower() in _VOLATILE:
-            raise at(where).attach(
-                InvalidValue(f'"{tokens.text(index)}" gives another value at every look', hint="use only what the row itself says")
-            )
+    volatile = find_volatile_call(tokens, [field.name for field in fields])
+    if volatile is not None:
+        raise at(where).attach(
+            InvalidValue(f'"{tokens.text(volatile)}" gives another value at every look', hint="use only what the row itself says")
+        )
     expression = analyse_expression(where, statement.relation)
     if expression.relations:
         raise at(expression.relations[0].span).attach(

@@ -64,7 +64,7 @@ def _parts(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, Any
     facts: dict[str, Any] = {}
     for part in find_parts(work.lake, sample, snapshot):
         own = sample_facts(work, part, snapshot)
-        said = [f"{part.definition.size} rows at most of {own['of']}", own["cardinality"], own.get("taken up")]
+        said = [f"{part.definition.size} rows at most of {own['of']}", own["cardinality"], own.get("consumed")]
         facts[f"part {part.name}"] = "; ".join(filter(None, said))
     return facts
 
@@ -78,7 +78,7 @@ def _window(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, An
     return {
         "window": f"rows {whole.first_row_id} to {whole.next_row_id - 1}" if whole.row_count else "no rows",
         "picked": f"{sum(each.rows.num_rows for each in window.picks)} rows of {len(window.picks)} ranges",
-        "taken up": _taken_up(window.progress.next_row_id, window.gap_rows),
+        "consumed": _consumed(window.progress.next_row_id, window.gap_rows),
     }
 
 
@@ -100,12 +100,12 @@ def _growing(work: Workspace, sample: Sample, snapshot: Snapshot, counts: dict[K
     return {
         "cardinality": f"{held} rows stand for {total}" + (f", and for what counts of {unseen} more" if unseen else ""),
         "coverage": None if unseen else _coverage(held, total),
-        "taken up": _taken_up(behind.progress.next_row_id, behind.gap_rows),
+        "consumed": _consumed(behind.progress.next_row_id, behind.gap_rows),
         "picked": f"{sum(each.rows.num_rows for each in behind.picks)} rows of {len(behind.picks)} ranges since",
     }
 
 
-def _taken_up(next_row_id: int, waiting: int) -> str:
+def _consumed(next_row_id: int, waiting: int) -> str:
     """How far a sample is stored, and how many rows have to be looked for when it is read."""
     seen = f"up to row {next_row_id - 1}" if next_row_id else "nothing"
     return f"{seen}, {waiting} rows wait and join when it is read"

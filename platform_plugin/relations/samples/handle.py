@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.tables import Name
+from platform_plugin.relations.missing import looking_for
 from platform_plugin.relations.samples.draw.merged import merge_parts, plan_merged
 from platform_plugin.relations.samples.read import read_sample
 from platform_plugin.relations.samples.record import find_sample
@@ -72,7 +73,8 @@ def merge_named(work: Workspace, names: Sequence[str | tuple[str, str]], size: i
 
 def find_named(work: Workspace, name: str | tuple[str, str], snapshot: Snapshot) -> Sample:
     """A sample by its name; another relation is refused."""
-    table = work.lake.table(Name.of(name), snapshot)
+    with looking_for(work.lake, Name.of(name), snapshot, "sample"):
+        table = work.lake.table(Name.of(name), snapshot)
     sample = find_sample(work.lake, table, snapshot)
     if sample is None:
         raise InvalidValue(f'"{table.name}" is not a sample', hint="SHOW SAMPLES lists them")

@@ -158,7 +158,7 @@ class TakeUp:
         found = read_progress(w.connection, self.sample.uuid, w.id)
         if seen is None or found.snapshot_id != self.expected:
             raise w.conflict(
-                f'another run has let sample "{self.sample.name}" take up stream "{self.stream.name}" up to row {found.next_row_id}'
+                f'another run has let sample "{self.sample.name}" consume stream "{self.stream.name}" up to row {found.next_row_id}'
             )
         # What was picked meanwhile is the sample's already.
         if seen < self.progress.next_row_id:

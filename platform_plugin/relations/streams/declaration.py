@@ -10,7 +10,7 @@ from platform_plugin.language.text.options import STREAM, Option
 from platform_plugin.language.text.writing import duration_text
 from platform_plugin.relations.declarations import DeclaredRelation
 from platform_plugin.relations.differences import column_differences, option_differences
-from platform_plugin.relations.options import SECONDS, stored_option
+from platform_plugin.relations.options import read_options, stored_option
 from platform_plugin.relations.streams.feeds.declaration import altered_feed, written_feed
 
 if TYPE_CHECKING:
@@ -40,9 +40,7 @@ def stored_limits(statement: CreateStream) -> dict[str, Any]:
 
 def read_limits(declaration: Declaration) -> dict[str, Any]:
     """The options of a stream by the names and in the types of its statement; what was not declared is left out."""
-    kept = declaration.options
-    durations = {name: timedelta(seconds=kept[name + SECONDS]) for name in STREAM if kept.get(name + SECONDS) is not None}
-    return {name: durations.get(name, kept.get(name)) for name in STREAM if name in durations or kept.get(name) is not None}
+    return read_options(declaration.options, STREAM)
 
 
 def stream_statement(name: Name, stream: Table, declaration: Declaration) -> CreateStream:

@@ -102,7 +102,7 @@ def stream_facts(work: Workspace, stream: Table, declaration: Declaration, snaps
             "row ids": f"{figures.first_row_id} to {figures.next_row_id - 1}" if figures.rows else "none",
             "rows a second": f"{figures.rows_per_second:.1f} in the last minute, in {figures.segments_per_second:.1f} segments a second",
             "writers": f"{figures.writers} in the last minute",
-            "last arrival": None if lag is None else f"{figures.last_arrival:%Y-%m-%d %H:%M:%S.%f}, {lag:.1f} seconds ago",
+            "last arrival": None if lag is None else f"{figures.last_arrival}, {lag:.1f} seconds ago",
             "oldest arrival": figures.oldest_arrival,
             "bytes held by readers": figures.bytes_held_by_readers or None,
             "unconsumed rows": figures.unconsumed_rows or None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
@@ -15,6 +15,7 @@ from platform_plugin.engine.spark.frames.text_options import text_options
 from platform_plugin.engine.spark.frames.write import run_write, shaped
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, StorageError
 from platform_plugin.lake.files.sources import absolute_place
+from platform_plugin.language.text.file_formats import format_of, uncompressed_name
 from platform_plugin.language.text.values import Parameter
 from platform_plugin.relations.arguments import Arguments, argument
 from platform_plugin.relations.bind import pointing_at
@@ -31,16 +32,6 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.language.statements.copy import Copy
     from platform_plugin.relations.result import Result
-
-_ENDINGS: dict[str, Literal["csv", "json", "parquet"]] = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".parquet": "parquet",
-}
-# Our words for a reader's options, and Spark's.
 
 
 def run_copy(
@@ -64,7 +55,7 @@ def run_copy(
     path = str(argument(statement.path, arguments) if isinstance(statement.path, Parameter) else statement.path)
     with pointing_at(statement.span):
         place = spark_place(work.lake.sources.confined(absolute_place(path)))
-    kind = statement.format or next((kind for ending, kind in _ENDINGS.items() if path.lower().removesuffix(".gz").endswith(ending)), None)
+    kind = statement.format or format_of(path)
     if kind is None:
         raise InvalidValue(f'the format of "{path}" is not clear', hint="add (FORMAT csv), (FORMAT json) or (FORMAT parquet)")
     options = {option.name: option.value for option in statement.options}
@@ -109,7 +100,7 @@ def _configured(work: Workspace, options: dict[str, Any], fields: Sequence[Field
 def _rows(reader: Any, kind: str, path: str, options: dict[str, Any]) -> DataFrame:
     if kind == "json":
         return cast("DataFrame", reader.json(path))
-    if path.lower().removesuffix(".gz").endswith(".tsv") and "delimiter" not in options:
+    if uncompressed_name(path).endswith(".tsv") and "delimiter" not in options:
         reader = reader.option("sep", "\t")
     return cast("DataFrame", reader.csv(path))
 

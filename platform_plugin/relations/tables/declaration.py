@@ -10,7 +10,7 @@ from platform_plugin.language.statements.registry import statement_text
 from platform_plugin.relations.bind import lake_name
 from platform_plugin.relations.declarations import DeclaredRelation
 from platform_plugin.relations.differences import column_differences, folded, option_differences
-from platform_plugin.relations.tables.history import HISTORY_OF, find_source
+from platform_plugin.relations.tables.history import find_source
 from platform_plugin.relations.target import written_name
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def table_text(lake: Lake, table: Table, declaration: Declaration, snapshot: Sna
     name = written_name(table)
     if (stream := find_source(lake, declaration, snapshot)) is not None:
         return statement_text(s.CreateHistory(name=name, stream=written_name(stream)))
-    others = tuple(s.Option(name=key, value=value) for key, value in declaration.options.items() if key not in {"primary_key", HISTORY_OF})
+    others = tuple(s.Option(name=name, value=value) for name, value in table.file_options.declared)
     return statement_text(
         s.CreateTable(name=name, columns=table.fields, primary_key=declaration.primary_key, comment=table.comment, options=others)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import ObjectExists, PlatformError, UnknownObject
@@ -14,6 +14,7 @@ from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
 from platform_plugin.relations.declarations import DefinitionOutcome
 from platform_plugin.relations.drop import make_room
 from platform_plugin.relations.faults import placed
+from platform_plugin.relations.options import file_options
 from platform_plugin.relations.tables.history import run_create_history
 from platform_plugin.relations.target import find_existing, outcome
 
@@ -42,12 +43,12 @@ def run_create_table(
     old = find_existing(work.lake, name, base)
     if old is not None and statement.if_not_exists:
         return outcome(base, f"table {name} exists already")
-    declaration = Declaration(kind="table", options=_options(statement))
+    declaration = Declaration(kind="table", options={"primary_key": list(statement.primary_key)} if statement.primary_key else {})
     if statement.query is not None:
         return _create_from_query(work, statement, name, declaration, arguments, timeout=timeout, progress=progress)
     with pointing_at(statement.name.span), work.lake.commit(f"create table {name}", base=base) as commit:
         make_room(work, commit, old if statement.or_replace else None)
-        table = commit.create_table(name, _columns(statement), comment=statement.comment)
+        table = commit.create_table(name, _columns(statement), comment=statement.comment, file_options=file_options(statement.options))
         declare(commit, table, declaration)
     return outcome(commit.made, f"table {name} created")
 
@@ -59,11 +60,6 @@ def _columns(statement: s.CreateTable) -> tuple[Field, ...]:
         if key.lower() not in known:
             raise UnknownObject(f'key column "{key}" is not a column of the table', hint="name one of its columns in PRIMARY KEY")
     return tuple(replace(column, nullable=False) if column.name.lower() in keys else column for column in statement.columns)
-
-
-def _options(statement: s.CreateTable) -> dict[str, Any]:
-    options: dict[str, Any] = {option.name: option.value for option in statement.options}
-    return options | ({"primary_key": list(statement.primary_key)} if statement.primary_key else {})
 
 
 def _create_from_query(
@@ -98,7 +94,7 @@ def _create_from_query(
         try:
             with pointing_at(statement.name.span), lake.commit(f"create table {name}", base=lease.snapshot) as commit:
                 make_room(work, commit, old)
-                table = commit.create_table(name, fields, comment=statement.comment)
+                table = commit.create_table(name, fields, comment=statement.comment, file_options=file_options(statement.options))
                 declare(commit, table, declaration)
                 with placed(bound.rendered):
                     frame = shaped(bound.frame, table.fields, [field.name for field in fields])

@@ -51,7 +51,7 @@ def run_create_history(work: Workspace, statement: s.CreateHistory) -> Result:
         commit.also(CreateTable(history))
         declare(commit, history, Declaration(kind="table", options={HISTORY_OF: str(stream.uuid)}))
         commit.also(FollowStream(stream, history))
-    return outcome(commit.made, f"table {name} takes up what leaves stream {stream.name} from now on")
+    return outcome(commit.made, f"table {name} receives what stream {stream.name} evicts from now on")
 
 
 def refuse_history(table: Table, declaration: Declaration) -> None:

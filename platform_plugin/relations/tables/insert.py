@@ -70,5 +70,5 @@ def _insert_literals(work: Workspace, table: Table, statement: Insert, arguments
             raise at(statement.query).attach(error)
     with pointing_at(statement.query):
         held = fit(literal_rows(rows, fields, arguments, statement.query), table.fields)
-        file = work.lake.write(table, held)
-    return append_files(work, table, [file], message=f"insert into {table.name}", batch_id=batch_id, held=held)
+        files = work.lake.write_files(table, held)
+    return append_files(work, table, files, message=f"insert into {table.name}", batch_id=batch_id, held=held)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.language.text.comparing import normalised
 from platform_plugin.relations.declarations import UNCHANGED, DeclaredRelation, DefinitionOutcome, DescribedRelation
 from platform_plugin.relations.options import stored_option
 from platform_plugin.relations.views.define import run_create_view
-from platform_plugin.relations.views.record import VIEW, read_records, result_fields
+from platform_plugin.relations.views.follow.progress import read_taken_up
+from platform_plugin.relations.views.gates import refuse_gate
+from platform_plugin.relations.views.record import change_options, read_records, result_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,12 +22,13 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, View
+    from platform_plugin.lake.lake import Lake
     from platform_plugin.language.statements.statement import Statement
-    from platform_plugin.relations.views.record import ViewRecord
+from platform_plugin.relations.views.record import ViewRecord
 
 # What may change while a view stays what it is, and what makes another view of it.
-_CHANGING = ("target_lag_seconds", "batch_rows")
-_REMAKING = ("maintenance", "key")
+_CHANGING = ("target_lag_seconds", "batch_rows", "suite")
+_REMAKING = ("maintenance",)
 
 
 def read_declared(statement: Statement) -> DeclaredRelation | None:
@@ -49,13 +52,22 @@ def define_view(work: Workspace, statement: Statement, old: View | None, *, sinc
     if old is not None:
         with work.lake.reading() as connection:
             record = read_records(connection, only=old.uuid).get(old.uuid)
-    if old is None or not _is_same(old, record, declared):
+    if old is None or not _is_same(old, record, declared) or (record is None and _names_other_suite(work.lake, old, declared)):
         run_create_view(work, replace(declared, or_replace=True, if_not_exists=False), since=since)
         return DefinitionOutcome("created" if old is None else "replaced")
     if record is not None and (wanted := _wanted(record, declared)) != dict(record.options):
         _set_options(work, old, record, wanted)
         return DefinitionOutcome("altered")
+    if record is None:
+        refuse_gate(work, old.name)
     return UNCHANGED
+
+
+def _names_other_suite(lake: Lake, old: View, statement: CreateView) -> bool:
+    """Whether a view that stores nothing has to be made again to name another suite."""
+    with lake.reading() as connection:
+        known = read_declaration(connection, old.uuid)
+    return bool(known.options.get("suite") != _options(statement).get("suite"))
 
 
 def is_defined(old: View | None, record: ViewRecord | None, statement: Statement) -> bool:
@@ -68,6 +80,7 @@ def is_defined(old: View | None, record: ViewRecord | None, statement: Statement
 def describe_views(connection: Connection, views: Sequence[View]) -> Iterator[DescribedRelation]:
     """Views as they are in the lake; of those that are not continuous only Spark knows the columns."""
     records = read_records(connection) if views else {}
+    taken_up = read_taken_up(connection) if views else {}
     for view in views:
         record = records.get(view.uuid)
         yield DescribedRelation(
@@ -76,6 +89,7 @@ def describe_views(connection: Connection, views: Sequence[View]) -> Iterator[De
             query=view.sql if view.dialect == "spark" else None,
             names=view.columns,
             is_continuous=record is not None,
+            is_maintained=taken_up.get(str(view.uuid), 0) > (view.begin_snapshot or 0),
         )
 
 
@@ -87,9 +101,8 @@ def _wanted(record: ViewRecord, statement: CreateView) -> dict[str, Any]:
 
 def _set_options(work: Workspace, view: View, record: ViewRecord, options: Mapping[str, Any]) -> None:
     """Give a continuous view other options, keeping what it has."""
-    old, new = ({"query": record.query, "columns": list(record.columns), "options": dict(said)} for said in (record.options, options))
     with work.lake.commit(f"target lag of view {view.name}") as commit:
-        commit.put(VIEW, expected={"definition": json.dumps(old)}, view_uuid=str(view.uuid), definition=json.dumps(new))
+        change_options(commit, record, options)
 
 
 def _options(statement: CreateView) -> dict[str, Any]:

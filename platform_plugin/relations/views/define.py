@@ -9,6 +9,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from platform_plugin.errors import CommitConflict, InvalidValue, ObjectExists, PlatformError, RefusedView
+from platform_plugin.lake.catalogue.relations import Declaration, declare
 from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.ring.segments import CONSUMER
@@ -23,6 +24,7 @@ from platform_plugin.relations.target import find_existing, outcome
 from platform_plugin.relations.views.explain import explain_split
 from platform_plugin.relations.views.follow.strategy import BATCH, DEFERRED, EAGER, SPLIT
 from platform_plugin.relations.views.follow.twins import find_alike, likeness
+from platform_plugin.relations.views.gates import refuse_gate
 from platform_plugin.relations.views.making import NewView, first_rows, run_making
 from platform_plugin.relations.views.plans import plan_query, read_plans
 from platform_plugin.relations.views.read.kept import find_kept
@@ -65,7 +67,7 @@ def run_create_view(work: Workspace, statement: s.CreateView, *, since: Snapshot
             raise at(statement.query).attach(
                 InvalidValue(f"the view names {len(aliases)} columns, its query gives {len(found.fields)}", hint="name each of them")
             )
-        wanted = statement.continuous or bool(statement.options)
+        wanted = statement.continuous or any(option.name != "suite" for option in statement.options)
         try:
             plan, meaning = plan_query(work, statement.query, lease.snapshot, columns=aliases)
         except RefusedView as refused:
@@ -106,8 +108,11 @@ def explain_create_view(work: Workspace, explain: s.Explain, _arguments: Argumen
 
 
 def _create_plain(work: Workspace, statement: s.CreateView, name: Name, aliases: tuple[str, ...], snapshot: Snapshot) -> Result:
+    refuse_gate(work, name)
     with pointing_at(statement.name.span), work.lake.commit(f"create view {name}", base=snapshot) as commit:
-        commit.create_view(name, statement.query.text, columns=aliases, comment=statement.comment, or_replace=statement.or_replace)
+        uuid = commit.create_view(name, statement.query.text, columns=aliases, comment=statement.comment, or_replace=statement.or_replace)
+        if statement.options:
+            declare(commit, uuid, Declaration(kind="view", options=dict(stored_option(option) for option in statement.options)))
     return outcome(commit.made, f"view {name} created; it is computed when it is read")
 
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.plan.tree import draw
+from platform_plugin.language.statements.statement import trailer_text
+from platform_plugin.language.text.options import VIEW, Option
 from platform_plugin.language.text.writing import identifier, name_text
+from platform_plugin.relations.options import read_options
 from platform_plugin.relations.target import written_name
+from platform_plugin.relations.views.record import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from platform_plugin.algebra.plan.nodes import Output, Query
+    from platform_plugin.lake.catalogue.relations import Declaration
     from platform_plugin.lake.catalogue.tables import View
+    from platform_plugin.lake.lake import Lake
     from platform_plugin.operators.group.parts import SplitPlan
 
 
@@ -68,7 +74,11 @@ def _column(column: Output) -> str:
     return f"{column.name} {column.type}" if column.type is not None else column.name
 
 
-def view_text(view: View) -> str:
+def view_text(lake: Lake, view: View, declaration: Declaration) -> str:
     """The statement that makes a view like this one."""
-    aliases = ", ".join(identifier(column) for column in view.columns)
-    return f"CREATE VIEW {name_text(written_name(view))}{f' ({aliases})' if aliases else ''} AS {view.sql}"
+    aliases = f" ({', '.join(map(identifier, view.columns))})" if view.columns else ""
+    with lake.reading() as connection:
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+    given = declaration.options if record is None else read_options(record.options, VIEW)
+    trailer = trailer_text(view.comment, tuple(Option(name=option, value=value) for option, value in given.items()))
+    return f"CREATE VIEW {name_text(written_name(view))}{aliases}{trailer} AS {view.sql}"

@@ -14,6 +14,7 @@ from platform_plugin.relations.views.record import FROM, read_records, result_fi
 
 if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.relations import Declaration
     from platform_plugin.lake.catalogue.tables import Snapshot, View
     from platform_plugin.relations.views.record import ViewRecord
 
@@ -38,7 +39,8 @@ def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapsho
         plan = plan_view(work, record, snapshot)
         ranges = view_ranges(work, name, record, plan, snapshot)
         for stream, tail in ranges.items():
-            facts[f"taken up of {stream}"] = f"up to row {tail.first_row_id - 1}, {tail.row_count} rows wait and are merged when it is read"
+            seen = f"up to row {tail.first_row_id - 1}" if tail.first_row_id else "nothing"
+            facts[f"consumed of {stream}"] = f"{seen}, {tail.row_count} rows wait and are merged when it is read"
     except PlatformError as error:
         return facts | {"trouble": str(error)}
     if twins := find_twins(work, record, snapshot):
@@ -50,16 +52,17 @@ def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapsho
         scan = work.lake.scan(table, snapshot)
         rows = sum(file.record_count for file in scan.files)
         if part in {state.name for state in plan.states} and is_nearly_ungrouped(rows, covered):
-            facts["warning"] = f"{part} has {rows} rows for {covered} rows taken up: {NEARLY_UNGROUPED}"
+            facts["warning"] = f"{part} has {rows} rows for {covered} consumed rows: {NEARLY_UNGROUPED}"
         facts[part] = f"{rows} rows, {scan.size_bytes} bytes, in {len(scan.files)} files{f' of {table.name}' if internal else ''}"
     return facts
 
 
-def find_facts(work: Workspace, view: View, snapshot: Snapshot, *, internal: bool) -> dict[str, Any]:
+def find_facts(work: Workspace, view: View, declaration: Declaration, snapshot: Snapshot, *, internal: bool) -> dict[str, Any]:
     """What DESCRIBE EXTENDED says of any view."""
     with work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
-    facts = {"query": view.sql, "comment": view.comment}
+    options = declaration.options if record is None else record.options
+    facts = {"query": view.sql, "comment": view.comment, "suite": options.get("suite")}
     return facts if record is None else {**facts, **view_facts(work, str(view.name), record, snapshot, internal=internal)}
 
 

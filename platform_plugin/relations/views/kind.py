@@ -77,8 +77,7 @@ class ViewKind(Kind["View"]):
         """Its query; of a continuous one also what it stores and what waits for it."""
         from platform_plugin.relations.views.figures import find_facts
 
-        del declaration
-        return find_facts(work, relation, snapshot, internal=internal)
+        return find_facts(work, relation, declaration, snapshot, internal=internal)
 
     def declared(self, statement: s.Statement) -> DeclaredRelation | None:
         """CREATE VIEW."""
@@ -114,8 +113,8 @@ class ViewKind(Kind["View"]):
         """CREATE VIEW."""
         from platform_plugin.relations.views.explain import view_text
 
-        del lake, declaration, snapshot
-        return view_text(relation)
+        del snapshot
+        return view_text(lake, relation, declaration)
 
     def drop(self, work: Workspace, commit: Commit, relation: View, snapshot: Snapshot, *, alone: bool) -> None:
         """End it, and those of its tables that no other view shares."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from platform_plugin.relations.follow.ranges import empty_range, first_uncovered
 from platform_plugin.relations.views.follow.advance import Attach, AttachBeside
 from platform_plugin.relations.views.follow.strategy import BATCH, BATCH_ROWS, DEFERRED, EAGER, SPLIT, rows_parts, wants_row_ids
 from platform_plugin.relations.views.follow.twins import SAME, LetGo, Twin, find_twin, likeness
+from platform_plugin.relations.views.gates import find_gate, put_judged
 from platform_plugin.relations.views.read.kept import find_kept, tables_in_use
 from platform_plugin.relations.views.read.view import part_tables, run_part, split_name
 from platform_plugin.relations.views.record import (
@@ -71,7 +73,10 @@ class NewView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A view whose tables are there to be written to, in a commit that has not been made yet."""
+    """A view whose tables are there to be written to, in a commit that has not been made yet.
+
+    `written` are the files of its parts, by their tables, and `reached` says up to which row of each stream they are.
+    """
 
     new: NewView
     uuid: Any
@@ -79,15 +84,19 @@ class Begun:
     tables: Mapping[str, Table]
     statics: Mapping[str, DataFrame]
     begins: Mapping[str, int]
+    reached: Mapping[str, int]
+    written: Mapping[UUID, list[DataFile]]
     is_deferred: bool
 
 
 def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View | None, fill: Filling | None = None) -> Snapshot:
     """Make a view in the place of an old one, if there is one; if anything fails, that one is what it was.
 
-    `fill` adds to its states what it shall have taken up from the beginning, and says how far that is.
+    `fill` adds to its states what it shall have taken up from the beginning, and says how far that is. A view with a gate is made together
+    with its result, if that passes, and shares its states with no other.
     """
     lake, name, plan = work.lake, new.name, new.plan
+    gate = find_gate(work, name, plan)
     is_deferred = new.options.get("maintenance", SPLIT) == DEFERRED
     streams = {stream: lake.table(split_name(stream), snapshot) for stream in plan.stream_names}
     frames = _analyse(work, plan, streams, snapshot)
@@ -95,13 +104,14 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
         for stream, part in rows_parts(plan).items():
             frames[part] = rows_of(work.session, lake, empty_range(streams[stream], snapshot), row_ids=wants_row_ids(plan, stream))
     kept = find_kept(work, plan, snapshot, but=old)
-    files: list[DataFile] = []
+    written: defaultdict[UUID, list[DataFile]] = defaultdict(list)
     lake.prepare_tables([RELATION, *RING_TABLES, *VIEW_TABLES])
     try:
         fields = _fields(work, name, frames)
         covered = first_rows(work, plan, snapshot, earliest=new.options.get("start") == "earliest", known=new.begins)
         begins = {stream: covered[str(table.uuid)] for stream, table in streams.items()}
-        twin = None if fill is not None else find_twin(work, likeness(plan, kept, new.options), covered, snapshot, fields=fields, but=old)
+        alone = fill is not None or gate is not None
+        twin = None if alone else find_twin(work, likeness(plan, kept, new.options), covered, snapshot, fields=fields, but=old)
         with lake.commit(f"create view {name}", base=snapshot) as commit:
             if old is not None:
                 drop_view(work, commit, old, snapshot)
@@ -114,25 +124,37 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
             commit.also(Depend(uuid, needs))
             parts: dict[str, Table] = {**kept, **({} if twin is None else twin.states)}
             parts |= _create_tables(commit, new, uuid, {part: found for part, found in fields.items() if part not in parts})
+            begun = Begun(
+                new=new,
+                uuid=uuid,
+                streams=streams,
+                tables=parts,
+                statics={static.name: frames[static.name] for static in plan.statics if static.feeds is None},
+                begins=begins,
+                reached=begins,
+                written=written,
+                is_deferred=is_deferred,
+            )
             for static in plan.statics:
                 if static.name not in kept:
                     table = parts[static.feeds or static.name]
-                    written = _write(work, table, frames[static.name])
-                    files += written
-                    commit.append(table, written)
-            reached: Mapping[str, int] = begins
+                    written[table.uuid] += (found := _write(work, table, frames[static.name]))
+                    commit.append(table, found)
             if fill is not None:
-                statics = {static.name: frames[static.name] for static in plan.statics if static.feeds is None}
-                begun = Begun(new=new, uuid=uuid, streams=streams, tables=parts, statics=statics, begins=begins, is_deferred=is_deferred)
                 filled, reached = fill(begun)
-                files += [file for _, found in filled for file in found]
+                begun = replace(begun, reached=reached)
+                for target, files in filled:
+                    written[target.table.uuid] += files
                 put_answers(commit, filled)
-            _attach(commit, new, uuid, streams, reached if twin is None else twin)
+            if gate is not None:
+                with lake.lease(None if fill is not None else snapshot, holder="gate") as lease:
+                    written[parts[RESULT_PART].uuid] += put_judged(work, commit, begun, gate, lease.snapshot)
+            _attach(commit, new, uuid, streams, begun.reached if twin is None else twin)
             known = {RESULT_PART: shown_columns(fields[RESULT_PART]), CREATED: snapshot.id, FROM: covered}
-            note_view(commit, _record(new, uuid, parts, known))
+            note_view(commit, _record(new, uuid, parts, {**known, SAME: likeness(plan, parts, new.options) if gate is None else None}))
             note_meaning(commit, uuid, new.meaning, used)
     except PlatformError:
-        lake.discard(files)
+        lake.discard(file for files in written.values() for file in files)
         raise
     return commit.made
 
@@ -166,7 +188,7 @@ def _record(new: NewView, uuid: UUID, parts: Mapping[str, Table], known: Mapping
         uuid=uuid,
         query=new.query,
         columns=new.columns,
-        options={**new.options, **known, SAME: likeness(new.plan, parts, new.options)},
+        options={**new.options, **known},
         parts={part: table.uuid for part, table in parts.items()},
     )
 

@@ -98,8 +98,13 @@ def note_view(commit: Commit, record: ViewRecord) -> None:
 
 def note_columns(commit: Commit, record: ViewRecord, fields: Sequence[Field]) -> None:
     """Write the columns of a view's result where they have grown."""
-    grown = replace(record, options={**record.options, RESULT_PART: shown_columns(fields)})
-    commit.put(VIEW, expected={"definition": _definition(record)}, view_uuid=str(record.uuid), definition=_definition(grown))
+    change_options(commit, record, {**record.options, RESULT_PART: shown_columns(fields)})
+
+
+def change_options(commit: Commit, record: ViewRecord, options: Mapping[str, Any]) -> None:
+    """Give a view other options; what it is and has stays."""
+    changed = replace(record, options=dict(options))
+    commit.put(VIEW, expected={"definition": _definition(record)}, view_uuid=str(record.uuid), definition=_definition(changed))
 
 
 def shown_columns(fields: Sequence[Field]) -> list[list[str]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.tables import View
+from platform_plugin.language.text.counting import counted
 from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.target import outcome
 from platform_plugin.relations.views.figures import NEARLY_UNGROUPED, is_nearly_ungrouped
@@ -39,7 +40,7 @@ def run_refresh(
     stored = run_storing(work, [Wanted(view=view, record=record)], timeout=timeout, progress=progress)
     if stored.failed:
         raise next(iter(stored.failed.values()))
-    message = f"view {view.name} took up {done.rows} rows in {done.groups} groups"
+    message = f"view {view.name} consumed {counted(done.rows, 'row')} in {counted(done.groups, 'group')}"
     if is_nearly_ungrouped(done.groups, done.rows):
         message += f": {NEARLY_UNGROUPED}"
     return outcome(done.snapshot, message, rows=done.rows)

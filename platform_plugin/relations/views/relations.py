@@ -86,7 +86,6 @@ def note_meaning(commit: Commit, view: UUID, meaning: Meaning, used: Mapping[tup
             "kind": found.kind,
             "fields": [[column.name, type_text(column.type), column.id] for column in found.fields],
             "body": found.body,
-            "key": found.key,
         }
         for key, found in meaning.relations.items()
     }
@@ -111,7 +110,6 @@ def read_meaning(work: Workspace, view: UUID) -> Meaning | None:
             kind=found["kind"],
             fields=tuple(Field(name=name, type=parse_type(kind), id=number) for name, kind, number in found["fields"]),
             body=found["body"],
-            key=tuple(found["key"]),
         )
         for key, found in known["relations"].items()
     }

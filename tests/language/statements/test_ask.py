@@ -51,7 +51,8 @@ def test_refresh_suspend_resume():
     [
         ("SHOW TABELS", "did you mean TABLES?"),
         ("SHOW COLUMNS", "expected FROM or IN"),
-        ("SHOW JOBS LIKE 'x'", "unexpected LIKE"),
+        ("SHOW SNAPSHOTS LIKE 'x'", "unexpected LIKE"),
+        ("SHOW JOBS", "unexpected JOBS"),
         ("DESCRIBE", "expected a relation"),
         ("EXPLAIN EXPLAIN SELECT 1", "expected a query"),
         ("EXPLAIN DROP TABLE t", "expected a query"),

@@ -109,24 +109,24 @@ def test_cv_33_the_week_that_is_asked_for_is_compared_at_each_read() -> None:
 
 def test_cv_37_of_the_streams_of_tpch_products_of_tables_are_never_made() -> None:
     tables = {
-        name: Relation(name=(name,), kind=kind, fields=tuple(Field(name=column, type=parse_type("INT")) for column in columns), key=key)  # type: ignore[arg-type]
-        for name, kind, columns, key in (
-            ("customer", "table", ("c_id", "c_nation"), ("c_id",)),
-            ("orders", "table", ("o_id", "o_customer"), ("o_id",)),
-            ("supplier", "table", ("s_id", "s_nation"), ("s_id",)),
-            ("lineitem", "stream", ("l_order", "l_supplier", "l_price"), ()),
+        name: Relation(name=(name,), kind=kind, fields=tuple(Field(name=column, type=parse_type("INT")) for column in columns))  # type: ignore[arg-type]
+        for name, kind, columns in (
+            ("customer", "table", ("c_id", "c_nation")),
+            ("orders", "table", ("o_id", "o_customer")),
+            ("supplier", "table", ("s_id", "s_nation")),
+            ("lineitem", "stream", ("l_order", "l_supplier", "l_price")),
         )
     }
     query = """SELECT s_nation, sum(l_price) AS revenue FROM customer, supplier, orders, lineitem
         WHERE c_id = o_customer AND l_order = o_id AND l_supplier = s_id AND c_nation = s_nation GROUP BY s_nation"""
     plan = plan_split(query, tables)
-    assert [part.tables for part in plan.statics] == [("supplier",), ("orders", "customer")]
+    assert [part.tables for part in plan.statics] == [("supplier",), ("customer",), ("orders",)]
     assert (
         plan.streams[0]
         .sql()
         .startswith(
             "SELECT supplier.s_nation, sum(lineitem.l_price) AS sum_l_price FROM lineitem INNER JOIN static_1 AS supplier "
-            "ON lineitem.l_supplier = supplier.s_id INNER JOIN static_2 AS looked_up "
+            "ON lineitem.l_supplier = supplier.s_id INNER JOIN static_2 AS customer ON customer.c_nation = supplier.s_nation "
         )
     )
 

@@ -2,33 +2,37 @@ import logging
 import sys
 
 import dagster as dg
+import pytest
 
 from platform_plugin import Platform
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.orchestration.assets import assets
 from platform_plugin.orchestration.assets.inventory import read_inventory
 from platform_plugin.orchestration.assets.translator import Translator
-from tests.orchestration.conftest import POSTS, USERS
+from platform_plugin.relations.views.follow.maintain import run_maintenance
+from tests.orchestration.conftest import IMPACT, POSTS, USERS
 
 
 def test_files_are_assets_before_there_is_a_lake(shop, caplog):
     with caplog.at_level(logging.WARNING):
         specs = shop.specs()
-    assert set(specs) == {"users", "posts", "impact/base", "impact", "prices"}
-    assert "is not a lake" in caplog.text
+    assert set(specs) == {"users", "posts", "impact/impact_base", "impact", "prices"}
+    assert "only the SQL files are loaded: there is no lake at " in caplog.text
+    assert " yet; the first run creates it, or create one with" in caplog.text
     assert "platform init" in specs["users"].metadata["lake"]
     assert not shop.lake.exists()
     assert {name: (spec.group_name, spec.kinds) for name, spec in specs.items()} == {
         "users": ("tables", {"table", "spark"}),
         "posts": ("streams", {"stream", "spark"}),
-        "impact/base": ("views", {"base", "spark"}),
+        "impact/impact_base": ("views", {"base", "spark"}),
         "impact": ("views", {"view", "spark"}),
         "prices": ("results", {"table", "spark"}),
     }
     assert {name: {dep.asset_key.to_user_string() for dep in spec.deps} for name, spec in specs.items()} == {
         "users": set(),
         "posts": set(),
-        "impact/base": {"posts"},
-        "impact": {"impact/base", "posts"},
+        "impact/impact_base": {"posts"},
+        "impact": {"impact/impact_base", "posts"},
         "prices": {"impact", "users"},
     }
 
@@ -45,10 +49,10 @@ def test_declared_columns_are_described(shop):
     assert schema.columns[0].constraints.other == ["primary key"]
 
 
-def test_the_description_ends_with_the_statement(shop):
-    description = shop.specs()["users"].description
-    assert description.startswith("Who posts.\n\n```sql\nCREATE TABLE users")
-    assert description.count("Who posts") == 1
+def test_the_description_is_short_and_the_statement_stands_beside_it(shop):
+    users = shop.specs()["users"]
+    assert users.description == "Who posts."
+    assert users.metadata["sql"].value.startswith("```sql\nCREATE TABLE users")
 
 
 def test_relations_of_the_lake_are_assets_with_their_figures(shop):
@@ -61,7 +65,7 @@ def test_relations_of_the_lake_are_assets_with_their_figures(shop):
         with platform.lake.commit("store a view") as commit:
             commit.create_view(("raw", "days"), "SELECT to_date(at) FROM raw.visits")
     specs = shop.specs()
-    assert set(specs) == {"users", "posts", "impact/base", "impact", "prices", "raw/visits", "raw/days"}
+    assert set(specs) == {"users", "posts", "impact/impact_base", "impact", "prices", "raw/visits", "raw/days"}
     visits = specs["raw/visits"]
     assert visits.metadata["dagster/row_count"] == 2
     assert visits.metadata["dagster/table_name"] == "raw.visits"
@@ -87,7 +91,7 @@ def test_a_stored_query_that_nobody_can_read_keeps_nothing_from_loading(project,
 def test_a_lake_that_was_damaged_leaves_the_files(shop, caplog):
     shop.lake.mkdir()
     (shop.lake / "lake.sqlite").write_text("not a database at all" * 100)
-    assert set(shop.specs()) == {"users", "posts", "impact/base", "impact", "prices"}
+    assert set(shop.specs()) == {"users", "posts", "impact/impact_base", "impact", "prices"}
     assert "only the SQL files are loaded" in caplog.text
 
 
@@ -98,8 +102,8 @@ def test_a_base_has_what_is_read_below_the_grouping_and_a_view_what_is_read_live
         " JOIN regions USING (region)"
     )
     deps = {name: {dep.asset_key.to_user_string() for dep in spec.deps} for name, spec in project.specs().items()}
-    assert deps["reach/base"] == {"posts", "users"}
-    assert deps["reach"] == {"reach/base", "posts", "regions"}
+    assert deps["reach/reach_base"] == {"posts", "users"}
+    assert deps["reach"] == {"reach/reach_base", "posts", "regions"}
 
 
 def test_columns_and_their_lineage_are_told_before_anything_runs(shop):
@@ -112,7 +116,31 @@ def test_columns_and_their_lineage_are_told_before_anything_runs(shop):
     drawn = specs["prices"].metadata["lineage"].value
     assert "| `price` | `impact.score`, `users.rate` |" in drawn
     assert 'impact_score["impact.score"] --> prices_price["prices.price"]' in drawn
-    assert "stream part" in specs["impact/base"].metadata["split"].value
+    assert "stream part" in specs["impact/impact_base"].metadata["split"].value
+
+
+def test_a_base_is_called_after_its_view_and_leads_to_its_sql(shop):
+    shop.write(impact="-- How far posts reach.\nCREATE VIEW impact AS SELECT uid, avg(score) AS score FROM posts GROUP BY uid")
+    view, base = (shop.specs()[key] for key in ("impact", "impact/impact_base"))
+    assert (base.key.path[-1], base.metadata["view"].asset_key) == ("impact_base", view.key)
+    assert base.description.startswith("The stored part of the view impact:")
+    assert base.description.endswith(view.description)
+    (link,) = base.metadata["dagster/code_references"].code_references
+    assert link.file_path == str(shop.folder / "impact.sql")
+
+
+@pytest.mark.spark
+def test_a_view_that_no_run_has_maintained_says_that_it_waits_for_one(shop, spark_server):
+    both = ("impact", "impact/impact_base")
+    assert {shop.specs()[key].metadata["status"] for key in both} == {"waits for its first run, which creates it"}
+    assert "status" not in shop.specs()["prices"].metadata
+    with Platform.create(shop.lake) as platform:
+        for statement in (POSTS, IMPACT, "INSERT INTO posts VALUES (1, 4)"):
+            platform.execute(statement)
+        waiting = "waits for its first run; reads are current without it"
+        assert {shop.specs()[key].metadata["status"] for key in both} == {waiting}
+        run_maintenance(platform.work, frozenset({Name.of("impact")}))
+    assert not any("status" in shop.specs()[key].metadata for key in both)
 
 
 def test_a_view_that_is_refused_shows_why_and_loads(shop):
@@ -129,7 +157,7 @@ def test_views_are_virtual_and_tables_and_streams_are_not(shop):
 def test_the_code_version_follows_the_meaning(shop):
     before = shop.specs()
     shop.write(impact="CREATE VIEW impact WITH (target_lag = '5 seconds') AS SELECT uid, avg(score) AS score FROM posts GROUP BY uid")
-    assert shop.specs()["impact/base"].code_version == before["impact/base"].code_version, "what is kept is the same"
+    assert shop.specs()["impact/impact_base"].code_version == before["impact/impact_base"].code_version, "what is kept is the same"
     shop.write(impact="-- now with words\ncreate view impact AS\nselect uid, avg(score) AS score from posts group by uid;")
     assert shop.specs()["impact"].code_version == before["impact"].code_version
     shop.write(impact="CREATE VIEW impact AS SELECT uid, max(score) AS score FROM posts GROUP BY uid")
@@ -149,7 +177,7 @@ def test_a_translator_decides_keys_groups_and_tags(shop):
 
     specs = {spec.key: spec for spec in shop.definitions(Prefixed()).resolve_all_asset_specs()}
     impact = specs[dg.AssetKey(["lake", "impact"])]
-    assert {dep.asset_key for dep in impact.deps} == {dg.AssetKey(["lake", "posts"]), dg.AssetKey(["lake", "impact", "base"])}
+    assert {dep.asset_key for dep in impact.deps} == {dg.AssetKey(["lake", "posts"]), dg.AssetKey(["lake", "impact", "impact_base"])}
     assert impact.group_name == "everything"
     assert impact.tags["noun"] == "view"
 
@@ -178,13 +206,13 @@ def test_groups_are_nouns_with_the_folders_below_and_what_is_read_where_there_ar
     for number in range(3):
         project.write(**{f"views/growth/v{number}": f"CREATE VIEW v{number} AS SELECT count(*) AS n FROM posts"})
     groups = {name: spec.group_name for name, spec in project.specs().items()}
-    assert (groups["posts"], groups["v1"], groups["v1/base"]) == ("streams", "views/growth", "views/growth")
+    assert (groups["posts"], groups["v1"], groups["v1/v1_base"]) == ("streams", "views/growth", "views/growth")
     monkeypatch.setattr(assets, "_CROWD", 2)
     groups = {name: spec.group_name for name, spec in project.specs().items()}
-    assert (groups["posts"], groups["v1"], groups["v1/base"]) == ("streams", "views/growth/posts", "views/growth/posts")
+    assert (groups["posts"], groups["v1"], groups["v1/v1_base"]) == ("streams", "views/growth/posts", "views/growth/posts")
 
 
 def test_what_nobody_described_is_told_as_what_it_is(project):
     project.write(posts=POSTS, impact="CREATE VIEW impact AS SELECT uid, avg(score) AS score FROM posts GROUP BY uid")
-    first = {name: spec.description.splitlines()[0] for name, spec in project.specs().items() if name != "impact/base"}
+    first = {name: spec.description.splitlines()[0] for name, spec in project.specs().items() if name != "impact/impact_base"}
     assert first == {"posts": "A stream.", "impact": "A continuous view over posts."}

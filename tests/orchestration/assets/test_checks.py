@@ -44,6 +44,9 @@ def test_what_is_checked_is_declared_or_goes_without_saying(shop):
     assert names["clicks"] == ["no_quarantine"]
     assert names["users"] == ["expect_column_values_to_be_unique__id", "expect_column_values_to_not_be_null__region"]
     assert names["posts"] == []
+    specs = {spec.name: spec.description for checks in shop.definitions().asset_checks or () for spec in checks.check_specs}
+    assert specs["expect_column_values_to_not_be_null__region"] == 'expect_column_values_to_not_be_null {"column": "region"} (warning)'
+    assert all(specs.values())
     many = [{"type": "expect_column_max_to_be_between", "kwargs": {"column": "id", "max_value": most}} for most in range(MOST_SINGLE + 1)]
     (shop.folder / "users.expectations.yml").write_text(f"expectations: {many}")
     assert names_of(next(model for model in read_models(shop.folder) if model.name.relation == "users")) == [TOGETHER]
@@ -105,7 +108,7 @@ def test_the_platforms_own_checks(project, instance, spark_server):
         " SELECT uid, sum(score) AS n FROM clicks GROUP BY uid",
         totals_yml="checks: [reconciles, schema_stable]",
     )
-    project.materialize("clicks", "totals/base")
+    project.materialize("clicks", "totals/totals_base")
     checks = [("clicks", "no_quarantine"), ("totals", "within_lag"), ("totals", "reconciles"), ("totals", "schema_stable")]
     found = check(project, instance, *checks)
     assert {name: each.passed for name, each in found.items()} == {
@@ -118,6 +121,6 @@ def test_the_platforms_own_checks(project, instance, spark_server):
     assert "2,oops" in str(found["clicks:no_quarantine"].metadata["newest"]), "the record as it was written"
     assert found["totals:reconciles"].metadata["rows_compared"].value == 1
     project.write(totals="CREATE VIEW totals WITH (start = 'earliest') AS SELECT uid, avg(score) AS n FROM clicks GROUP BY uid")
-    project.materialize("totals/base")
+    project.materialize("totals/totals_base")
     changed = check(project, instance, ("totals", "schema_stable"))["totals:schema_stable"]
     assert (changed.passed, changed.description) == (False, "n was BIGINT, is DOUBLE")

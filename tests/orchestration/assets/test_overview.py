@@ -11,11 +11,13 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.orchestration import PlatformResource
-from platform_plugin.orchestration.assets.overview import build_overview
+from platform_plugin.orchestration.assets.overview import build_overview, overview_metadata
 from platform_plugin.orchestration.shown.chart import as_markdown, draw_panels
 from platform_plugin.orchestration.shown.history import POINTS, Arrival, plan_lags, plan_rates, read_timeline
 from platform_plugin.platform import Platform
+from platform_plugin.relations.views.follow.maintain import run_maintenance
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -53,6 +55,24 @@ def lake(tmp_path):
         with platform.lake.commit("append") as commit:
             commit.append(table, [platform.lake.write(table, pa.table({"n": pa.array(range(60), pa.int64())}))])
         yield platform.lake
+
+
+@pytest.mark.spark
+def test_the_overview_says_which_views_wait_for_their_first_run(lake, spark_server):
+    with Platform.open(str(lake.location.folder)) as platform:
+        for number in range(3):
+            platform.execute(
+                f"CREATE VIEW v{number} WITH (start = 'earliest') AS SELECT n % {number + 2} AS k, count(*) AS c FROM posts GROUP BY 1"
+            )
+        platform.execute("CREATE STREAM nothing (n INT)")
+        platform.execute("CREATE VIEW empty AS SELECT n, count(*) AS c FROM nothing GROUP BY n")
+        run_maintenance(platform.work, frozenset({Name.of("v0")}))
+    figures = overview_metadata(lake, lake.snapshot(), datetime.now(UTC))
+    status = {record.data["view"]: record.data["status"] for record in figures["view_list"].records}
+    assert status == {"v0": "current", "v1": "waits for its first run", "v2": "waits for its first run", "empty": "current"}
+    assert figures["views_without_run"] == 2
+    late = overview_metadata(lake, lake.snapshot(), datetime.now(UTC) + timedelta(hours=1))
+    assert {record.data["status"] for record in late["view_list"].records} == {"current", "waits for its first run"}
 
 
 def test_the_overview_is_made_from_the_catalogue_alone(lake):

@@ -75,7 +75,7 @@ def test_what_this_version_can_not_do_is_told_with_its_place(shop):
 def test_views_are_kept_current_with_their_files_and_queries_rebuild_tables(shop, spark_server):
     first = shop.materialize()
     assert {name: event.metadata["action"].value for name, event in first.items()} == dict.fromkeys(
-        ("users", "posts", "impact/base", "impact", "prices"), "created"
+        ("users", "posts", "impact/impact_base", "impact", "prices"), "created"
     )
     columns = first["impact"].metadata["dagster/column_schema"].value.columns
     assert [(column.name, column.type) for column in columns] == [("uid", "int"), ("score", "double")]

@@ -27,7 +27,7 @@ CREATE TABLE visits (id INT)
 """
 FOLDER = {"orders", "products", "sales", "orders_sample"}
 SINGLE = {"stream", "continuousview", "historytable", "sample"}
-BASES = {"sales/base", "continuousview/base"}
+BASES = {"sales/sales_base", "continuousview/continuousview_base"}
 PYTHON = """
 import dagster as dg
 from platform_plugin.orchestration import stream
@@ -119,7 +119,7 @@ def test_what_a_python_file_declares_is_not_declared_again(monkeypatch, lake):
         scaffold(sandbox, SqlFolder)
         (sandbox.defs_folder_path / "own.py").write_text(PYTHON)
         with sandbox.build_all_defs() as definitions:
-            assert keys(definitions) == {*FOLDER, "sales/base", "visits", "Reports", "others", "platform/overview"}
+            assert keys(definitions) == {*FOLDER, "sales/sales_base", "visits", "Reports", "others", "platform/overview"}
 
 
 def test_two_folders_share_a_lake_and_its_sensors(lake, tmp_path):
@@ -141,7 +141,17 @@ def test_two_folders_share_a_lake_and_its_sensors(lake, tmp_path):
             of_yaml(sandbox, SqlFolder, "b", path=str(tmp_path / "b"), include_lake=both)
             scaffold(sandbox, Lake)
             with sandbox.build_all_defs() as definitions:
-                assert keys(definitions) == {"a", "first", "first/base", "b", "second", "second/base", "log", "visits", "platform/overview"}
+                assert keys(definitions) == {
+                    "a",
+                    "first",
+                    "first/first_base",
+                    "b",
+                    "second",
+                    "second/second_base",
+                    "log",
+                    "visits",
+                    "platform/overview",
+                }
                 assert {sensor.name for sensor in definitions.sensors} == SENSORS
 
 

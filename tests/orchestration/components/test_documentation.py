@@ -15,7 +15,10 @@ def test_yaml_beside_a_file_documents_it(project):
     ("text", "said"),
     [
         ("columns: {idd: the key}", ['column "idd"', "did you mean Id?"]),
-        ("owner: me", ['file "users.yml"', "owner", "owners"]),
+        ("owner: me", ['file "users.yml"', 'line 1: "owner" is not one of its keys', "hint: did you mean owners?"]),
+        ("description: x\nchekcs: [a]", ['line 2: "chekcs" is not one of its keys', "hint: did you mean checks?"]),
+        ("checks:\n- reconciles\n- schema_stabel", ['line 3: checks.1: "schema_stabel" is not', "hint: did you mean schema_stable?"]),
+        ("rebuild: hourly", ['line 1: rebuild: "hourly" is neither on_change nor']),
         ("- a\n- b", ['file "users.yml"']),
         ("a: [", ['file "users.yml" is not YAML', "line 1"]),
         ("owners: 3", ['file "users.yml"', "owners"]),

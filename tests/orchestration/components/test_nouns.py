@@ -38,9 +38,9 @@ def _no_lake(monkeypatch, tmp_path):
     [
         (Stream, {"relation"}),
         (HistoryTable, {"relation"}),
-        (ContinuousView, {"relation/base", "relation", "orders"}),
+        (ContinuousView, {"relation/relation_base", "relation", "orders"}),
         (Sample, {"relation", "orders"}),
-        (SqlFolder, {"orders", "products", "sales", "sales/base", "orders_sample", "platform/overview"}),
+        (SqlFolder, {"orders", "products", "sales", "sales/sales_base", "orders_sample", "platform/overview"}),
         (Upkeep, {"platform/overview"}),
     ],
 )
@@ -125,9 +125,9 @@ def test_two_views_of_one_code_location_do_not_collide():
     both = [loaded(ContinuousView, {"name": name, "query": "SELECT count(*) AS n FROM posts"}, name) for name in ("a", "b")]
     merged = dg.Definitions.merge(*(dg.Definitions(assets=each.assets) for each in both), loaded(Upkeep))
     dg.Definitions.validate_loadable(merged)
-    assert keys(merged) == {"posts", "a", "a/base", "b", "b/base", "platform/overview"}
+    assert keys(merged) == {"posts", "a", "a/a_base", "b", "b/b_base", "platform/overview"}
     job = merged.resolve_job_def("maintain_views")
-    assert {key.to_user_string() for key in job.asset_layer.selected_asset_keys} == {"a/base", "b/base"}
+    assert {key.to_user_string() for key in job.asset_layer.selected_asset_keys} == {"a/a_base", "b/b_base"}
 
 
 def test_a_sample_is_declared_by_a_call(tmp_path, monkeypatch):
@@ -136,7 +136,7 @@ def test_a_sample_is_declared_by_a_call(tmp_path, monkeypatch):
     monkeypatch.setenv("PLATFORM_URL", str(tmp_path / "lake"))
     made = sample("some", "posts", 10, where="score > 1", strata=["uid"], window="1 hour", owners=["team:growth"])
     (spec,) = made.specs
-    assert "ON `posts` SIZE 10" in spec.description.replace("ON posts", "ON `posts`")
-    assert "STRATIFIED BY" in spec.description
+    assert "ON `posts` SIZE 10" in spec.metadata["sql"].value.replace("ON posts", "ON `posts`")
+    assert "STRATIFIED BY" in spec.metadata["sql"].value
     assert {dep.asset_key.to_user_string() for dep in spec.deps} == {"posts"}
     assert spec.owners == ["team:growth"]

@@ -16,7 +16,7 @@ def test_the_platform_is_open_only_inside(tmp_path):
 
 
 def test_a_lake_is_founded_only_when_asked_and_a_damaged_one_never(tmp_path):
-    with PlatformResource(url=str(tmp_path / "lake")).opened("r") as resource, pytest.raises(CatalogueError, match="is not a lake"):
+    with PlatformResource(url=str(tmp_path / "lake")).opened("r") as resource, pytest.raises(CatalogueError, match="there is no lake at"):
         resource.execute("SHOW TABLES")
     assert not (tmp_path / "lake").exists()
     (tmp_path / "lake").mkdir()

@@ -59,27 +59,27 @@ def nothing_done(_resource, targets, _log):
 def test_a_round_tells_of_each_view_with_the_versions_of_its_code_and_inputs(two, instance):
     instance.report_runless_asset_event(dg.AssetMaterialization("posts", tags={"dagster/data_version": "4"}))
     defs = definitions(two, work=nothing_done)
-    done = run(defs, instance, "maintain_views_together", assets=["impact/base"])
+    done = run(defs, instance, "maintain_views_together", assets=["impact/impact_base"])
     assert done.success
-    event = instance.get_latest_materialization_event(dg.AssetKey(["impact", "base"]))
+    event = instance.get_latest_materialization_event(dg.AssetKey(["impact", "impact_base"]))
     assert (event.run_id, event.step_key, event.asset_materialization.metadata["rows_in"].value) == (
         done.run_id,
         "maintain_views_together_step",
         3,
     )
     tags = event.asset_materialization.tags
-    spec = next(spec for spec in defs.resolve_all_asset_specs() if spec.key == dg.AssetKey(["impact", "base"]))
+    spec = next(spec for spec in defs.resolve_all_asset_specs() if spec.key == dg.AssetKey(["impact", "impact_base"]))
     assert (tags["dagster/data_version"], tags["dagster/code_version"]) == ("9", spec.code_version)
     assert tags["dagster/input_data_version/posts"] == "4"
-    assert instance.get_latest_materialization_event(dg.AssetKey(["total", "base"])) is None
+    assert instance.get_latest_materialization_event(dg.AssetKey(["total", "total_base"])) is None
 
 
 def test_a_round_without_names_is_for_all_and_what_failed_is_told_on_its_own_page(two, instance):
     done = run(definitions(two, work=nothing_done), instance, "maintain_views_together")
     assert not done.success
     assert instance.get_run_by_id(done.run_id).tags[FAILED] == '["main.total"]'
-    assert instance.get_latest_materialization_event(dg.AssetKey(["impact", "base"])).run_id == done.run_id
-    (record,) = instance.fetch_observations(dg.AssetKey(["total", "base"]), limit=5).records
+    assert instance.get_latest_materialization_event(dg.AssetKey(["impact", "impact_base"])).run_id == done.run_id
+    (record,) = instance.fetch_observations(dg.AssetKey(["total", "total_base"]), limit=5).records
     assert "it broke" in record.asset_observation.description
     assert record.asset_observation.metadata["hint"].value == "mend it"
     assert done.failure_data_for_node("maintain_views_together_step").user_failure_data.description.startswith("it broke")
@@ -88,24 +88,28 @@ def test_a_round_without_names_is_for_all_and_what_failed_is_told_on_its_own_pag
 def test_a_round_needs_no_configuration(two, instance):
     job = definitions(two, work=nothing_done).resolve_job_def("maintain_views_together")
     job.execute_in_process(instance=instance, raise_on_error=False)
-    assert instance.get_latest_materialization_event(dg.AssetKey(["impact", "base"])) is not None
+    assert instance.get_latest_materialization_event(dg.AssetKey(["impact", "impact_base"])) is not None
 
 
 def test_a_round_evaluates_the_checks_that_it_is_asked_for(two, instance):
     defs = definitions(two, work=nothing_done)
     key = dg.AssetCheckKey(dg.AssetKey("impact"), "schema_stable")
     assert run(
-        defs, instance, "maintain_views_together", assets=["impact/base"], checks={"impact": ["schema_stable", "nobody_declares_this"]}
+        defs,
+        instance,
+        "maintain_views_together",
+        assets=["impact/impact_base"],
+        checks={"impact": ["schema_stable", "nobody_declares_this"]},
     ).success
     record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
     assert record.status.value == "SUCCEEDED"
 
 
 def test_an_asset_that_the_job_is_not_for_is_refused_with_a_proposal(two, instance):
-    done = run(definitions(two, work=nothing_done), instance, "maintain_views_together", assets=["impct/base"])
+    done = run(definitions(two, work=nothing_done), instance, "maintain_views_together", assets=["impct/impct_base"])
     failure = done.failure_data_for_node("maintain_views_together_step").user_failure_data
-    assert 'asset "impct/base" is not among those' in failure.description
-    assert "impact/base" in failure.metadata["hint"].value
+    assert 'asset "impct/impct_base" is not among those' in failure.description
+    assert "impact/impact_base" in failure.metadata["hint"].value
 
 
 def test_views_of_another_pool_have_a_job_of_their_own(two):

@@ -47,8 +47,9 @@ def test_a_sensor_run_maintains_several_views_at_once_and_the_next_tick_has_noth
         impact="CREATE VIEW impact WITH (target_lag = '1 second') AS SELECT uid, avg(score) AS score FROM posts GROUP BY uid",
         total="CREATE VIEW total AS SELECT count(*) AS n FROM posts",
     )
-    made = shop.materialize("posts", "impact/base", "total/base", "impact")
-    assert made["impact/base"].metadata["action"].value == "created"
+    made = shop.materialize("posts", "impact/impact_base", "total/total_base", "impact")
+    assert made["impact/impact_base"].metadata["action"].value == "created"
+    assert made["impact"].metadata["status"].value == f"maintained at snapshot {made['impact'].metadata['snapshot'].value}"
     _, told = tick(shop, instance)
     assert told.skip_message == "nothing waits for 2 views"
     with Platform.open(shop.lake) as platform:
@@ -57,44 +58,55 @@ def test_a_sensor_run_maintains_several_views_at_once_and_the_next_tick_has_noth
     definitions, told = tick(shop, instance)
     (request,) = told.run_requests
     assert request.run_key.endswith(f"-{newest}")
-    assert "main.impact: 3 rows wait" in request.tags["platform/reason"]
+    assert (request.tags["for"], request.tags["why"].split(", ")[1]) == ("impact, total", "3 rows wait")
     assert request.job_name == "maintain_views_together"
-    assert request.run_config["ops"]["maintain_views_together_step"]["config"]["assets"] == ["impact/base", "total/base"]
+    assert request.run_config["ops"]["maintain_views_together_step"]["config"]["assets"] == ["impact/impact_base", "total/total_base"]
     job = definitions.resolve_job_def("maintain_views_together")
     done = job.execute_in_process(instance=instance, tags=request.tags, run_config=request.run_config)
-    events = {key: last_told(instance, key) for key in ("impact/base", "total/base")}
+    events = {key: last_told(instance, key) for key in ("impact/impact_base", "total/total_base")}
     assert {event.run_id for event in events.values()} == {done.run_id}
     events = {key: event.asset_materialization for key, event in events.items()}
     impact, total = (
-        {name: value.value for name, value in events[key].metadata.items() if name != "task_list"} for key in ("impact/base", "total/base")
+        {name: value.value for name, value in events[key].metadata.items() if name != "task_list"}
+        for key in ("impact/impact_base", "total/total_base")
     )
     assert (impact["rows_in"], impact["groups_touched"], total["groups_touched"]) == (3, 2, 1)
     assert impact["lag_seconds_before"] > impact["lag_seconds_after"] == 0
     assert impact["state_rows"] == 2
     assert impact["jobs"] == total["jobs"] >= 1
-    tasks = [record.data for record in events["impact/base"].metadata["task_list"].records]
+    tasks = [record.data for record in events["impact/impact_base"].metadata["task_list"].records]
     assert tasks
     assert tasks[0]["seconds"] == max(task["seconds"] for task in tasks)
     assert {"tasks", "task_skew", "bytes_read", "bytes_written", "seconds"} <= set(impact)
-    version = int(events["impact/base"].tags["dagster/data_version"])
+    version = int(events["impact/impact_base"].tags["dagster/data_version"])
     assert version > newest
     with Platform.open(shop.lake) as platform:
         assert {waiting.taken_up for waiting in read_waiting(platform.lake, platform.lake.snapshot())} == {version}
     assert tick(shop, instance)[1].skip_message == "nothing waits for 2 views"
 
 
+def test_a_view_that_a_run_makes_is_told_of_even_if_nobody_chose_it(shop, instance, spark_server):
+    assets = [asset for asset in shop.definitions().assets or () if isinstance(asset, dg.AssetsDefinition)]
+    dg.materialize(assets, selection=["posts", "impact/impact_base"], resources=shop.resources(), instance=instance)
+    told = last_told(instance, "impact")
+    assert told.asset_materialization.metadata["status"].value.startswith("maintained at snapshot")
+    assert [column.name for column in told.asset_materialization.metadata["dagster/column_schema"].value.columns] == ["uid", "score"]
+    dg.materialize(assets, selection=["impact/impact_base"], resources=shop.resources(), instance=instance)
+    assert last_told(instance, "impact").timestamp == told.timestamp, "only what is new"
+
+
 def test_a_view_that_fails_is_named_and_holds_up_no_other(shop, instance, spark_server):
     shop.write(bad="CREATE VIEW bad AS SELECT 1 / sum(score) AS x, sum(CAST(concat('', score - 1) AS TINYINT)) AS y FROM posts")
-    shop.materialize("posts", "impact/base", "bad/base")
+    shop.materialize("posts", "impact/impact_base", "bad/bad_base")
     with Platform.open(shop.lake) as platform:
         platform.execute("INSERT INTO posts VALUES (1, 400)")
     definitions = shop.definitions()
     assets = [asset for asset in definitions.assets or () if isinstance(asset, dg.AssetsDefinition)]
     done = dg.materialize(
-        assets, selection=["impact/base", "bad/base"], resources=shop.resources(), instance=instance, raise_on_error=False
+        assets, selection=["impact/impact_base", "bad/bad_base"], resources=shop.resources(), instance=instance, raise_on_error=False
     )
     assert not done.success
-    assert {event.asset_key.to_user_string() for event in done.get_asset_materialization_events()} == {"impact/base"}
+    assert {event.asset_key.to_user_string() for event in done.get_asset_materialization_events()} == {"impact/impact_base"}
     assert instance.get_run_by_id(done.run_id).tags[FAILED] == '["main.bad"]'
 
 

@@ -9,10 +9,12 @@ import dagster as dg
 import pytest
 
 from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.orchestration.sensors.firing import (
     FAILED,
-    POOL,
+    RUN_KEY,
     SENSOR,
+    WHY,
     Ask,
     Decision,
     PastRun,
@@ -54,7 +56,7 @@ def ticked(sensor, instance, cursor=None):
 
 
 def run(instance, status, **tags):
-    made = instance.create_run_for_job(work, tags={SENSOR: "s", POOL: "spark", **tags})
+    made = instance.create_run_for_job(work, tags={SENSOR: "s", RUN_KEY: "3-9", **tags})
     if status is not dg.DagsterRunStatus.STARTED:
         kind = dg.DagsterEventType.RUN_SUCCESS if status is dg.DagsterRunStatus.SUCCESS else dg.DagsterEventType.RUN_FAILURE
         instance.handle_run_event(made.run_id, dg.DagsterEvent(event_type_value=kind.value, job_name=made.job_name))
@@ -62,9 +64,17 @@ def run(instance, status, **tags):
 
 
 def test_a_decision_becomes_one_run_for_each_pool_with_its_reason(url, instance):
-    asks = (Ask(first=3, last=9, reason="lag"), Ask(first=1, last=9, reason="also", pool="slow"), Ask(first=4, last=9, reason="again"))
+    views = (Name.of("impact"), Name.of(("raw", "clicks")))
+    asks = (
+        Ask(first=3, last=9, relations=views, reason="lag"),
+        Ask(first=1, last=9, reason="also", pool="slow"),
+        Ask(first=4, last=9, reason="again"),
+    )
     told = ticked(build_sensor("s", url, lambda _: Decision(asks=asks), description="", jobs=[work]), instance)
-    assert [(request.run_key, request.tags["platform/reason"]) for request in told.run_requests] == [("3-9", "lag"), ("slow 1-9", "also")]
+    assert [(request.run_key, dict(request.tags)) for request in told.run_requests] == [
+        ("3-9", {"for": "impact, raw.clicks", "why": "lag", SENSOR: "s"}),
+        ("slow 1-9", {"why": "also", SENSOR: "s"}),
+    ]
 
 
 def test_partitions_are_added_whether_or_not_a_run_is_asked_for(url, instance):
@@ -79,14 +89,17 @@ def test_partitions_are_added_whether_or_not_a_run_is_asked_for(url, instance):
 def test_a_pool_with_a_run_under_way_is_left_alone_and_the_tick_says_so(url, instance):
     run(instance, dg.DagsterRunStatus.STARTED)
     told = ticked(
-        build_sensor("s", url, lambda _: Decision(asks=(Ask(first=3, last=9, reason="lag"),)), description="", jobs=[work]), instance
+        build_sensor(
+            "s", url, lambda _: Decision(asks=(Ask(first=3, last=9, relations=(Name.of("v"),), reason="lag"),)), description="", jobs=[work]
+        ),
+        instance,
     )
     assert told.run_requests == []
-    assert told.skip_message == "a run is under way in pool spark: lag"
+    assert told.skip_message == "a run is under way in pool spark: v: lag"
 
 
 def test_a_run_that_is_starting_holds_up_others_for_a_tick_but_not_for_ever(url, instance):
-    starting = instance.create_run_for_job(work, tags={SENSOR: "another", POOL: "samples"}, status=dg.DagsterRunStatus.STARTING)
+    starting = instance.create_run_for_job(work, tags={SENSOR: "another", WHY: "lag"}, status=dg.DagsterRunStatus.STARTING)
     sensor = build_sensor("s", url, lambda _: Decision(asks=(Ask(first=3, last=9, reason="lag"),)), description="", jobs=[work])
     told = ticked(sensor, instance)
     assert told.run_requests == []
@@ -119,7 +132,7 @@ def test_a_range_that_was_run_before_gets_another_key():
     ask = Ask(first=3, last=9, reason="lag")
     before = PastRun(pool="spark", snapshots="3-9", attempt=2, ended=NOW, succeeded=True)
     others = [replace(before, pool="slow"), replace(before, snapshots="3-8")]
-    assert [request_runs("s", [ask], runs)[0].run_key for runs in ([], others, [*others, before])] == ["3-9", "3-9", "3-9 attempt 3"]
+    assert [request_runs([ask], runs)[0].run_key for runs in ([], others, [*others, before])] == ["3-9", "3-9", "3-9 attempt 3"]
 
 
 def test_failures_are_counted_for_one_thing_or_for_all():
@@ -138,6 +151,15 @@ def test_runs_are_read_with_what_failed_of_them(instance):
     assert read_runs(instance, "other") == ()
 
 
+def test_a_run_is_known_by_the_tags_that_dagster_writes(instance):
+    for key in ("3-9", "3-9 attempt 2", "slow pool 1-9 attempt 12"):
+        run(instance, dg.DagsterRunStatus.STARTED, **{RUN_KEY: key})
+    instance.create_run_for_job(work, tags={SENSOR: "s"})
+    known = [(past.pool, past.snapshots, past.attempt) for past in read_runs(instance, "s")]
+    assert known == [("", "", 1), ("slow pool", "1-9", 12), ("spark", "3-9", 2), ("spark", "3-9", 1)]
+    assert request_runs([Ask(first=3, last=9, reason="lag")], read_runs(instance, "s"))[0].run_key == "3-9 attempt 3"
+
+
 def test_a_sensor_without_a_lake_tells_it(tmp_path, instance):
     told = ticked(build_sensor("s", str(tmp_path / "none"), lambda _: Decision(), description=""), instance)
-    assert "is not a lake" in told.skip_message
+    assert "there is no lake at" in told.skip_message

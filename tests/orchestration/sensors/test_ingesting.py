@@ -47,10 +47,11 @@ def test_a_run_is_asked_for_when_files_or_rows_wait_and_covers_just_those_stream
     (tmp_path / "in" / "1.csv").write_text("1\n")
     (request,) = tick().run_requests
     assert [key.to_user_string() for key in request.asset_selection] == ["clicks"]
-    assert request.tags["platform/reason"] == "main.clicks: 1 files wait"
+    assert (request.tags["for"], request.tags["why"]) == ("clicks", "1 file waits")
     platform.execute("INSERT INTO orders VALUES (1), (2)")
     (request,) = tick().run_requests
     assert {key.to_user_string() for key in request.asset_selection} == {"clicks", "bought"}
+    assert set(request.tags["for"].split(", ")) == {"clicks", "bought"}
 
 
 def test_a_listing_that_takes_too_long_is_left_to_a_run(monkeypatch):

@@ -11,6 +11,13 @@ from platform_plugin.orchestration.sensors.sampling import read_sample_waiting
 
 SAMPLE = "-- A look at posts.\nCREATE SAMPLE some_posts ON posts SIZE 5 WITH (seed = 7)"
 
+SCHEMA = "dagster/column_schema"
+
+
+def shown(specs):
+    chosen = ("some_posts", "more", "old_posts", "by_hand")
+    return {name: [column.description for column in specs[name].metadata[SCHEMA].columns] for name in chosen if name in specs}
+
 
 def waiting(shop):
     with Platform.open(shop.lake) as platform:
@@ -24,6 +31,24 @@ def test_a_file_declares_a_sample_with_the_columns_of_what_it_is_of(shop):
     assert [dep.asset_key.to_user_string() for dep in spec.deps] == ["posts"]
     assert [column.name for column in spec.metadata["dagster/column_schema"].columns] == ["uid", "score"]
     assert spec.description.startswith("A look at posts.")
+
+
+def test_samples_and_histories_keep_what_is_said_of_the_columns(shop):
+    shop.write(
+        posts="CREATE STREAM posts (uid INT COMMENT 'who', score INT COMMENT 'how much', at TIMESTAMP) WITH (retention_rows = 1000);",
+        posts_yml="columns: {score: How far it went.}",
+        some=SAMPLE,
+        some_yml="columns: {AT: When.}",
+        last="CREATE SAMPLE last_posts ON posts SIZE 5 WITH (window = '1 hour')",
+        more="CREATE SAMPLE more ON SAMPLES (some_posts, last_posts) SIZE 5",
+        old="CREATE TABLE old_posts AS HISTORY OF posts",
+    )
+    said = ["who", "How far it went.", None]
+    assert shown(shop.specs()) == {"some_posts": [*said[:2], "When."], "more": [*said[:2], "When."], "old_posts": said}
+    assert [each.description for each in shop.materialize("posts", "old_posts")["old_posts"].metadata[SCHEMA].value.columns] == said
+    with Platform.open(shop.lake) as platform:
+        platform.execute("CREATE SAMPLE by_hand ON posts SIZE 5")
+    assert shown(shop.specs())["by_hand"] == ["who", "how much", None], "what only the lake has says what the lake knows"
 
 
 @pytest.mark.spark
@@ -48,7 +73,7 @@ def test_a_sample_is_drawn_kept_up_and_left_alone(shop, spark_server):
         assert filling.fullness == 0.602
         due = plan_refresh([filling], filling.since, pool="samples")
         assert isinstance(due, Due)
-        assert due.reason == "main.some_posts: rows that wait fill 60% of a stream"
+        assert due.reason == "60% of a stream are rows that wait"
     again = shop.materialize("some_posts")["some_posts"].metadata
     assert (again["action"].value, again["cardinality"].value) == ("unchanged", 622)
     shop.write(some=SAMPLE.replace("SIZE 5", "SIZE 6"))

@@ -42,9 +42,15 @@ def insert(platform, first, last, **options):
     return platform.execute(f"INSERT INTO posts VALUES {values}", **options)
 
 
+def picks(platform):
+    with platform.lake.reading() as connection:
+        return connection.execute(sa.select(sa.func.count()).select_from(PICK)).scalar()
+
+
 def test_insert_values(platform):
     for first in range(0, 120, 30):
-        insert(platform, first, first + 30)
+        assert insert(platform, first, first + 30).row_count == 30
+        assert picks(platform) == first // 30 + 1, "in the commit of the statement"
         check(platform, first + 30)
 
 
@@ -65,6 +71,7 @@ def test_sqlalchemy(platform):
         connection.execute(sa.insert(posts), [{"id": number, "kind": "a", "score": 1} for number in range(40)])
         connection.execute(sa.insert(posts).values(id=40, kind="a", score=1))
     engine.dispose()
+    assert picks(platform) == 2, "one for each statement"
     check(platform, 41)
 
 
@@ -92,6 +99,7 @@ def test_doors_in_turn(platform):
         for first in range(0, 200, 40):
             insert(platform, first, first + 10)
             stream.append(rows(first + 10, first + 40), wait=True)
+    assert picks(platform) == 10, "each door picks for itself"
     check(platform, 200)
 
 
@@ -99,8 +107,7 @@ def test_a_batch_that_was_taken_before_is_picked_once(platform):
     insert(platform, 0, 20, batch_id="one")
     assert insert(platform, 0, 20, batch_id="one").row_count == 0
     check(platform, 20)
-    with platform.lake.reading() as connection:
-        assert connection.execute(sa.select(sa.func.count()).select_from(PICK)).scalar() == 1
+    assert picks(platform) == 1
 
 
 @pytest.mark.parametrize("door", ["insert", "append"])

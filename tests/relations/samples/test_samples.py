@@ -164,7 +164,7 @@ def test_lists_and_descriptions(platform):
     assert told["# of"] == "stream main.posts"
     assert told["# cardinality"] == "10 rows stand for 150"
     assert told["# coverage"].startswith("6.66")
-    assert told["# taken up"] == "up to row 99, 50 rows wait and join when it is read"
+    assert told["# consumed"] == "up to row 99, 50 rows wait and join when it is read"
     assert "snapshots ago" in told["# age"]
     (made,) = next(iter(platform.execute("SHOW CREATE s")))
     assert made == "CREATE SAMPLE main.s ON main.posts SIZE 10 WITH (seed = 5)"
@@ -182,6 +182,10 @@ def test_lists_and_descriptions(platform):
         ("CREATE SAMPLE x ON posts SIZE 20000000", InvalidValue, "can't have 20000000 rows"),
         ("CREATE SAMPLE x ON posts SIZE 3 STRATIFIED BY sort", UnknownObject, 'column "sort" does not exist in "posts"'),
         ("CREATE SAMPLE x ON posts SIZE 3 WHERE rand() < 0.5", InvalidValue, '"rand" gives another value at every look'),
+        ("CREATE SAMPLE x ON posts SIZE 3 WHERE uniform(0, 9) < 5", InvalidValue, '"uniform" gives another value at every look'),
+        ("CREATE SAMPLE x ON posts SIZE 3 WHERE name = randstr(3)", InvalidValue, '"randstr" gives another value at every look'),
+        ("CREATE SAMPLE x ON posts SIZE 3 WHERE hour(localtime()) > 5", InvalidValue, '"localtime" gives another value at every look'),
+        ("CREATE SAMPLE x ON posts SIZE 3 WHERE name = current_user", InvalidValue, '"current_user" gives another value at every look'),
         ("CREATE SAMPLE x ON posts SIZE 3 WHERE id IN (SELECT id FROM users)", InvalidValue, "reads another relation"),
         ("INSERT INTO s VALUES (1, 'a', 2)", InvalidValue, '"main.s" is a sample'),
         ("DELETE FROM s", InvalidValue, '"main.s" is a sample'),

@@ -138,3 +138,10 @@ def test_spark_and_arrow_draw_the_same(platform, relation, monkeypatch):
     monkeypatch.setattr("platform_plugin.relations.samples.reservoir.local.look_here", lambda *_: None)
     monkeypatch.setattr("platform_plugin.relations.samples.read._KEPT", type(_KEPT)())
     assert [(ids(platform, f"s{number}"), platform.sample(f"s{number}").cardinalities) for number in range(3)] == here
+
+
+def test_columns_may_be_called_as_functions_are(platform):
+    platform.execute("CREATE TABLE visits (uuid INT, `user` STRING)")
+    platform.execute("INSERT INTO visits VALUES (1, 'ada'), (2, 'bob'), (3, 'ada')")
+    platform.execute("CREATE SAMPLE some ON visits SIZE 3 WHERE user = 'ada' AND uuid > 1")
+    assert list(platform.execute("SELECT uuid FROM some")) == [(3,)]

@@ -139,7 +139,7 @@ def test_appended_rows_are_picked_in_their_commit(platform):
             if start == 200:
                 platform.execute("REFRESH SAMPLE s")
     told = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED s")}
-    assert told["# taken up"].endswith("0 rows wait and join when it is read")
+    assert told["# consumed"].endswith("0 rows wait and join when it is read")
     assert int(told["# picked"].split()[0]) < 60, "rows whose keys are too high are not picked"
     assert told["# weighted by"] == "amount"
     picked = {name: platform.sample(name).arrow() for name in "sd"}
@@ -175,7 +175,7 @@ def test_a_run_takes_up_what_was_appended(platform):
     platform.execute("CREATE SAMPLE s ON pays SIZE 5 WEIGHTED BY (amount)")
     append(platform, "pays", rows(0, 100))
     told = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED s")}
-    assert told["# taken up"] == "nothing, 100 rows wait and join when it is read"
+    assert told["# consumed"] == "nothing, 100 rows wait and join when it is read"
     assert told["# cardinality"] == "0 rows stand for 0, and for what counts of 100 more"
     assert run_sample_maintenance(platform.work).samples == ("main.s",)
     told = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED s")}

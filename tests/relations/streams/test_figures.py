@@ -81,6 +81,7 @@ def test_describe_and_status(platform, lake_url):
     assert said["# writers"] == "1 in the last minute"
     assert said["# retention_rows"] == "30"
     assert "seconds ago" in said["# last arrival"]
+    assert said["# last arrival"].startswith(said["# oldest arrival"]), "one form, with its zone"
     (posts,) = read_overview(lake_url).relations
     assert (posts.kind, posts.rows, posts.rows_per_second) == ("stream", 12, 0.2)
     assert posts.last_arrival == platform.lake.snapshot().time

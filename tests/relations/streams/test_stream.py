@@ -145,6 +145,7 @@ def test_closing_one_handle_leaves_the_others(platform):
     one, other = platform.stream("posts"), platform.stream("posts")
     one.close()
     other.append([{"uid": 1}], wait=True)
+    assert platform.lake.read("posts").column("uid").to_pylist() == [1]
 
 
 def test_any_handle_waits_for_all_appends_of_its_platform(platform):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 
 import pytest
@@ -33,3 +34,12 @@ def test_files_that_can_not_be_copied_are_told_apart(tmp_path, spark_server):
             assert detail in caught.value.detail
             assert hint in caught.value.hint
         assert platform.lake.read("goods").num_rows == 0
+
+
+@pytest.mark.spark
+def test_the_ending_of_a_path_that_is_a_parameter_counts_as_well(tmp_path, spark_server):
+    (tmp_path / "goods.tsv.bz2").write_bytes(bz2.compress(b"1\ttea\n2\tcups\n"))
+    with Platform.create(tmp_path / "lake") as platform:
+        platform.execute("CREATE TABLE goods (id INT, name STRING)")
+        platform.execute("COPY goods FROM ?", [f"file://{tmp_path}/goods.tsv.bz2"])
+        assert sorted(platform.lake.read("goods").column("name").to_pylist()) == ["cups", "tea"]

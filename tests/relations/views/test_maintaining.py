@@ -223,7 +223,7 @@ def test_lists_leave_the_parts_of_views_out_and_nobody_writes_them(platform):
     append(platform, (1, 10))
     said = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED impact")}
     assert (said["uid"], said["posts"], said["score"]) == ("INT", "BIGINT", "DOUBLE")
-    assert said["# taken up of main.posts"] == "up to row 1, 1 rows wait and are merged when it is read"
+    assert said["# consumed of main.posts"] == "up to row 1, 1 rows wait and are merged when it is read"
     assert said["# state_1"].startswith("2 rows, ")
     assert state not in str(said), "a name that nobody can use"
     assert any(row[1] is not None and row[1].endswith(f" of main.{state}") for row in platform.execute("DESCRIBE FORMATTED impact"))

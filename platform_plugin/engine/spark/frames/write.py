@@ -17,6 +17,7 @@ from platform_plugin.engine.spark.frames.scan import ROWID
 from platform_plugin.engine.spark.frames.schema import NOT_WRITTEN_BY_SPARK, default_value_sql, to_spark_schema
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.identifiers import new_uuid
+from platform_plugin.lake.files.file_division import TOO_LARGE, rows_for
 from platform_plugin.lake.files.files import ROW_ID
 
 if TYPE_CHECKING:
@@ -47,17 +48,42 @@ def run_write(
     written_by_spark = not any(_beyond_spark(field) for field in table.fields)
     if not written_by_spark:
         return _write_by_driver(session, lake, table, frame, timeout=timeout, progress=progress)
-    folder = f"{table.path}{new_uuid()}"
+    folders = [f"{table.path}{new_uuid()}" for _ in range(2)]
     try:
         with session.job(timeout=timeout, progress=progress) as job:
-            frame.write.mode("append").option("compression", "zstd").parquet(lake.storage.uri(folder))
-        paths = [path for path, info in lake.storage.listing(folder) if path.endswith(".parquet") and info["type"] == "file"]
-        files = lake.describe_files(table, sorted(paths)) if paths else []
+            files = _written_by_spark(lake, table, frame, folders[0])
+            target = table.file_options.target_bytes
+            large = [] if target is None else [file for file in files if file.size_bytes > target * TOO_LARGE]
+            if target is not None and large:
+                rows = min(rows_for(target, size_bytes=file.size_bytes, rows=file.record_count) for file in large)
+                whole = session.spark.read.schema(to_spark_schema(table.fields)).parquet(*(lake.storage.uri(file.path) for file in large))
+                parts = whole.select(*[_with_ids(part) for part in whole.schema.fields])
+                divided = _written_by_spark(lake, table, parts, folders[1], rows_per_file=rows)
+                lake.storage.delete(file.path for file in large)
+                files = [file for file in files if file not in large] + divided
     except BaseException:
-        lake.storage.delete(path for path, _ in list(lake.storage.listing(folder)))
+        lake.storage.delete(path for folder in folders for path, _ in list(lake.storage.listing(folder)))
         raise
     lake.storage.delete(file.path for file in files if not file.record_count)
     return [file for file in files if file.record_count], job.metrics()
+
+
+# Spark's `lz4` is a framing that only Hadoop reads.
+_SPARK_CODECS = {"none": "uncompressed", "lz4": "lz4_raw"}
+_MOST_ROWS = 2**31 - 1
+
+
+def _written_by_spark(lake: Lake, table: Table, frame: DataFrame, folder: str, *, rows_per_file: int = 0) -> list[DataFile]:
+    """What Spark wrote into a folder of its own, one file for each task or each so many rows of it."""
+    options = table.file_options
+    writer = frame.write.mode("append").option("compression", _SPARK_CODECS.get(options.compression, options.compression))
+    if options.row_group_rows is not None:
+        writer = writer.option("parquet.block.row.count.limit", min(options.row_group_rows, _MOST_ROWS))
+    if rows_per_file:
+        writer = writer.option("maxRecordsPerFile", rows_per_file)
+    writer.parquet(lake.storage.uri(folder))
+    paths = [path for path, info in lake.storage.listing(folder) if path.endswith(".parquet") and info["type"] == "file"]
+    return lake.describe_files(table, sorted(paths)) if paths else []
 
 
 def shaped(
@@ -134,10 +160,9 @@ def _write_by_driver(
                 ]
                 yield pa.RecordBatch.from_arrays(columns, schema=first)
 
-        file = lake.write(table, pa.RecordBatchReader.from_batches(first, batches()))
-    if not file.record_count:
-        lake.storage.delete([file.path])
-    return [file] if file.record_count else [], stream.metrics()
+        files = lake.write_files(table, pa.RecordBatchReader.from_batches(first, batches()))
+    lake.storage.delete(file.path for file in files if not file.record_count)
+    return [file for file in files if file.record_count], stream.metrics()
 
 
 def _parsed(column: pa.Array) -> pa.Array:
@@ -171,7 +196,7 @@ def run_update_write(
                 for field in table.fields:
                     if field.type == Primitive("uuid"):
                         rows[field.name] = pa.chunked_array([_parsed(chunk) for chunk in rows[field.name].chunks], pa.uuid())
-                files.append(lake.write(table, pa.table(rows), row_ids=part.column("_ducklake_internal_row_id")))
+                files += lake.write_files(table, pa.table(rows), row_ids=part.column("_ducklake_internal_row_id"))
     except BaseException:
         lake.discard(files)
         raise

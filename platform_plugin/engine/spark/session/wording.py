@@ -74,9 +74,31 @@ def _routine(text: str) -> Wording:
     return Wording(message=f'function "{found[0]}" does not exist', hint="check its spelling; Spark's functions are available")
 
 
+def _ungrouped(text: str) -> Wording:
+    found = re.search(r'non-aggregating expression "(.+?)" is based', text)
+    if found is None:
+        return Wording(message="a column is neither grouped by nor aggregated", detail=text)
+    return Wording(
+        message=f'expression "{found[1]}" is neither grouped by nor aggregated',
+        hint=f"add it to GROUP BY, or write any_value({found[1]}) if any of the group's values will do",
+    )
+
+
+def _interval(text: str) -> Wording:
+    found = re.search(r"Unable to parse '(.*?)'", text)
+    if found is None:
+        return Wording(message="a text is not an interval", detail=text)
+    unit = found[1].split()[-1] if found[1].split() else ""
+    hint = did_you_mean(unit, _UNITS) if unit not in _UNITS else None
+    return Wording(message=f"'{found[1]}' is not an interval", hint=hint or "write a number and a unit, such as '1 hour' or '30 seconds'")
+
+
+_UNITS = tuple(unit + end for unit in ("microsecond", "millisecond", "second", "minute", "hour", "day", "week") for end in ("", "s"))
 _KNOWN: dict[str, Callable[[str], Wording]] = {
     "UNRESOLVED_COLUMN": _column,
     "UNRESOLVED_ROUTINE": _routine,
+    "MISSING_AGGREGATION": _ungrouped,
+    "CANNOT_PARSE_INTERVAL": _interval,
     "DIVIDE_BY_ZERO": lambda _: Wording(message="division by zero", hint="write try_divide(a, b), or leave such rows out"),
     "ARITHMETIC_OVERFLOW": lambda text: Wording(
         message="a number is too large for its type", detail=text, hint="cast to a wider type first"

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from platform_plugin.algebra.build.grouping import has_aggregate
+from platform_plugin.algebra.volatility import may_be_volatile
 from platform_plugin.errors import PlatformError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.lake.values.types import arrow_schema
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 KEY, COUNT, STRATUM, RANK = "\x1fkey", "\x1fcount", "\x1fstratum", "\x1frank"
 # Where a query does any of these, its rows cost more to make than to keep.
 _COSTLY = (exp.Join, exp.Group, exp.Distinct, exp.Window, exp.Order, exp.Limit, exp.Subquery, exp.With, exp.Lateral)
-# Nor would rows that are other ones at every look be those that were counted.
-_RANDOM = {"rand", "randn", "random", "uuid", "shuffle", "randstr", "uniform"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +119,8 @@ def is_scan(work: Workspace, view: View, snapshot: Snapshot) -> bool:
     tables = list(tree.find_all(exp.Table))
     if not isinstance(tree, exp.Select) or len(tables) != 1 or tree.find(*_COSTLY) or any(map(has_aggregate, tree.expressions)):
         return False
-    if any(str(call.this).lower() in _RANDOM for call in tree.find_all(exp.Anonymous)):
-        return False
+    if may_be_volatile(tree):
+        return False  # rows that are other ones at every look are not those that were counted
     name = Name(schema=tables[0].db or view.name.schema, relation=tables[0].name)
     try:
         with work.lake.reading() as connection:

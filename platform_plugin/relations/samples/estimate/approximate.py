@@ -72,7 +72,7 @@ def explain_approximation(work: Workspace, query: Span, snapshot: Snapshot) -> l
     said = f"estimates {', '.join(measure.name for measure in plan.measures)} within {plan.error:g} at a confidence of {plan.confidence:g}"
     begun = [said, f'samples "{source.name}"']
     if source.fixed is not None:
-        begun.append(f"has a sample of {source.fixed.design.size} of {source.fixed.design.population} rows at hand")
+        begun.append(f"has a stored sample of {source.fixed.design.size} of {source.fixed.design.population} rows")
     if source.pieces is not None:
         count = source.pieces.row_count
         if source.block_count >= _ENOUGH_BLOCKS:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
+from platform_plugin.language.text.counting import counted
 from platform_plugin.relations.bind import lake_name, pointing_at
+from platform_plugin.relations.missing import looking_for
 from platform_plugin.relations.samples.draw.drawn import find_stored
 from platform_plugin.relations.samples.read import draw_sample
 from platform_plugin.relations.samples.record import SAMPLE, Store, TakeUp, all_samples, definitions, find_sample
@@ -17,10 +19,10 @@ from platform_plugin.relations.samples.reservoir.growing import find_behind, run
 from platform_plugin.relations.samples.reservoir.reservoirs import run_sliding
 from platform_plugin.relations.samples.reservoir.sliding import Window, find_window
 from platform_plugin.relations.samples.waiting import read_pending
-from platform_plugin.relations.target import find_target, outcome
+from platform_plugin.relations.target import outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from datetime import timedelta
 
     from platform_plugin.engine.spark.session.job import ProgressHandler
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from platform_plugin.relations.samples.reservoir.reservoirs import Slid
 
 _ATTEMPTS = 5
+
+Looked = TypeVar("Looked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,39 +82,37 @@ def find_samples_behind(
 
     What was picked when it came waits until there is much of it, unless the sample is named.
     """
-    found, failed = [], {}
-    for sample in all_samples(work.lake, snapshot, windowed=False):
-        if sample.definition.source != "stream" or (only is not None and sample.table.name not in only):
-            continue
-        try:
-            if only is None and _is_quiet(work, sample, snapshot):
-                continue
-            behind = find_behind(work, sample, snapshot)
-        except PlatformError as error:
-            failed[sample.name] = error
-        else:
-            if not behind.tail.is_empty:
-                found.append(behind)
-    return found, failed
+    samples = [sample for sample in all_samples(work.lake, snapshot, windowed=False) if sample.definition.source == "stream"]
+    behind, failed = _look_at(work, samples, snapshot, only, find_behind)
+    return [each for each in behind if not each.tail.is_empty], failed
 
 
 def find_windows_behind(
     work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None
 ) -> tuple[list[Window], dict[str, PlatformError]]:
     """The windowed samples whose stream has rows that no reservoir stands for."""
+    windows, failed = _look_at(work, all_samples(work.lake, snapshot, windowed=True), snapshot, only, find_window)
+    behind = [each for each in windows if each.whole.next_row_id > max(each.progress.next_row_id, each.whole.first_row_id)]
+    return behind, failed
+
+
+def _look_at(
+    work: Workspace,
+    samples: Iterable[Sample],
+    snapshot: Snapshot,
+    only: Collection[Name] | None,
+    find: Callable[[Workspace, Sample, Snapshot], Looked],
+) -> tuple[list[Looked], dict[str, PlatformError]]:
+    """What is found of each sample, or of those that are named, and the errors of those that can't be maintained."""
     found, failed = [], {}
-    for sample in all_samples(work.lake, snapshot, windowed=True):
+    for sample in samples:
         if only is not None and sample.table.name not in only:
             continue
         try:
-            if only is None and _is_quiet(work, sample, snapshot):
-                continue
-            window = find_window(work, sample, snapshot)
+            if only is not None or not _is_quiet(work, sample, snapshot):
+                found.append(find(work, sample, snapshot))
         except PlatformError as error:
             failed[sample.name] = error
-        else:
-            if window.whole.next_row_id > max(window.progress.next_row_id, window.whole.first_row_id):
-                found.append(window)
     return found, failed
 
 
@@ -211,7 +213,8 @@ def run_refresh_sample(
 ) -> Result:
     """REFRESH SAMPLE: take up what has arrived, or draw anew and store what was drawn, so that reads need not."""
     snapshot = work.lake.snapshot()
-    table = find_target(work.lake, statement.name, snapshot)
+    with pointing_at(statement.name.span), looking_for(work.lake, lake_name(statement.name), snapshot, "sample"):
+        table = work.lake.table(lake_name(statement.name), snapshot)
     sample = find_sample(work.lake, table, snapshot)
     if sample is None:
         with pointing_at(statement.name.span):
@@ -220,9 +223,9 @@ def run_refresh_sample(
         done = run_sample_maintenance(work, [table.name], timeout=timeout, progress=progress)
         if done.failed:
             raise next(iter(done.failed.values()))
-        return outcome(done.snapshot, f"sample {table.name} took up {done.rows} rows", rows=done.rows)
+        return outcome(done.snapshot, f"sample {table.name} consumed {counted(done.rows, 'row')}", rows=done.rows)
     made, rows = store_drawn(work, sample, timeout=timeout, progress=progress)
-    return outcome(made, f"sample {table.name} holds {rows} rows", rows=rows)
+    return outcome(made, f"sample {table.name} holds {counted(rows, 'row')}", rows=rows)
 
 
 def store_drawn(

@@ -13,6 +13,7 @@ from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.commit.schema_operations import CreateTable
 from platform_plugin.lake.files.sources import absolute_place
 from platform_plugin.language import statements as s
+from platform_plugin.language.text.file_formats import format_of, uncompressed_name
 from platform_plugin.language.text.options import FEEDS, STREAM
 from platform_plugin.language.text.places import Span, at
 
@@ -26,16 +27,6 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files.storage import Storage
     from platform_plugin.lake.lake import Lake
 
-FORMATS: dict[str, Literal["csv", "json", "parquet"]] = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-_COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate")
 # What tells readers of records how they are written, by our words.
 _READER = (
     "header",
@@ -108,8 +99,8 @@ def plan_feed(written: s.Feed, columns: Sequence[Field], storage: Storage) -> di
             location = _absolute_glob(location, storage)
     options = {option.name: _plain(option.value) for option in written.options}
     if written.kind == "FILES":
-        options.setdefault("format", _format_of(location) or "")
-        if options["format"] == "csv" and _stem(location).endswith(".tsv"):
+        options.setdefault("format", format_of(location) or "")
+        if options["format"] == "csv" and uncompressed_name(location).endswith(".tsv"):
             options.setdefault("delimiter", "\t")
     places = {option.name: option.span for option in written.options}
     with _blaming(places.get("format", written.span)):
@@ -280,15 +271,6 @@ class _blaming:  # noqa: N801  reads as a word in a `with`
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, PlatformError) and not hasattr(error, "line") and self._span.source:
             at(self._span, 0, len(self._span.text)).attach(error)
-
-
-def _stem(location: str) -> str:
-    name = location.lower().rstrip("*")
-    return next((name.removesuffix(ending) for ending in _COMPRESSED if name.endswith(ending)), name)
-
-
-def _format_of(location: str) -> str | None:
-    return next((kind for ending, kind in FORMATS.items() if _stem(location).endswith(ending)), None)
 
 
 def _absolute_glob(location: str, storage: Storage) -> str:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.streams.feeds.ingest import Limits
 
 _LATE = "the file came after those with later names or times were read and forgotten, perhaps itself among them; it is not read"
-_CHANGED = "the file changed after it was ingested; it is not read again"
+_CHANGED = "the file changed after it was ingested; it is not read again: put new rows into a new file"
 
 
 class _Unsteady(Exception):

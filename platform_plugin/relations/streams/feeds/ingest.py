@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import CommitConflict, InvalidValue
 from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.relations import hooks
+from platform_plugin.relations.missing import looking_for
 from platform_plugin.relations.streams.feeds.declaration import FilesFeed, KafkaFeed, feed_declared
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.lake.catalogue.tables import Name, Table
+    from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.relations.streams.feeds.declaration import Feed
 
 _ATTEMPTS = 3
@@ -98,7 +100,9 @@ def run_ingest(
 
 def find_feed(work: Workspace, stream: str | Name) -> tuple[Table, Feed]:
     """A stream by name and its feed; a relation without one is an error."""
-    table = work.lake.table(stream)
+    snapshot = work.lake.snapshot()
+    with looking_for(work.lake, Name.of(stream), snapshot, "stream"):
+        table = work.lake.table(stream, snapshot)
     with work.lake.reading() as connection:
         declaration = read_declaration(connection, table.uuid)
     if declaration.kind != "stream":

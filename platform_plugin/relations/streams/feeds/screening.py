@@ -10,6 +10,7 @@ from pyspark.sql.connect import functions as f
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.engine.spark.frames.schema import to_spark_type
 from platform_plugin.engine.spark.frames.text_options import text_options
+from platform_plugin.language.text.counting import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,19 +103,29 @@ def why_unparsed(raw: Any, fields: Sequence[Field], format_: str, reader: Mappin
     if format_ == "csv":
         names = [f"c{place}" for place in range(len(fields))]
         texts = f.from_csv(raw, ", ".join(f"`{name}` STRING" for name in (*names, CORRUPT)), options)
-        what = "it has not one value" if len(fields) == 1 else f"it has not {len(fields)} values"
+        what = _miscounted(raw, len(fields), str(reader.get("delimiter", ",")), str(reader.get("quote", '"')))
     else:
         names = [field.name for field in fields]
         parts = [t.StructField(name, t.StringType()) for name in (*names, CORRUPT)]
         texts = f.from_json(raw, t.StructType(parts), options)
-        what = "it is not a JSON object"
+        what = f.lit("it is not a JSON object")
     for field, name in reversed(list(zip(fields, names, strict=True))):
         if not field.children:
             text = texts[name]
             takes = _takes(field, text)
             said = f.when(text.isNotNull() & text.try_cast(record_type(field)).isNull(), takes).otherwise(said)
-    said = f.when(texts.isNull() | texts[CORRUPT].isNotNull(), f.lit(what)).otherwise(said)
+    said = f.when(texts.isNull() | texts[CORRUPT].isNotNull(), what).otherwise(said)
     return f.when(raw.isNull(), f.lit("it has no value")).when(~f.is_valid_utf8(raw), f.lit("it is not UTF-8")).otherwise(said)
+
+
+def _miscounted(raw: Any, wanted: int, delimiter: str, quote: str) -> Any:
+    """How many values a record has and how many there should be; between quotes a delimiter is none, so that only the latter is told."""
+    count = ((f.length(raw) - f.length(f.replace(raw, f.lit(delimiter), f.lit("")))) / len(delimiter) + 1).cast("int")
+    said = f.concat(
+        f.lit("it has "), count.cast("string"), f.when(count == 1, " value").otherwise(" values"), f.lit(f", {wanted} expected")
+    )
+    is_quoted = f.contains(raw, f.lit(quote)) if quote else f.lit(False)  # noqa: FBT003  Spark's literal
+    return f.when(is_quoted, f"it does not have {counted(wanted, 'value')}").otherwise(said)
 
 
 def _takes(field: Field, text: Any) -> Any:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from platform_plugin.errors import PlatformError, ServerLost, UnknownObject
+from platform_plugin.engine.spark.session.repeating import Repeating
+from platform_plugin.errors import PlatformError, UnknownObject
 from platform_plugin.relations.streams.feeds.ingest import IngestReport, Limits, find_feed, run_ingest
 
 if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name
-
-_FIRST_PAUSE_SECONDS = 1.0
-_LONGEST_PAUSE_SECONDS = 60.0
 
 
 class Observer(Protocol):
@@ -53,15 +50,6 @@ class Totals:
         return Totals(batches=self.batches, rows=self.rows, files=self.files, quarantined=self.quarantined, failures=self.failures + 1)
 
 
-def pause_after(failures: int) -> float:
-    """The seconds to wait after so many failures in a row.
-
-    >>> [pause_after(failures) for failures in (1, 2, 3, 20)]
-    [1.0, 2.0, 4.0, 60.0]
-    """
-    return min(_FIRST_PAUSE_SECONDS * float(2 ** (min(failures, 10) - 1)), _LONGEST_PAUSE_SECONDS)
-
-
 class Ingester:
     """Ingests one stream. Everything it knows is in the lake, so that it can be ended and started again at any time."""
 
@@ -79,36 +67,34 @@ class Ingester:
         self._limits = limits
         self._interval = interval_seconds
         self._progress = progress
-        self._stopping = threading.Event()
+        self._repeating = Repeating(work)
 
     def stop(self) -> None:
         """End after the batch at hand; may be called from a signal handler."""
-        self._stopping.set()
+        self._repeating.stop()
 
     def run(self, observer: Observer, *, once: bool = False) -> Totals:
         """Ingest until `stop`; or once, until nothing is left of what was there, and then a failure is raised."""
         find_feed(self._work, self._stream)
-        totals, failures = Totals(), 0
-        while not self._stopping.is_set():
-            try:
-                report = run_ingest(self._work, self._stream, limits=self._limits, progress=self._progress)
-            except PlatformError as error:
-                if isinstance(error, ServerLost):
-                    self._work.forget_session()
-                if once or isinstance(error, UnknownObject):
-                    raise
-                failures += 1
-                totals = totals.with_failure()
-                observer.failed(error, pause_after(failures))
-                self._stopping.wait(pause_after(failures))
-                continue
-            failures = 0
+        totals = Totals()
+
+        def attempt() -> IngestReport:
+            return run_ingest(self._work, self._stream, limits=self._limits, progress=self._progress)
+
+        def succeeded(report: IngestReport) -> float | None:
+            nonlocal totals
             totals = totals.with_report(report)
             if report.snapshot is not None or report.unsteady:
                 observer.report(report)
-            if once and (report.caught_up or report.snapshot is None):
-                break
-            if report.caught_up or report.snapshot is None:
-                # A folder of very many files takes long to look at; looking must not take more than a fifth of a core.
-                self._stopping.wait(max(self._interval, 4 * report.seconds))
+            if not report.caught_up and report.snapshot is not None:
+                return 0.0
+            # A folder of very many files takes long to look at; looking must not take more than a fifth of a core.
+            return None if once else max(self._interval, 4 * report.seconds)
+
+        def failed(error: PlatformError, pause_seconds: float) -> None:
+            nonlocal totals
+            totals = totals.with_failure()
+            observer.failed(error, pause_seconds)
+
+        self._repeating.run(attempt, succeeded, failed, fatal=PlatformError if once else UnknownObject)
         return totals

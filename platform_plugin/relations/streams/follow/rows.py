@@ -13,7 +13,7 @@ from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.relations import read_declaration
-from platform_plugin.lake.read.scan import FileScan, Scan, plan_scan, resolved
+from platform_plugin.lake.read.scan import FileScan, Scan, plan_scan, scan_of
 from platform_plugin.lake.ring.segments import CONSUMER, RING_TABLES, Limits, read_ring, read_segments
 from platform_plugin.lake.upkeep.holders import this_holder
 from platform_plugin.lake.upkeep.leases import SESSION
@@ -197,20 +197,7 @@ class Follower:
             )
             .order_by(f.row_id_start, f.record_count.desc())
         )
-        return [
-            FileScan(
-                id=row.data_file_id,
-                path=resolved(self.table.path, row.path, relative=row.path_is_relative),
-                record_count=row.record_count,
-                size_bytes=row.file_size_bytes,
-                footer_bytes=row.footer_size,
-                row_id_start=row.row_id_start,
-                begin_snapshot=row.begin_snapshot,
-                partial_max=row.partial_max,
-                mapping_id=row.mapping_id,
-            )
-            for row in connection.execute(query)
-        ]
+        return [scan_of(self.table, row) for row in connection.execute(query)]
 
     def _overrun(self, connection: Connection, start: int) -> StreamOverrun:
         ring = read_ring(connection, self.table.uuid)

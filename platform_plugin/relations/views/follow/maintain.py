@@ -18,6 +18,7 @@ from platform_plugin.relations.views.follow.progress import read_all_progress
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_wanted, strategy_of
 from platform_plugin.relations.views.follow.take import take_locally
 from platform_plugin.relations.views.follow.twins import find_sharing
+from platform_plugin.relations.views.gates import pass_gates
 from platform_plugin.relations.views.plans import plan_view
 from platform_plugin.relations.views.read.settled import check_settled
 from platform_plugin.relations.views.read.view import part_tables, static_frames, tail_ranges
@@ -139,7 +140,8 @@ def run_maintenance(
 ) -> Maintained:
     """Let views take up what has arrived, all that are behind or those that are named; a run that loses a race begins anew.
 
-    A view that has failed on the same rows before is tried ever more rarely, unless `again` asks for it.
+    A view that has failed on the same rows before is tried ever more rarely, unless `again` asks for it. One whose result does not pass its
+    gate takes up nothing.
     """
     began = time.monotonic()
     for attempt in range(_ATTEMPTS):
@@ -149,6 +151,8 @@ def run_maintenance(
             if not again:
                 behind, held = hold_back(work, behind)
                 failed |= held
+            behind, refused = pass_gates(work, behind, lease.snapshot, timeout=timeout, progress=progress)
+            failed |= refused
             if not behind:
                 return Maintained(snapshot=lease.snapshot, failed=_with_twins(failed, twins), seconds=time.monotonic() - began)
             try:

@@ -55,7 +55,7 @@ def note_failure(work: Workspace, snapshot: Snapshot, view: Behind, error: Platf
         if len(_KNOWN) > 1_000:
             _KNOWN.clear()
         error = _with_place(work, snapshot, view, error)
-    else:
+    elif isinstance(error, QueryFailed):
         error = known.error
     times = 1 if known is None else known.times + 1
     pause = min(FIRST_PAUSE_SECONDS * 2 ** min(times - 1, 20), LONGEST_PAUSE_SECONDS)
@@ -80,7 +80,7 @@ def _with_place(work: Workspace, snapshot: Snapshot, view: Behind, error: Platfo
     columns = ", ".join(quoted(field.name) for field in found.stream.fields)
     detail = f"{rows} of stream {found.stream.name}: SELECT {columns} FROM {found.stream.name} WHERE {where}"
     told = QueryFailed(
-        f'view "{view.name}" can\'t take up what has arrived: {error.message}',
+        f'view "{view.name}" can\'t consume what has arrived: {error.message}',
         detail=detail if error.detail is None else f"{detail}; {error.detail}",
         hint="other views go on; make this one anew with CREATE OR REPLACE VIEW, with try_… functions or a WHERE that leaves such rows out",
     )

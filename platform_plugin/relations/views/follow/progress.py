@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import among, chunks
+from platform_plugin.lake.commit.data_operations import has_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +51,14 @@ def _read(connection: Connection, snapshot_id: int, whose: sa.ColumnElement[bool
     for row in connection.execute(sa.select(p.view_uuid, p.stream_uuid, p.next_row_id).join(newest, sa.and_(*same))):
         found.setdefault(row.view_uuid, {})[row.stream_uuid] = row.next_row_id
     return found
+
+
+def read_taken_up(connection: Connection) -> dict[str, int]:
+    """The snapshot at which each view last took up rows, that of its creation where it has taken up none; by what views are known by."""
+    if not has_table(connection, PROGRESS.name):
+        return {}
+    newest = sa.select(PROGRESS.c.view_uuid, sa.func.max(PROGRESS.c.snapshot_id)).group_by(PROGRESS.c.view_uuid)
+    return {str(uuid): int(snapshot_id) for uuid, snapshot_id in connection.execute(newest)}
 
 
 def note_progress(w: Writer, moves: Sequence[tuple[str, str, int]]) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.metrics import JobMetrics
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.files.files import DataFile
     from platform_plugin.relations.views.record import ViewRecord
 
 
@@ -148,7 +149,7 @@ class Wanted:
 
 
 def find_wanted(work: Workspace, only: Collection[Name] | None = None, *, maintained: Collection[str] = ()) -> list[Wanted]:
-    """The views whose result is kept at hand; that of a batched view is made anew when a batch of it was `maintained`."""
+    """The views whose result is kept at hand, or has a gate; that of a batched view is made anew when a batch of it was `maintained`."""
     with work.lake.reading() as connection:
         records = read_records(connection)
     return [
@@ -156,7 +157,7 @@ def find_wanted(work: Workspace, only: Collection[Name] | None = None, *, mainta
         for view in work.lake.views()
         if view.uuid in records
         and (only is None or view.name in only)
-        and keeps_result(records[view.uuid])
+        and (keeps_result(records[view.uuid]) or work.lake.gates.find(view.name) is not None)
         and (strategy_of(records[view.uuid]) != BATCH or str(view.name) in maintained)
     ]
 
@@ -170,10 +171,18 @@ class Storing:
 
 
 def run_storing(
-    work: Workspace, wanted: Sequence[Wanted], *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+    work: Workspace,
+    wanted: Sequence[Wanted],
+    *,
+    at: Snapshot | None = None,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
 ) -> Storing:
-    """Store the present results of views, all by one job; those whose stored result still holds are left alone."""
-    with work.lake.lease(holder="storing") as lease:
+    """Store the present results of views, or those `at` a snapshot, all by one job.
+
+    Those whose stored result still holds are left alone. What does not pass a view's gate is not stored.
+    """
+    with work.lake.lease(at, holder="storing") as lease:
         snapshot = lease.snapshot
         answers: list[tuple[Wanted, Answer]] = []
         failed: dict[str, PlatformError] = {}
@@ -188,14 +197,14 @@ def run_storing(
             if answer is not None:
                 answers.append((each, answer))
         try:
-            metrics = _store(work, answers, snapshot, timeout=timeout, progress=progress) if answers else None
+            metrics, refused = _store(work, answers, snapshot, timeout=timeout, progress=progress) if answers else (None, {})
         except QueryFailed as error:
             if len(answers) == 1:
                 return Storing(failed=failed | {str(answers[0][0].view.name): error})
         else:
-            return Storing(metrics=metrics, failed=failed)
+            return Storing(metrics=metrics, failed=failed | refused)
     # A result that can't be computed must not keep the others from being stored.
-    parts = [run_storing(work, [each], timeout=timeout, progress=progress) for each, _ in answers]
+    parts = [run_storing(work, [each], at=at, timeout=timeout, progress=progress) for each, _ in answers]
     return Storing(failed=failed | {name: error for part in parts for name, error in part.failed.items()})
 
 
@@ -217,17 +226,32 @@ def _store(
     *,
     timeout: timedelta | None,
     progress: ProgressHandler | None,
-) -> JobMetrics:
-    names = ", ".join(str(each.view.name) for each, _ in answers)
+) -> tuple[JobMetrics, dict[str, PlatformError]]:
+    """Store what passes; the other results, and why not."""
     written, metrics = run_answers(work, [answer for _, answer in answers], timeout=timeout, progress=progress)
+    passed: list[tuple[Wanted, Target, list[DataFile]]] = []
+    refused: dict[str, PlatformError] = {}
     try:
-        with work.lake.commit(f"store {names}"[:200], base=snapshot) as commit:
-            put_answers(commit, written)
-            for (each, _), (target, _) in zip(answers, written, strict=True):
-                note_result(commit, each.record.uuid, snapshot)
-                if target.was is not None:
-                    note_columns(commit, each.record, target.table.fields)
+        for (each, _), (target, files) in zip(answers, written, strict=True):
+            gate = work.lake.gates.find(each.view.name)
+            try:
+                if gate is not None:
+                    gate(target.table, files)
+            except InvalidValue as error:
+                refused[str(each.view.name)] = error
+            else:
+                passed.append((each, target, files))
+        if passed:
+            names = ", ".join(str(each.view.name) for each, _, _ in passed)
+            with work.lake.commit(f"store {names}"[:200], base=snapshot) as commit:
+                put_answers(commit, [(target, files) for _, target, files in passed])
+                for each, target, _ in passed:
+                    note_result(commit, each.record.uuid, snapshot)
+                    if target.was is not None:
+                        note_columns(commit, each.record, target.table.fields)
     except PlatformError:
         work.lake.discard(file for _, files in written for file in files)
         raise
-    return metrics
+    stored = {file.path for _, _, files in passed for file in files}
+    work.lake.discard(file for _, files in written for file in files if file.path not in stored)
+    return metrics, refused

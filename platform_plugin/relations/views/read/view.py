@@ -33,14 +33,11 @@ _CACHED_TABLES = 10_000
 
 def read_view(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot, read_table: ReadTable) -> DataFrame:
     """A view's rows at a snapshot; `read_table` gives the relations that the upper query reads itself, by full name."""
-    from platform_plugin.engine.spark.frames.scan import query_relations
-
     plan = plan_view(work, record, snapshot)
     tables = part_tables(work, record, snapshot)
     ranges = view_ranges(work, name, record, plan, snapshot)
     statics = static_frames(work, plan, tables, snapshot)
-    frames: dict[str, DataFrame] = {}
-    names: dict[str, str] = {}
+    states: dict[str, DataFrame] = {}
     stored = _stored_rows(work, plan, tables, ranges, snapshot) if strategy_of(record) == DEFERRED else {}
     for state in plan.states:
         live = [
@@ -48,9 +45,19 @@ def read_view(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot
             for part in plan.streams
             if part.state == state.name and (part.stream in stored or not ranges[part.stream].is_empty)
         ]
-        names[state.name] = new_name()
-        frames[names[state.name]] = _merged(work, state, live, work.lake.scan(tables[state.name], snapshot))
-    for part, rows in statics.items():
+        states[state.name] = merged_state(work, state, live, work.lake.scan(tables[state.name], snapshot))
+    return query_upper(work, plan, states, statics, read_table)
+
+
+def query_upper(
+    work: Workspace, plan: SplitPlan, states: Mapping[str, DataFrame], statics: Mapping[str, DataFrame], read_table: ReadTable
+) -> DataFrame:
+    """The upper query over merged states and static parts, by name."""
+    from platform_plugin.engine.spark.frames.scan import query_relations
+
+    frames: dict[str, DataFrame] = {}
+    names: dict[str, str] = {}
+    for part, rows in {**states, **statics}.items():
         names[part] = new_name()
         frames[names[part]] = rows
     for relation in plan.upper_tables:
@@ -120,7 +127,7 @@ def _whole(work: Workspace, table: Table, snapshot: Snapshot) -> DataFrame:
     return read_relation(work.session, work.lake, work.lake.scan(table, snapshot))
 
 
-def _merged(work: Workspace, state: State, live: Sequence[DataFrame], scan: Scan) -> DataFrame:
+def merged_state(work: Workspace, state: State, live: Sequence[DataFrame], scan: Scan) -> DataFrame:
     """One row for each group of a state, the live part included."""
     from platform_plugin.engine.spark.frames.scan import query_relations, read_relation
 

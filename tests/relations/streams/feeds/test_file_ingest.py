@@ -82,8 +82,8 @@ BAD_LINES = {
     "99999999999,1,2026-01-01 00:00:00,too large": 'column "id" takes INT, not "99999999999"',
     "3,123456789.5,2026-01-01 00:00:00,too many digits": 'column "amount" takes DECIMAL(9,2), not "123456789.5"',
     "5,1,nonsense,no time": 'column "at" takes TIMESTAMP_NTZ, not "nonsense"',
-    "6,1": "it has not 4 values",
-    "7,1,2026-01-01 00:00:00,n,one too many": "it has not 4 values",
+    "6,1": "it has 2 values, 4 expected",
+    "7,1,2026-01-01 00:00:00,n,one too many": "it has 5 values, 4 expected",
     ",,,": 'column "id" must not be NULL',
 }
 
@@ -319,7 +319,9 @@ def test_a_change_after_reading_is_told_once_and_never_read(platform, folder):
     (folder / "a.csv").write_text("1\n2\n")
     assert run_ingest(platform.work, "s").changed == (f"{folder}/a.csv",)
     assert run_ingest(platform.work, "s").changed == ()
-    assert quarantine(platform) == [(f"{folder}/a.csv", None, "the file changed after it was ingested; it is not read again")]
+    assert quarantine(platform) == [
+        (f"{folder}/a.csv", None, "the file changed after it was ingested; it is not read again: put new rows into a new file")
+    ]
     assert rows(platform, "SELECT id FROM s") == [(1,)]
 
 

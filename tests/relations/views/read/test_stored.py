@@ -96,6 +96,7 @@ def test_readers_may_accept_what_was_the_answer_a_while_ago(platform):
     assert list(platform.execute("SELECT n FROM impact AT (STALENESS => :lag) WHERE uid = 1", {"lag": "1 hour"})) == [(1,)]
     assert sorted(platform.execute("SELECT * FROM impact AT (STALENESS => '1 microsecond')")) == [(1, 2)]
     assert read(platform, "impact") == ([(1, 2)], "computed")
+    assert list(platform.execute(stale)) == [(1, 1)], "also where the present answer is at hand"
     joined = "SELECT now.n, past.n FROM impact now JOIN impact AT (STALENESS => '1 hour') past USING (uid)"
     assert list(platform.execute(joined)) == [(2, 1)]
     platform.execute("REFRESH VIEW impact")

@@ -1,0 +1,61 @@
+"""Gates of a command: what it commits to relations that `--gate` names has to meet the critical expectations of their suites."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.cli.care import written_name
+from platform_plugin.errors import InvalidValue
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from platform_plugin.lake.catalogue.tables import Name
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.quality.suite import Suite
+
+
+@contextmanager
+def holding_gates(lake: Lake, given: argparse.Namespace) -> Iterator[None]:
+    """Hold what is committed meanwhile to the suites that were given; of what is not there yet all rows are judged."""
+    from platform_plugin.quality.gate import gated
+
+    with ExitStack() as gates:
+        for relation, file in given.gate:
+            suite = replace(read_suite_file(file), gate=True)
+            if not suite.critical:
+                raise InvalidValue(f'file "{file}" is a gate that nothing can close', hint="write `severity: critical` at an expectation")
+            name = written_name(relation)
+            gates.enter_context(gated(lake, name, suite, batches=_is_stream(lake, name), view=_is_view(lake, name)))
+        yield
+
+
+def read_suite_file(path: str) -> Suite:
+    """The suite of a file."""
+    import yaml
+
+    from platform_plugin.quality.suite import parse_suite
+
+    try:
+        content: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidValue(f'file "{path}" can\'t be read', detail=error.strerror, hint="check the path") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidValue(f'file "{path}" is not YAML', detail=str(error), hint="write `expectations:` and a list below it") from error
+    return parse_suite(content, file=path)
+
+
+def _is_view(lake: Lake, name: Name) -> bool:
+    return any(str(view.name).lower() == str(name).lower() for view in lake.views())
+
+
+def _is_stream(lake: Lake, name: Name) -> bool:
+    from platform_plugin.lake.catalogue.relations import read_streams
+
+    with lake.reading() as connection:
+        streams = read_streams(connection)
+    return any(str(table.uuid) in streams for table in lake.tables() if str(table.name).lower() == str(name).lower())

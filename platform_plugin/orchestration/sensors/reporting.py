@@ -1,0 +1,56 @@
+"""Reporting: what a tick tells Dagster of assets, without a run and without taking back what runs and checks have told."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import dagster as dg
+from dagster._core.instance.utils import RUNLESS_RUN_ID
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+
+from platform_plugin.orchestration.preview import VERSION_TAG
+from platform_plugin.orchestration.runs.batching import report_without_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+
+def report_events(instance: dg.DagsterInstance, events: Sequence[dg.AssetMaterialization], checks: Iterable[dg.AssetCheckKey]) -> None:
+    """Tell of assets; of one whose version a run has told of the figures alone, and a check that failed before has failed still."""
+    known = _read_versions(instance, [event.asset_key for event in events])
+    versions = {event.asset_key: (event.tags or {}).get(VERSION_TAG) for event in events}
+    again = [event for event in events if versions[event.asset_key] and known.get(event.asset_key) == versions[event.asset_key]]
+    new = [event for event in events if event not in again]
+    # A materialization of what a run has made already would set aside what was checked after that run.
+    for event in again:
+        instance.report_runless_asset_event(dg.AssetObservation(event.asset_key, metadata=event.metadata, tags=event.tags))
+    report_without_run(instance, new)
+    for evaluation in _failures(instance, {event.asset_key for event in new}, checks):
+        instance.report_runless_asset_event(evaluation)
+
+
+def _read_versions(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> dict[dg.AssetKey, str | None]:
+    """The data version of the last materialization of some assets."""
+    records = instance.get_asset_records(list(keys)) if keys else ()
+    last = {record.asset_entry.asset_key: record.asset_entry.last_materialization for record in records}
+    told = {key: entry.asset_materialization for key, entry in last.items() if entry is not None}
+    return {key: (event.tags or {}).get(VERSION_TAG) for key, event in told.items() if event is not None}
+
+
+def _failures(
+    instance: dg.DagsterInstance, keys: set[dg.AssetKey], checks: Iterable[dg.AssetCheckKey]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """What failed when some assets were last checked; Dagster shows it for as long as no other materialization comes."""
+    asked: defaultdict[dg.AssetKey, list[dg.AssetCheckKey]] = defaultdict(list)
+    for check in checks:
+        asked[check.asset_key].append(check)
+    wanted = [check for key in sorted(keys) for check in asked.get(key, ())]
+    found = instance.event_log_storage.get_latest_asset_check_execution_by_key(wanted) if wanted else {}
+    for check in wanted:
+        record = found.get(check)
+        # What was told without a run before holds for all that is.
+        if record is None or record.status is not AssetCheckExecutionRecordStatus.FAILED or record.run_id == RUNLESS_RUN_ID:
+            continue
+        if record.evaluation is not None:
+            yield record.evaluation

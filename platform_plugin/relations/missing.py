@@ -1,0 +1,42 @@
+"""Missing relations: an error that names the kind that was looked for, and what is like it of that kind alone."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import UnknownObject
+from platform_plugin.lake.catalogue.relations import STATE, Declaration, read_declarations
+from platform_plugin.lake.catalogue.tables import nearest_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot
+    from platform_plugin.lake.lake import Lake
+
+_LISTED_BY = {"stream": "SHOW STREAMS", "sample": "SHOW SAMPLES", "view": "SHOW VIEWS"}
+
+
+@contextmanager
+def looking_for(lake: Lake, name: Name, snapshot: Snapshot, *kinds: str) -> Iterator[None]:
+    """A relation that is not there is missed as one of these kinds; of none, as whatever a query can name."""
+    try:
+        yield
+    except UnknownObject as error:
+        near = nearest_name(name, _names(lake, snapshot, kinds))
+        listed = " and ".join(_LISTED_BY[kind] for kind in kinds) or "SHOW TABLES"
+        hint = f"did you mean {near}?" if near is not None else f"{listed} {'lists' if len(kinds) < 2 else 'list'} what there is"
+        what = " or ".join(kinds) or "relation"
+        raise UnknownObject(f'{what} "{name}" does not exist at snapshot {snapshot.id}', hint=hint) from error
+
+
+def _names(lake: Lake, snapshot: Snapshot, kinds: Collection[str]) -> Iterator[Name]:
+    with lake.reading() as connection:
+        declared = read_declarations(connection)
+    for table in lake.tables(snapshot):
+        kind = declared.get(str(table.uuid), Declaration()).kind
+        if kind in kinds or (not kinds and kind != STATE):
+            yield table.name
+    if not kinds or "view" in kinds:
+        yield from (view.name for view in lake.views(snapshot))

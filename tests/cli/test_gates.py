@@ -1,0 +1,44 @@
+"""`--gate` holds what a command commits to a suite, whatever statement or service does it."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+import pytest
+
+from platform_plugin.cli.arguments import build_parser
+from platform_plugin.cli.gates import holding_gates
+from platform_plugin.errors import InvalidValue
+from platform_plugin.platform import Platform
+from platform_plugin.quality.gate import RowsRefused
+
+SUITE = "expectations: [{type: expect_column_values_to_be_between, kwargs: {column: amount, min_value: 0}}]"
+
+
+def test_what_is_no_gate_is_told(tmp_path, capsys):
+    parser = build_parser()
+    for command in (["sql"], ["ingest", "s"], ["maintain"]):
+        assert parser.parse_args([*command, "--gate", "a=b.yml", "--gate", "`c`=d.yml"]).gate == [("a", "b.yml"), ("`c`", "d.yml")]
+        with pytest.raises(SystemExit):
+            parser.parse_args([*command, "--gate", "sales"])
+    assert "'sales' is not NAME=FILE" in capsys.readouterr().err
+    warned = tmp_path / "s.yml"
+    warned.write_text(SUITE.replace("kwargs", "severity: warning, kwargs"))
+    with Platform.create(tmp_path / "lake") as platform:
+        for file, told in ((warned, "a gate that nothing can close"), (tmp_path / "none.yml", "can't be read")):
+            with pytest.raises(InvalidValue, match=told), holding_gates(platform.lake, Namespace(gate=[("t", str(file))])):
+                pass
+
+
+def test_rows_that_break_a_gate_are_not_committed(tmp_path):
+    pytest.importorskip("great_expectations")
+    file = tmp_path / "strict.yml"
+    file.write_text(SUITE)
+    with Platform.create(tmp_path / "lake") as platform:
+        platform.execute("CREATE TABLE t (amount INT)")
+        with holding_gates(platform.lake, Namespace(gate=[("t", str(file))])):
+            platform.execute("INSERT INTO t VALUES (1)")
+            with pytest.raises(RowsRefused, match=f'nothing was published in "main.t": 1 of 1 critical expectations of suite "{file}"'):
+                platform.execute("INSERT INTO t VALUES (2), (-1)")
+        platform.execute("INSERT INTO t VALUES (-3)")
+        assert sorted(platform.lake.read("t")["amount"].to_pylist()) == [-3, 1]
