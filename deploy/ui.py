@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 
 from deploy.waiting import Ticker
 from platform_plugin.errors import ObjectExists
+from platform_plugin.language.text.counting import counted
 from platform_plugin.orchestration.components.place import URL_VARIABLE, lake_url
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from typing import IO
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -98,9 +99,10 @@ def main(arguments: Sequence[str]) -> int:
         if started:
             print("stopping", end="", flush=True)
             cancelled = _cancel_runs(home)
-            print(f", {cancelled} {'run is' if cancelled == 1 else 'runs are'} cancelled; this takes up to half a minute", flush=True)
+            said = counted(len(cancelled), "run is", "runs are")
+            print(f", {said} cancelled; this takes up to half a minute", flush=True)
             _end(started)
-            _cancel_runs(home, ended=True)
+            _cancel_runs(home, before=cancelled, ended=True)
     return 0
 
 
@@ -113,22 +115,27 @@ def _is_free(port: str) -> bool:
         return True
 
 
-def _cancel_runs(home: Path, *, ended: bool = False) -> int:
-    """Note that the runs under way are to be cancelled, so that the signal that follows is no failure; `ended` ones are cancelled."""
+def _cancel_runs(home: Path, *, before: Collection[str] = (), ended: bool = False) -> set[str]:
+    """Note that the runs under way are to be cancelled, so that the signal that follows is no failure; `ended` ones are cancelled.
+
+    So are those of `before` that have failed since: of a process that had not begun to work only that it ended was told.
+    """
     import dagster as dg
 
     status = dg.DagsterRunStatus
     waiting = (status.QUEUED, status.NOT_STARTED)
     with dg.DagsterInstance.from_config(str(home)) as instance:
         statuses = [*waiting, status.STARTING, status.STARTED, status.CANCELING]
-        under_way = instance.get_runs(filters=dg.RunsFilter(statuses=statuses))
+        under_way = list(instance.get_runs(filters=dg.RunsFilter(statuses=statuses)))
+        if before:
+            under_way += instance.get_runs(filters=dg.RunsFilter(run_ids=list(before), statuses=[status.FAILURE]))
         for run in under_way:
             # What has no process yet, or none any more, can't say itself that it ends.
             if ended or run.status in waiting:
                 instance.report_run_canceled(run)
             elif run.status is not status.CANCELING:
                 instance.report_run_canceling(run)
-    return len(under_way)
+    return {run.run_id for run in under_way}
 
 
 def _found_lake(url: str) -> None:

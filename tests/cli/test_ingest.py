@@ -43,7 +43,7 @@ def service(environment, *arguments):
 
 def test_usage_and_what_can_not_be_ingested(platform, url, lake):
     assert "STREAM" in platform("ingest", check=2).stderr
-    assert 'table "main.nobody" does not exist' in platform("ingest", "nobody", "--once", check=1).stderr
+    assert 'stream "main.nobody" does not exist' in platform("ingest", "nobody", "--once", check=1).stderr
     assert "has no feed" in platform("ingest", "posts", check=1).stderr
 
 

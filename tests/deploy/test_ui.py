@@ -33,7 +33,7 @@ start = ui._start
 ui._start = lambda command, environment, output=None: start([sys.executable, "-c", BOTH, *WAIT], environment)
 ui._wait_for = lambda *_: True
 ui._is_free = lambda _: True
-ui._cancel_runs = lambda *_, **__: 2
+ui._cancel_runs = lambda *_, **__: {"one", "two"}
 ui.PROJECT = pathlib.Path(sys.argv[1])
 sys.exit(ui.main([]))
 """
@@ -77,8 +77,11 @@ def test_runs_under_way_are_cancelled_and_not_failed(tmp_path):
     (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}")
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         runs = {each: create_run_for_test(instance, status=each).run_id for each in (status.NOT_STARTED, status.STARTED, status.SUCCESS)}
-        assert ui._cancel_runs(tmp_path) == 2
+        cancelled = ui._cancel_runs(tmp_path)
+        assert cancelled == {runs[status.NOT_STARTED], runs[status.STARTED]}
         now = {each: instance.get_run_by_id(run_id).status for each, run_id in runs.items()}
         assert now == {status.NOT_STARTED: status.CANCELED, status.STARTED: status.CANCELING, status.SUCCESS: status.SUCCESS}
-        assert ui._cancel_runs(tmp_path, ended=True) == 1
-        assert instance.get_run_by_id(runs[status.STARTED]).status is status.CANCELED
+        # What Dagster says of a process that the signal met before it had begun.
+        instance.report_run_failed(instance.get_run_by_id(runs[status.NOT_STARTED]))
+        assert ui._cancel_runs(tmp_path, before=cancelled, ended=True) == cancelled
+        assert {instance.get_run_by_id(run_id).status for run_id in cancelled} == {status.CANCELED}

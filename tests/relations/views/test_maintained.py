@@ -97,6 +97,23 @@ def check(platform: Platform, texts: Mapping[str, str], found: Rows) -> None:
         assert bag(list(platform.execute(f"SELECT * FROM v{number}"))) == expected, name
 
 
+def ask_if_able(platform: Platform, text: str, found: Rows) -> list[tuple[Any, ...]] | None:
+    """Spark's answer over all rows; None where Spark refuses the query, or fails by itself.
+
+    It does on some whole queries: by an assertion of its rule that orders joins, or by a plan that its tasks can't read.
+    """
+    from pyspark.errors import AnalysisException, PySparkException
+
+    try:
+        return bag(platform.work.session.spark.sql(whole(text, found)).collect())
+    except AnalysisException:
+        return None
+    except PySparkException as error:
+        if "INTERNAL_ERROR" in str(error) or "ClassCastException" in str(error):
+            return None
+        raise
+
+
 @pytest.mark.spark
 @pytest.mark.usefixtures("by_spark")
 def test_sub_queries_below_the_grouping_are_maintained_by_spark(
@@ -183,6 +200,10 @@ def test_random_queries_are_maintained_by_either_engine(lake: Callable[[], Platf
     @given(texts=st.lists(st.one_of(queries(), towers().map(lambda tower: tower[0])), min_size=12, max_size=12, unique=True), found=rows())
     def example(texts: list[str], found: Rows) -> None:
         with lake() as platform:
-            check(platform, {text: text for text in texts}, found)
+            expected = {text: answer for text in texts if (answer := ask_if_able(platform, text, found)) is not None}
+            assert len(expected) > len(texts) / 2
+            maintain(platform, list(expected), found)
+            answers = {text: bag(list(platform.execute(f"SELECT * FROM v{number}"))) for number, text in enumerate(expected)}
+            assert answers == expected
 
     example()
