@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -29,7 +28,7 @@ from platform_plugin.relations.tables import define
 from platform_plugin.relations.tables.exchange import run_exchange
 from platform_plugin.relations.target import find_existing
 from platform_plugin.relations.views.define import run_create_view
-from platform_plugin.relations.views.record import VIEW, read_records
+from platform_plugin.relations.views.record import note_options, read_records
 from platform_plugin.select.shows import created
 
 if TYPE_CHECKING:
@@ -209,9 +208,8 @@ def _wanted(record: ViewRecord, statement: CreateView) -> dict[str, Any]:
 
 def _set_options(platform: Platform, view: View, record: ViewRecord, options: Mapping[str, Any]) -> None:
     """Give a continuous view other options, keeping what it has."""
-    old, new = ({"query": record.query, "columns": list(record.columns), "options": dict(said)} for said in (record.options, options))
     with platform.lake.commit(f"target lag of view {view.name}") as commit:
-        commit.put(VIEW, expected={"definition": json.dumps(old)}, view_uuid=str(view.uuid), definition=json.dumps(new))
+        note_options(commit, record, options)
 
 
 def _options(statement: CreateView) -> dict[str, Any]:

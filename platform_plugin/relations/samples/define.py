@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
-from platform_plugin.lake.catalogue.relations import RELATION, STATE, Declaration, declare, read_declaration
+from platform_plugin.lake.catalogue.relations import RELATION_TABLES, STATE, Declaration, declare, read_declaration
 from platform_plugin.lake.catalogue.tables import Table, View
 from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.language.statements.render import type_text
@@ -64,7 +64,7 @@ def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
             definition = _definition(statement, relation, source)
             if definition.is_weighted:
                 fields, definition = _weighted(statement, relation, definition)
-        lake.prepare_tables([RELATION, *RING_TABLES, *TABLES])
+        lake.prepare_tables([*RELATION_TABLES, *RING_TABLES, *TABLES])
         with pointing_at(statement.name.span), lake.commit(f"create sample {name}", base=base) as commit:
             shown = [replace(field, nullable=True, default=None) for field in fields]
             table = commit.create_table(name, shown)

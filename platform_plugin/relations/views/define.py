@@ -6,12 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import sqlalchemy as sa
 
 from platform_plugin.errors import CommitConflict, InvalidValue, ObjectExists, PlatformError, RefusedView
 from platform_plugin.lake.catalogue.tables import Table
-from platform_plugin.lake.commit.data_operations import has_table
-from platform_plugin.lake.ring.segments import CONSUMER
+from platform_plugin.lake.ring.consumers import has_consumers, read_consumers
 from platform_plugin.language.text.places import at
 from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
 from platform_plugin.relations.faults import placed
@@ -165,9 +163,9 @@ def refuse_consumed(work: Workspace, stream: Table, statement: s.Drop, snapshot:
     """Refuse to drop a stream that continuous views are made over."""
     lake = work.lake
     with lake.reading() as connection:
-        if not has_table(connection, CONSUMER.name):
+        if not has_consumers(connection):
             return
-        consumers = set(connection.execute(sa.select(CONSUMER.c.consumer).where(CONSUMER.c.relation_uuid == str(stream.uuid))).scalars())
+        consumers = read_consumers(connection, stream.uuid)
     views = sorted(str(view.name) for view in lake.views(snapshot) if str(view.uuid) in consumers)
     if views:
         raise at(statement.name.span).attach(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from platform_plugin.lake.read.last_change import has_changed, last_change
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.draw.standing import draw_standing
@@ -20,7 +21,6 @@ from platform_plugin.relations.samples.reservoir.growing import Grown
 from platform_plugin.relations.samples.reservoir.local import Part
 from platform_plugin.relations.samples.reservoir.weighing import weigh_part
 from platform_plugin.relations.samples.sources import find_parts, find_table, find_view, in_shape, wanted_fields
-from platform_plugin.relations.views.changes import has_changed, last_change
 from platform_plugin.relations.views.read.stored import find_inputs
 from platform_plugin.relations.views.record import read_records
 
@@ -51,7 +51,7 @@ def find_current(work: Workspace, sample: Sample, snapshot: Snapshot) -> Progres
         return None
     if sample.definition.source == "table":
         table = find_table(work.lake, sample, snapshot)
-        return None if has_changed(work, table, progress.of_snapshot, snapshot) else progress
+        return None if has_changed(work.lake, table, progress.of_snapshot, snapshot) else progress
     changed = version_of(work, sample, snapshot)
     return None if changed is None or changed > progress.of_snapshot else progress
 
@@ -67,7 +67,7 @@ def version_of(work: Workspace, sample: Sample, snapshot: Snapshot) -> int | Non
         # A window of time moves with every snapshot.
         appends_only = definition.source == "stream" and not definition.is_windowed
         table = find_table(work.lake, sample, snapshot)
-        return None if definition.window_seconds is not None else last_change(work, table, snapshot, appends_only=appends_only)
+        return None if definition.window_seconds is not None else last_change(work.lake, table, snapshot, appends_only=appends_only)
     view = find_view(work.lake, sample, snapshot)
     with work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
@@ -77,7 +77,7 @@ def version_of(work: Workspace, sample: Sample, snapshot: Snapshot) -> int | Non
     return (
         None
         if inputs is None
-        else max((last_change(work, table, snapshot, appends_only=appends_only) for table, appends_only in inputs), default=0)
+        else max((last_change(work.lake, table, snapshot, appends_only=appends_only) for table, appends_only in inputs), default=0)
     )
 
 
@@ -98,7 +98,7 @@ def run_drawing(
     if not definition.is_weighted:
         return draw_standing(work, sample, table, snapshot, timeout=timeout, progress=progress)
     pieces = read_pieces(work.lake, work.lake.scan(table, snapshot))
-    return _weighted(work, sample, table, pieces, sample_seed(definition.seed, "draw", last_change(work, table, snapshot)))
+    return _weighted(work, sample, table, pieces, sample_seed(definition.seed, "draw", last_change(work.lake, table, snapshot)))
 
 
 def _weighted(work: Workspace, sample: Sample, table: Table, pieces: Pieces, seed: int) -> Grown:

@@ -8,19 +8,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, ServerError
 from platform_plugin.lake.catalogue.tables import Name, View, read_snapshot, read_tables
-from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.read.last_change import has_changed
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.samples.sources import find_parts, find_table, find_view
-from platform_plugin.relations.views.changes import has_changed
 from platform_plugin.relations.views.follow.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.relations.views.plan.plans import plan_view
 from platform_plugin.relations.views.read.settled import check_settled
 from platform_plugin.relations.views.read.view import part_tables, read_view, split_name
-from platform_plugin.relations.views.record import RESULT, RESULT_PART, note_columns, note_result, read_records
+from platform_plugin.relations.views.record import RESULT_PART, note_columns, note_result, read_records, read_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,11 +62,9 @@ def find_recent(work: Workspace, view: View, snapshot: Snapshot, staleness: time
 
 def _newest(connection: Connection, record: ViewRecord | None, snapshot: Snapshot) -> int | None:
     """The snapshot that a view's stored result is the answer at, as of another."""
-    if record is None or RESULT_PART not in record.parts or not has_table(connection, RESULT.name):
+    if record is None or RESULT_PART not in record.parts:
         return None
-    r = RESULT.c
-    newest = sa.select(r.of_snapshot).where(r.view_uuid == str(record.uuid), r.snapshot_id <= snapshot.id)
-    return connection.execute(newest.order_by(r.snapshot_id.desc()).limit(1)).scalar()
+    return read_result(connection, record.uuid, snapshot.id)
 
 
 class _Found:
@@ -102,7 +97,7 @@ def _find(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
         if record is None or of is None:
             return None
     inputs = find_inputs(work, record, snapshot)
-    if inputs is None or any(has_changed(work, table, of, snapshot, appends_only=appends_only) for table, appends_only in inputs):
+    if inputs is None or any(has_changed(work.lake, table, of, snapshot, appends_only=appends_only) for table, appends_only in inputs):
         return None
     try:
         check_settled(work, str(view.name), record, plan_view(work, record, snapshot), snapshot)
