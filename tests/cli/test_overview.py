@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from platform_plugin.cli import overview
+from platform_plugin.lake import overview
 from platform_plugin.lake.lake import Lake
 from tests.cli.conftest import ROOT
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from platform_plugin.cli.overview import read_overview
 from platform_plugin.errors import PlatformError
+from platform_plugin.lake.overview import read_overview
 from platform_plugin.platform import Platform
 
 
