@@ -12,7 +12,7 @@ from platform_plugin.lake.commit.dependents import find_protector, protected
 from platform_plugin.language.text.places import did_you_mean
 from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.result import Result
-from platform_plugin.relations.samples.reservoir.picking import plan_picks
+from platform_plugin.relations.samples.reservoir.picking import prepare_picks
 from platform_plugin.relations.streams.batches import BatchTaken, TakeBatches, check_batch_id, read_batches
 from platform_plugin.relations.views.follow.propagate import propagate
 
@@ -144,7 +144,7 @@ def append_files(
         base = lake.snapshot()
         # Rows in a shape that the table no longer has are left to a run.
         is_shaped = held is not None and find_existing(lake, table.name, base) == table
-        picks = plan_picks(lake, base, table, held) if is_shaped else None
+        picks = prepare_picks(lake, base, table, held) if is_shaped else None
         if picks is not None:
             picks.prepare()
         with lake.commit(message, base=base) as commit:

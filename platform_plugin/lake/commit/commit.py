@@ -26,7 +26,7 @@ from platform_plugin.lake.commit import column_operations as columns
 from platform_plugin.lake.commit import data_operations as data
 from platform_plugin.lake.commit import schema_operations as ddl
 from platform_plugin.lake.commit.dependents import DEPENDENT_TABLES, check_needs
-from platform_plugin.lake.commit.not_null import plan_not_null
+from platform_plugin.lake.commit.not_null import prepare_not_null
 from platform_plugin.lake.commit.writer import Writer
 from platform_plugin.lake.ring.retention import KeepRings, RingFull
 from platform_plugin.lake.ring.segments import RING_TABLES
@@ -188,7 +188,7 @@ class Commit:
 
     def forbid_null(self, table: Table, column: str) -> None:
         """Let a column hold NULL no longer; a row that holds it is an error, now or when the commit is made."""
-        self._do(plan_not_null(self._lake, table, column, self.base))
+        self._do(prepare_not_null(self._lake, table, column, self.base))
 
     def set_default(self, table: Table, *path: str, default: str | None) -> None:
         """Set or drop the literal that new rows get where a writer leaves the column out."""

@@ -98,7 +98,7 @@ class Scan:
         return sum(file.size_bytes for file in self.files)
 
 
-def plan_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where: Sequence[Predicate] = ()) -> Scan:
+def read_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where: Sequence[Predicate] = ()) -> Scan:
     """The scan of a table at a snapshot, files that hold no row of the filter left out."""
     if read_snapshot(connection, id=snapshot.id) is None:
         raise SnapshotExpired(f"snapshot {snapshot.id} is no longer kept", hint="read the newest one, or take a lease before a long read")

@@ -80,7 +80,7 @@ def keep_ring(w: Writer, table: Table, declaration: Declaration) -> None:
     known = read_ring(w.connection, table.uuid)
     grown = _count_in(w, table, table_id, known)
     limits = Limits.of(declaration.options)
-    cut = _plan_cut(w, table, table_id, grown, limits)
+    cut = _find_cut(w, table, table_id, grown, limits)
     kept = grown
     if cut > grown.first_row_id:
         kept = _let_go(w, table, table_id, grown, cut, borrowed=bool(declaration.options.get("borrows_files")))
@@ -131,7 +131,7 @@ def _count_in(w: Writer, table: Table, table_id: int, known: Ring) -> Ring:
     return ring
 
 
-def _plan_cut(w: Writer, table: Table, table_id: int, ring: Ring, limits: Limits) -> int:
+def _find_cut(w: Writer, table: Table, table_id: int, ring: Ring, limits: Limits) -> int:
     """The row id before which everything leaves."""
     w.flush()
     due = _due(w, table.uuid, ring, limits)

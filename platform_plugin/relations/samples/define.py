@@ -16,7 +16,7 @@ from platform_plugin.language.statements.render import type_text
 from platform_plugin.language.text.places import at, did_you_mean
 from platform_plugin.relations.bind import lake_name, new_name, pointing_at, read_named
 from platform_plugin.relations.samples.definition import LARGEST, Definition, parse_window
-from platform_plugin.relations.samples.draw.merged import plan_merged
+from platform_plugin.relations.samples.draw.merged import check_parts, plan_merged
 from platform_plugin.relations.samples.keys.weights import SAMPLE_WEIGHT, can_date, can_weigh, weight_field
 from platform_plugin.relations.samples.record import KIND, TABLES, Attach, Join, Progress, Store, find_sample
 from platform_plugin.relations.samples.reservoir.weighing import local_condition
@@ -109,8 +109,8 @@ def _merged(work: Workspace, statement: s.CreateSample, base: Snapshot) -> tuple
     if window is not None:
         raise at(window.span).attach(InvalidValue("a merged sample has no window of its own", hint="give its samples one"))
     with pointing_at(statement.span):
-        definition = plan_merged(work.lake, parts, statement.size, _seed(statement), base)
-    return parts[0].table.fields, definition
+        check_parts(work.lake, parts, statement.size, base)
+    return parts[0].table.fields, plan_merged(parts, statement.size, _seed(statement))
 
 
 def _fields(work: Workspace, relation: Table | View, snapshot: Snapshot) -> tuple[Field, ...]:

@@ -15,7 +15,7 @@ from platform_plugin.errors import CatalogueError, CommitConflict, OutcomeUnknow
 from platform_plugin.lake.catalogue.database import LostRace
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.snapshots import find_marked
-from platform_plugin.relations.samples.reservoir.picking import plan_picks
+from platform_plugin.relations.samples.reservoir.picking import prepare_picks
 from platform_plugin.relations.streams.batches import BatchTaken, TakeBatches, read_batches
 from platform_plugin.relations.streams.rows import refitted_rows
 
@@ -116,7 +116,7 @@ class Group:
         if not self._entries:
             return True
         counts = {entry.receipt.batch_id: entry.rows.num_rows for entry in self._entries.values() if entry.receipt.batch_id is not None}
-        picks = plan_picks(self._lake, base, table, rows) if rows.num_rows else None
+        picks = prepare_picks(self._lake, base, table, rows) if rows.num_rows else None
         files = _write(self._lake, table, rows) if rows.num_rows else []
         try:
             if picks is not None:

@@ -20,7 +20,7 @@ from platform_plugin.relations.views.explain import explain_split
 from platform_plugin.relations.views.follow.strategy import BATCH, DEFERRED, EAGER, SPLIT
 from platform_plugin.relations.views.follow.twins import find_alike, likeness
 from platform_plugin.relations.views.making import NewView, first_rows, run_making
-from platform_plugin.relations.views.plan.plans import plan_query, read_plans
+from platform_plugin.relations.views.plan.plans import prepare_plan, read_plans
 from platform_plugin.relations.views.plan.sharing import ViewParts, plan_sharing
 from platform_plugin.relations.views.read.kept import find_kept
 from platform_plugin.relations.views.read.ranges import first_uncovered
@@ -63,7 +63,7 @@ def run_create_view(work: Workspace, statement: s.CreateView, *, since: Snapshot
             )
         wanted = statement.continuous or bool(statement.options)
         try:
-            plan, meaning = plan_query(work, statement.query, lease.snapshot, columns=aliases)
+            plan, meaning = prepare_plan(work, statement.query, lease.snapshot, columns=aliases)
         except RefusedView as refused:
             # Without a grouping there is nothing to maintain: the view is the query itself, unless maintenance was asked for.
             if wanted or refused.rule != "R9":
@@ -83,7 +83,7 @@ def run_explain_view(work: Workspace, statement: s.CreateView) -> Result:
     """How a view would be split and what it would share with others on its streams, or the rule that it breaks; nothing is made."""
     snapshot = work.lake.snapshot()
     name = lake_name(statement.name)
-    plan, _ = plan_query(work, statement.query, snapshot, columns=tuple(alias.name for alias in statement.aliases))
+    plan, _ = prepare_plan(work, statement.query, snapshot, columns=tuple(alias.name for alias in statement.aliases))
     if not plan.streams:
         text = f"view {name} reads no stream: it is computed when it is read"
     else:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LET_GO_EVERY = 16
 
 
-def plan_picks(lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> PickRows | None:
+def prepare_picks(lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> PickRows | None:
     """What the samples of a stream pick of rows that are about to be appended; None if it has none."""
     known = known_samples(lake, base, table)
     return PickRows(known, rows) if known.pickers else None

@@ -16,8 +16,8 @@ from platform_plugin.lake.files.files import ROW_ID, fit
 from platform_plugin.lake.read.evolution import adapt
 from platform_plugin.lake.read.inlined import read_inlined
 from platform_plugin.lake.read.read import column_at, read_raw
-from platform_plugin.lake.read.scan import plan_scan
-from platform_plugin.relations.samples.reservoir.picking import plan_picks
+from platform_plugin.lake.read.scan import read_scan
+from platform_plugin.relations.samples.reservoir.picking import prepare_picks
 from platform_plugin.relations.streams.feeds.ingest import IngestReport
 from platform_plugin.relations.streams.feeds.positions import POSITION_TABLES, Position, note_position, read_position
 from platform_plugin.relations.streams.feeds.sources import SourceGap
@@ -118,7 +118,7 @@ def run_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: Lim
     try:
         base = lake.snapshot()
         # Of shared files nobody has seen the rows, and a run looks at them all.
-        picks = None if shared else _plan_picks(lake, base, stream, parts)
+        picks = None if shared else _prepare_picks(lake, base, stream, parts)
         with lake.commit(f"ingest into {stream.name}", base=base) as commit:
             commit.append(stream, [*shared, *written])
             if picks is not None:
@@ -164,7 +164,7 @@ def _look(lake: Lake, table: Table, stream: Table) -> tuple[Source, Position | N
         snapshot = read_snapshot(connection)
         if snapshot is None:
             raise StorageError("the catalogue holds no snapshot", hint="restore it from a copy")
-        scan = plan_scan(connection, lake.find_table(connection, table.name, snapshot), snapshot)
+        scan = read_scan(connection, lake.find_table(connection, table.name, snapshot), snapshot)
         return Source(scan=scan, next_row_id=read_next_row_id(connection, scan.table.id)), read_position(connection, stream.uuid)
 
 
@@ -213,9 +213,9 @@ def _write(lake: Lake, stream: Table, rows: pa.Table, is_new: np.ndarray[Any, np
     return [(lake.write(stream, new), new)]
 
 
-def _plan_picks(lake: Lake, base: Snapshot, stream: Table, copied: _Copied) -> PickRows | None:
+def _prepare_picks(lake: Lake, base: Snapshot, stream: Table, copied: _Copied) -> PickRows | None:
     """What the stream's samples pick of rows that were copied and are held, unless those no longer have its shape."""
     held = [rows for _, rows in copied if rows is not None]
     if not held or len(held) < len(copied) or find_by_identity(lake, stream, base) != stream:
         return None
-    return plan_picks(lake, base, stream, pa.concat_tables(held))
+    return prepare_picks(lake, base, stream, pa.concat_tables(held))

@@ -11,7 +11,7 @@ from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.table_statistics import read_next_row_id
-from platform_plugin.lake.read.scan import Scan, plan_scan, read_files_beyond
+from platform_plugin.lake.read.scan import Scan, read_files_beyond, read_scan
 from platform_plugin.lake.ring.consumers import write_reader
 from platform_plugin.lake.ring.segments import RING_TABLES, Limits, read_ring, read_segments
 from platform_plugin.lake.upkeep.held import SESSION
@@ -161,7 +161,7 @@ class Follower:
         return None
 
     def _plan(self, connection: Connection, snapshot: Snapshot, end: int | None) -> Arrived:
-        scan = plan_scan(connection, self.table, snapshot)
+        scan = read_scan(connection, self.table, snapshot)
         if scan.inlined:
             reached = max(self._read_next(connection), self.position)
             cut = reached if end is None else min(end, reached)

@@ -14,7 +14,7 @@ from platform_plugin.lake.read.last_change import has_changed
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.samples.sources import find_parts, find_table, find_view
 from platform_plugin.relations.views.follow.answers import Answer, Target, put_answers, run_answers
-from platform_plugin.relations.views.plan.plans import plan_view
+from platform_plugin.relations.views.plan.plans import find_plan
 from platform_plugin.relations.views.read.settled import check_settled
 from platform_plugin.relations.views.read.view import part_tables, read_view, split_name
 from platform_plugin.relations.views.record import RESULT_PART, note_columns, note_result, read_records, read_result
@@ -100,7 +100,7 @@ def _find(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
     if inputs is None or any(has_changed(work.lake, table, of, snapshot, appends_only=appends_only) for table, appends_only in inputs):
         return None
     try:
-        check_settled(work, str(view.name), record, plan_view(work, record, snapshot), snapshot)
+        check_settled(work, str(view.name), record, find_plan(work, record, snapshot), snapshot)
     except InvalidValue:
         return None  # told by who asks for the answer
     with work.lake.reading() as connection:
@@ -110,7 +110,7 @@ def _find(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
 
 def _inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Iterator[tuple[Table | View, bool]]:
     """All that a view's answer depends on: streams, of which only appends count, and tables, of which every change does."""
-    plan = plan_view(work, record, snapshot)
+    plan = find_plan(work, record, snapshot)
     for stream in plan.stream_names:
         yield work.lake.table(split_name(stream), snapshot), True
     for name in plan.upper_tables:
@@ -156,7 +156,7 @@ def find_inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list
 
     Of other views that it reads, what they depend on counts, and whether they are still the same.
     """
-    if plan_view(work, record, snapshot).volatile:
+    if find_plan(work, record, snapshot).volatile:
         return None
     try:
         return list(_inputs(work, record, snapshot))
@@ -213,7 +213,7 @@ def run_storing(
 def _answer(work: Workspace, each: Wanted, snapshot: Snapshot) -> Answer | None:
     from platform_plugin.relations.bind import read_named
 
-    if plan_view(work, each.record, snapshot).volatile or find_stored(work, each.view, snapshot) is not None:
+    if find_plan(work, each.record, snapshot).volatile or find_stored(work, each.view, snapshot) is not None:
         return None
     table = part_tables(work, each.record, snapshot)[RESULT_PART]
     old = tuple(file.id for file in work.lake.scan(table, snapshot).files)
