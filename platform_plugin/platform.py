@@ -7,11 +7,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from platform_plugin.engine.workspace import Workspace
-from platform_plugin.errors import InvalidValue, PlatformError, ServerLost
+from platform_plugin.errors import InvalidValue, ServerLost
 from platform_plugin.lake.lake import Lake
-from platform_plugin.language.statements import statements as s
+from platform_plugin.language.script import parse_script
+from platform_plugin.language.statements.registry import find_statement_kind, load
 from platform_plugin.language.text.places import at
-from platform_plugin.language.text.script import parse_script
 from platform_plugin.relations.arguments import Arguments, plan_arguments
 
 if TYPE_CHECKING:
@@ -21,20 +21,13 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.server.liveness import Watcher
     from platform_plugin.engine.spark.server.settings import ServerSettings
     from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.language.statements.statement import Statement
     from platform_plugin.relations.result import Result
     from platform_plugin.relations.samples.handle import SampleReader
     from platform_plugin.relations.streams.append import Grouping, WhenFull
     from platform_plugin.relations.streams.stream import Stream, Streams
 
 BLOCK_TIMEOUT = timedelta(seconds=60)
-
-_WAITS_FOR_NO_APPEND = (s.Alter, s.Comment, s.CreateSchema, s.CreateStream, s.Drop)
-"""Statements that read no rows; what is being appended meets what they change, as it does that of others."""
-
-_COMES_LATER: dict[type[s.Statement], str] = {
-    s.SuspendQuery: "suspended queries",
-    s.ResumeQuery: "suspended queries",
-}
 
 
 class Platform:
@@ -181,7 +174,7 @@ class Platform:
         statements = parse_script(sql)
         limits: dict[str, Any] = {"timeout": timeout, "progress": progress}
         if batch_id is not None:
-            if len(statements) != 1 or not isinstance(statements[0], s.Insert | s.Copy):
+            if len(statements) != 1 or "batch_id" not in find_statement_kind(statements[0]).takes:
                 raise InvalidValue("only a single INSERT or COPY can have a batch id", hint="run it by itself, or leave batch_id out")
             limits["batch_id"] = batch_id
         everything = [parameter for statement in statements for parameter in statement.parameters]
@@ -192,11 +185,11 @@ class Platform:
             if isinstance(arguments, tuple):
                 own = arguments[used : used + len(statement.parameters)]
                 used += len(statement.parameters)
-            if wait_for_appends and not isinstance(statement, _WAITS_FOR_NO_APPEND):
+            if wait_for_appends and find_statement_kind(statement).reads_rows:
                 self._await_appends(timeout)
             yield self._run(statement, own, limits)
 
-    def _run(self, statement: s.Statement, arguments: Arguments, limits: dict[str, Any]) -> Result:
+    def _run(self, statement: Statement, arguments: Arguments, limits: dict[str, Any]) -> Result:
         try:
             result = self._dispatch(statement, arguments, limits)
         except ServerLost:
@@ -205,72 +198,15 @@ class Platform:
         self._unread.add(result)
         return result
 
-    def _dispatch(self, statement: s.Statement, arguments: Arguments, limits: dict[str, Any]) -> Result:
+    def _dispatch(self, statement: Statement, arguments: Arguments, limits: dict[str, Any]) -> Result:
         # The rooms of statements load what they need, so that SHOW TABLES does not wait for PySpark.
-        from platform_plugin.relations.tables import change, define, insert
-        from platform_plugin.select import select, shows
-
-        work = self.work
-        match statement:
-            case s.Select():
-                return select.run_select(work, statement.query, arguments, **limits)
-            case s.Insert():
-                return insert.run_insert(work, statement, arguments, **limits)
-            case s.Delete():
-                return change.run_delete(work, statement, arguments, **limits)
-            case s.Update():
-                return change.run_update(work, statement, arguments, **limits)
-            case s.Copy():
-                from platform_plugin.relations.tables.copy import run_copy
-
-                return run_copy(work, statement, arguments, **limits)
-            case s.CreateTable():
-                return define.run_create_table(work, statement, arguments, **limits)
-            case s.CreateHistory():
-                from platform_plugin.relations.streams.history import run_create_history
-
-                return run_create_history(work, statement)
-            case s.CreateStream():
-                return define.run_create_stream(work, statement)
-            case s.CreateView():
-                from platform_plugin.relations.views.define import run_create_view
-
-                return run_create_view(work, statement)
-            case s.CreateSample():
-                from platform_plugin.relations.samples.define import run_create_sample
-
-                return run_create_sample(work, statement)
-            case s.CreateSchema():
-                return define.run_create_schema(work, statement)
-            case s.Refresh(kind="VIEW", rebuild=False):
-                from platform_plugin.relations.views.refresh import run_refresh
-
-                return run_refresh(work, statement, **limits)
-            case s.Refresh(kind="VIEW", rebuild=True):
-                from platform_plugin.relations.views.rebuild import run_rebuild
-
-                return run_rebuild(work, statement, **limits)
-            case s.Refresh(kind="SAMPLE"):
-                from platform_plugin.relations.samples.reservoir.maintain import run_refresh_sample
-
-                return run_refresh_sample(work, statement, **limits)
-            case s.Drop():
-                return define.run_drop(work, statement)
-            case s.Alter():
-                return define.run_alter(work, statement)
-            case s.Comment():
-                return define.run_comment(work, statement)
-            case s.Show():
-                return shows.run_show(work, statement)
-            case s.Describe():
-                return shows.run_describe(work, statement)
-            case s.Explain(statement=s.CreateView() as view):
-                from platform_plugin.relations.views.define import run_explain_view
-
-                return run_explain_view(work, view)
-            case s.Explain(statement=s.Select() as query):
-                return select.run_explain(work, statement, query, arguments)
-        raise _not_yet(statement)
+        kind = find_statement_kind(statement)
+        if kind.run is None:
+            hint = "SELECT, INSERT, UPDATE, DELETE, COPY, CREATE, ALTER, DROP, SHOW"
+            raise at(statement.span).attach(InvalidValue(f"{kind.planned} can't be run by this version", hint=hint))
+        given = {"arguments": arguments, **limits}
+        result: Result = load(kind.run)(self.work, statement, **{name: given[name] for name in kind.takes if name in given})
+        return result
 
     def close(self) -> None:
         """Close the session and the lake; the machine's platform server stays for others. What was appended is committed first."""
@@ -290,10 +226,3 @@ class Platform:
 
     def __repr__(self) -> str:
         return f'Platform("{self.lake.location}")'
-
-
-def _not_yet(statement: s.Statement) -> PlatformError:
-    what = _COMES_LATER.get(type(statement), "this kind of statement")
-    return at(statement.span).attach(
-        InvalidValue(f"{what} can't be run by this version", hint="SELECT, INSERT, UPDATE, DELETE, COPY, CREATE, ALTER, DROP, SHOW")
-    )

@@ -9,7 +9,7 @@ import pytest
 
 from platform_plugin import errors
 from platform_plugin.lake.catalogue import catalogue
-from platform_plugin.language.statements import options
+from platform_plugin.language.text import options
 
 DOCS = Path(__file__).parent.parent / "docs"
 GLOSSARY, _, OTHER_WORDS = (DOCS / "words.md").read_text().partition("## Other words")

@@ -15,7 +15,7 @@ def duration(text: str) -> timedelta:
     """
     if re.fullmatch(r"\s*0+(\.0*)?\s*[a-zA-Z]*\s*", text):
         return timedelta(0)
-    from platform_plugin.language.statements.options import parse_duration
+    from platform_plugin.language.text.options import parse_duration
 
     found = parse_duration(f"{text} s" if re.fullmatch(r"\s*[\d.]+\s*", text) else text)
     if found is None:
@@ -29,7 +29,7 @@ def size(text: str) -> int:
     >>> size("4g") == size("4 GiB") == 4 << 30
     True
     """
-    from platform_plugin.language.statements.options import parse_size
+    from platform_plugin.language.text.options import parse_size
 
     letter = re.fullmatch(r"\s*([\d.]+)\s*([kmgtKMGT])\s*", text)
     found = parse_size(f"{letter[1]} {letter[2]}ib" if letter else text)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.language.statements.statements import Insert
-from platform_plugin.language.text.script import parse_script
+from platform_plugin.language.script import parse_script
+from platform_plugin.language.statements.insert import Insert
 from platform_plugin.language.text.values import Literal, Parameter
 from platform_plugin.relations.arguments import plan_arguments
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from platform_plugin.dialect.batch import plan_batch
 from platform_plugin.dialect.faults import Error, InterfaceError, ProgrammingError, told_as_data_errors, told_as_dbapi_errors
 from platform_plugin.dialect.type_codes import Description, describe
-from platform_plugin.language.text.script import parse_script
+from platform_plugin.language.script import parse_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,8 +12,8 @@ from sqlalchemy.sql import schema
 from sqlalchemy.sql.compiler import DDLCompiler
 from sqlalchemy.util import warn
 
-from platform_plugin.language.statements.options import STREAM
-from platform_plugin.language.statements.render import duration_text, string_text
+from platform_plugin.language.text.options import STREAM
+from platform_plugin.language.text.writing import duration_text, string_text
 
 if TYPE_CHECKING:
     from sqlalchemy import Column, Table

@@ -18,8 +18,8 @@ from platform_plugin.errors import UnknownObject, UnsupportedType
 from platform_plugin.lake.catalogue.relations import Declaration, named_tables, read_declaration, read_declarations
 from platform_plugin.lake.catalogue.tables import Name, Table, View
 from platform_plugin.lake.values.types import to_sqlalchemy
-from platform_plugin.language.statements.render import column_text, duration_text, identifier, type_text
 from platform_plugin.language.text.datatypes import parse_type
+from platform_plugin.language.text.writing import column_text, duration_text, identifier, type_text
 from platform_plugin.relations.streams.declaration import read_limits
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.sql.compiler import GenericTypeCompiler
 
-from platform_plugin.language.statements.render import string_text
+from platform_plugin.language.text.writing import string_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

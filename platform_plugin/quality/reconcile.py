@@ -15,7 +15,7 @@ from platform_plugin.algebra.plan.render import render
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.lake.ring.history import read_history
-from platform_plugin.language.statements.render import identifier, type_text
+from platform_plugin.language.text.writing import identifier, type_text
 from platform_plugin.relations.bind import new_name, read_named
 from platform_plugin.relations.views.plan.plans import find_plan, read_whole
 from platform_plugin.relations.views.read.ranges import oldest_row_id, read_covered, rows_of

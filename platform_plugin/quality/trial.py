@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import InvalidValue, PlatformError, UnknownObject
 from platform_plugin.language.query.query import analyse_query
-from platform_plugin.language.statements.render import identifier, name_text, statement_text
-from platform_plugin.language.statements.statements import CreateStream, CreateTable, CreateView
+from platform_plugin.language.script import parse_statement
+from platform_plugin.language.statements.create_stream import CreateStream
+from platform_plugin.language.statements.create_table import CreateTable
+from platform_plugin.language.statements.create_view import CreateView
+from platform_plugin.language.statements.registry import statement_text
 from platform_plugin.language.text.places import did_you_mean
-from platform_plugin.language.text.script import parse_statement
+from platform_plugin.language.text.writing import identifier, name_text
 from platform_plugin.platform import Platform
 from platform_plugin.quality.difference import find_difference
 from platform_plugin.relations.bind import lake_name
@@ -23,7 +26,7 @@ from platform_plugin.relations.views.follow.maintain import run_maintenance
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from platform_plugin.language.statements.statements import Name
+    from platform_plugin.language.text.names import Name
     from platform_plugin.quality.cases import Case, Row
 
     Definition = CreateTable | CreateStream | CreateView

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference
     from platform_plugin.language.query.rendering import Rendered
-    from platform_plugin.language.statements.statements import Name as WrittenName
+    from platform_plugin.language.text.names import Name as WrittenName
     from platform_plugin.language.text.values import Parameter
     from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.samples.record import Sample

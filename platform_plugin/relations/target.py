@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.language.statements.statements import Name
+    from platform_plugin.language.text.names import Name
 
 
 def find_target(lake: Lake, name: Name, snapshot: Snapshot | None = None) -> Table:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from platform_plugin.errors import CatalogueReadOnly
+from platform_plugin.errors import CatalogueReadOnly, InvalidValue
 from platform_plugin.language.query.approximate import wants_sample
 from platform_plugin.language.query.size import split_limit
+from platform_plugin.language.statements.registry import find_statement_kind, load
+from platform_plugin.language.text.places import at
 from platform_plugin.relations.bind import bind_query
 from platform_plugin.relations.faults import placed, suggesting
 from platform_plugin.relations.result import Result
@@ -26,14 +28,15 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
-    from platform_plugin.language.statements.statements import Explain, Select
+    from platform_plugin.language.statements.explain import Explain
+    from platform_plugin.language.statements.select import Select
     from platform_plugin.language.text.places import Span
     from platform_plugin.relations.arguments import Arguments
 
 
 def run_select(
     work: Workspace,
-    query: Span,
+    statement: Select,
     arguments: Arguments,
     *,
     timeout: timedelta | None = None,
@@ -41,6 +44,7 @@ def run_select(
     tags: tuple[str, ...] = (),
 ) -> Result:
     """Run a query and return its result: all of it where it fits into memory, else once its first rows are there."""
+    query = statement.query
     if "session" in query.text.lower():
         from platform_plugin.relations.streams.follow.session import reads_session, run_session
 
@@ -81,20 +85,32 @@ def _held(work: Workspace) -> tuple[Snapshot, Callable[[], None]]:
     return lease.snapshot, lease.release
 
 
-def run_explain(work: Workspace, statement: Explain, query: Select, arguments: Arguments) -> Result:
+def run_explain(work: Workspace, statement: Explain, arguments: Arguments) -> Result:
+    """How a statement would be run, as its entry in the registry says it."""
+    explain = find_statement_kind(statement.statement).explain
+    if explain is None:
+        raise at(statement.span).attach(
+            InvalidValue("only a query or CREATE VIEW can be explained", hint="run it: its result says what it did, or EXPLAIN its query")
+        )
+    result: Result = load(explain)(work, statement, arguments)
+    return result
+
+
+def explain_select(work: Workspace, statement: Explain, arguments: Arguments) -> Result:
     """How Spark would run a query, and which files of the lake it would read."""
+    query = cast("Select", statement.statement).query
     with work.lake.lease(holder="explain") as lease:
-        if wants_sample(query.query):
+        if wants_sample(query):
             from platform_plugin.relations.samples.estimate.approximate import explain_approximation
 
-            return Result(pa.table({"plan": explain_approximation(work, query.query, lease.snapshot)}), snapshot=lease.snapshot)
-        session = _explain_session(work, query.query, arguments, lease.snapshot)
+            return Result(pa.table({"plan": explain_approximation(work, query, lease.snapshot)}), snapshot=lease.snapshot)
+        session = _explain_session(work, query, arguments, lease.snapshot)
         if session is not None:
             said, frame = session
             with work.session.job():
                 said = [*said, *_physical(frame, statement.mode)]
             return Result(pa.table({"plan": said}), snapshot=lease.snapshot)
-        bound = bind_query(work, query.query, lease.snapshot, arguments)
+        bound = bind_query(work, query, lease.snapshot, arguments)
         with placed(bound.rendered), work.session.job():
             plan = _physical(bound.frame, statement.mode)
         read = f"reads {bound.files_planned} files, {bound.bytes_planned} bytes, at snapshot {lease.snapshot.id}"

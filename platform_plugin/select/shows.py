@@ -12,9 +12,11 @@ from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.relations import STATE, Declaration, read_declarations
 from platform_plugin.lake.catalogue.tables import Table, View
 from platform_plugin.lake.read.sizes import count_tables
-from platform_plugin.language.statements import statements as s
-from platform_plugin.language.statements.render import feed_text, identifier, name_text, statement_text, type_text
+from platform_plugin.language import statements as s
+from platform_plugin.language.statements.create_stream import feed_text
+from platform_plugin.language.statements.registry import statement_text
 from platform_plugin.language.text.places import at
+from platform_plugin.language.text.writing import identifier, name_text, type_text
 from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.samples.definition import Definition

@@ -5,7 +5,7 @@ import pytest
 from platform_plugin.cli import main
 from platform_plugin.cli.failure import failure_document, failure_lines, printable
 from platform_plugin.errors import PlatformError
-from platform_plugin.language.text.script import parse_script
+from platform_plugin.language.script import parse_script
 
 
 def test_an_error_shows_its_place_its_caret_and_its_hint(platform, lake):

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from platform_plugin.language.query.query import analyse_query
-from platform_plugin.language.statements import options
-from platform_plugin.language.statements.statements import Insert, Select
-from platform_plugin.language.text.script import _READERS, parse_script
+from platform_plugin.language.script import parse_script
+from platform_plugin.language.statements.insert import Insert
+from platform_plugin.language.statements.registry import STATEMENTS, list_verbs
+from platform_plugin.language.statements.select import Select
+from platform_plugin.language.text import options
 
 FOLDER = Path(__file__).parents[2] / "docs" / "sql"
 PAGES = sorted(FOLDER.glob("*.md"))
@@ -27,7 +29,11 @@ def test_examples_parse(page, example):
 
 def test_every_statement_has_an_example():
     shown = {example.split()[0].upper() for _, example in EXAMPLES}
-    assert set(_READERS) - {"DESC", "REBUILD"} <= shown
+    assert set(list_verbs()) - {"DESC", "REBUILD"} <= shown
+
+
+def test_every_statement_has_its_page():
+    assert {kind.page for kind in STATEMENTS} <= {page.stem for page in PAGES}
 
 
 def test_links_lead_somewhere():

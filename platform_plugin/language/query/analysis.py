@@ -23,8 +23,8 @@ from platform_plugin.language.query.refusals import (
 )
 from platform_plugin.language.query.rendering import Edit
 from platform_plugin.language.query.scopes import Node, Scope, find_scope
-from platform_plugin.language.statements.statements import Name
 from platform_plugin.language.text.masking import Masked, mask
+from platform_plugin.language.text.names import Name
 from platform_plugin.language.text.places import fault
 from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD, closing
 from platform_plugin.language.text.tree import parse_tree

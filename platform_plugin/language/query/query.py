@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from platform_plugin.language.query.references import Reference
-    from platform_plugin.language.statements.statements import Name
+    from platform_plugin.language.text.names import Name
     from platform_plugin.language.text.tokens import Tokens
 
 
@@ -70,7 +70,7 @@ def analyse_query(text: str | Span) -> Query:
 def analyse_expression(text: str | Span, name: Name, alias: str | None = None) -> Expression:
     """What the WHERE or a SET expression of a DELETE or UPDATE reads, refused like a query where it would go round the platform.
 
-    >>> from platform_plugin.language.statements.statements import Name
+    >>> from platform_plugin.language.text.names import Name
     >>> found = analyse_expression("shop.users.id = 1 AND rate > (SELECT max(rate) FROM old)", Name(parts=("shop", "users")))
     >>> found.target.filter(), [str(reference.name) for reference in found.relations]
     ((Comparison(column='id', op='=', value=1),), ['old'])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
-    from platform_plugin.language.statements.statements import Name
+    from platform_plugin.language.text.names import Name
     from platform_plugin.language.text.places import Span
     from platform_plugin.language.text.values import Cell
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.query.call_options import TAKES_OPTIONS, refuse_call_options
-from platform_plugin.language.statements.statements import Name
+from platform_plugin.language.text.names import Name
 from platform_plugin.language.text.places import did_you_mean, fault, refusal
 from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD
 from platform_plugin.language.text.words import FILE_FORMATS, TABLE_FUNCTIONS

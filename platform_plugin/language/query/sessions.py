@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.query.references import SessionWindow
-from platform_plugin.language.statements.options import parse_duration
+from platform_plugin.language.text.options import parse_duration
 from platform_plugin.language.text.places import did_you_mean, fault
 from platform_plugin.language.text.tokens import DOUBLE, NUMBER, QUOTED, STRING, WORD, closing
 from platform_plugin.language.text.values import string_value

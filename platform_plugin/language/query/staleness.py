@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.language.statements.options import parse_duration
+from platform_plugin.language.text.options import parse_duration
 
 
 def read_duration(value: object) -> timedelta:

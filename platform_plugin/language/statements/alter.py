@@ -1,79 +1,127 @@
-"""ALTER, DROP and COMMENT: the statements that change what a relation is."""
+"""ALTER: one change to a relation."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from platform_plugin.language.statements import options as known
-from platform_plugin.language.statements.columns import read_column, read_default
-from platform_plugin.language.statements.options import read_options
-from platform_plugin.language.statements.statements import (
-    AddColumn,
-    Alter,
-    Change,
-    Comment,
-    Drop,
-    DropColumn,
-    Kind,
-    Name,
-    RenameColumn,
-    RenameRelation,
-    SetDefault,
-    SetNullable,
-    SetOptions,
-    SetType,
+from platform_plugin.language.statements.statement import (
+    Definition,
+    Opening,
     Statement,
 )
+from platform_plugin.language.text.columns import read_column, read_default
 from platform_plugin.language.text.datatypes import read_type
+from platform_plugin.language.text.kind_words import KindWord, find_kind_word, read_kind_word
+from platform_plugin.language.text.options import Option, read_options
 from platform_plugin.language.text.places import fault
+from platform_plugin.language.text.writing import (
+    column_text,
+    identifier,
+    name_text,
+    options_text,
+    string_text,
+    type_text,
+)
 
 if TYPE_CHECKING:
+    from platform_plugin.algebra.types.data_types import DataType, Field
     from platform_plugin.language.text.cursor import Cursor
-
-# Which of a feed's options a stream knows depends on the feed it has.
-_FEED = {name: takes for options in (known.FEEDS["KAFKA"], known.FEEDS["FILES"]) for name, takes in options.items()}
-_OPTIONS = {"TABLE": known.TABLE, "STREAM": known.STREAM | _FEED, "VIEW": known.VIEW}
+    from platform_plugin.language.text.names import Name
 
 
-def read_drop(cursor: Cursor) -> Statement:
-    """The statement after DROP."""
-    kind = _read_kind(cursor, "TABLE", "STREAM", "VIEW", "SAMPLE", "SCHEMA")
-    exists = cursor.accept("IF", "EXISTS")
-    name = cursor.name(f"a {kind.lower()} name")
-    if kind == "SCHEMA" and name.schema is not None:
-        raise fault(name.span, "a schema's name has one part")
-    cascade = cursor.accept("CASCADE")
-    if not cascade:
-        cursor.accept("RESTRICT")
-    return Drop(kind=kind, name=name, if_exists=exists, cascade=cascade)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddColumn:
+    """A new last column."""
+
+    column: Field
+    if_not_exists: bool = False
 
 
-def _read_kind(cursor: Cursor, *kinds: str) -> Kind:
-    if cursor.accept("FOREIGN", "TABLE"):
-        return "STREAM"
-    for word in ("CONTINUOUS", "MATERIALIZED"):
-        if "VIEW" in kinds and cursor.accept(word, "VIEW"):
-            return "VIEW"
-    return cast("Kind", cursor.expect_one(*kinds))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropColumn:
+    """A column that goes."""
+
+    column: str
+    if_exists: bool = False
 
 
-def read_alter(cursor: Cursor) -> Statement:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenameColumn:
+    """A column's new name."""
+
+    column: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenameRelation:
+    """The relation's new name."""
+
+    to: Name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetType:
+    """A column's new, wider type."""
+
+    column: str
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetNullable:
+    """Whether a column takes NULL from now on."""
+
+    column: str
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetDefault:
+    """What new rows get in a column, or None for NULL."""
+
+    column: str
+    default: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetOptions:
+    """Options that take new values; a stream's retention options are among them."""
+
+    options: tuple[Option, ...]
+
+
+Change = AddColumn | DropColumn | RenameColumn | RenameRelation | SetType | SetNullable | SetDefault | SetOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alter(Definition):
+    """One change to a relation."""
+
+    kind: str
+    name: Name
+    change: Change
+    if_exists: bool = False
+
+
+def read_alter(cursor: Cursor, _: Opening) -> Statement:
     """The statement after ALTER."""
-    kind = _read_kind(cursor, "TABLE", "STREAM", "VIEW")
+    kind = find_kind_word(read_kind_word(cursor, altered=True))
     exists = cursor.accept("IF", "EXISTS")
-    name = cursor.name(f"a {kind.lower()} name")
-    return Alter(kind=kind, name=name, if_exists=exists, change=_read_change(cursor, kind))
+    name = cursor.name(f"a {kind.word.lower()} name")
+    return Alter(kind=kind.word, name=name, if_exists=exists, change=_read_change(cursor, kind))
 
 
-def _read_change(cursor: Cursor, kind: Kind) -> Change:
+def _read_change(cursor: Cursor, kind: KindWord) -> Change:
     if cursor.accept("RENAME", "TO"):
         return RenameRelation(to=cursor.new_name("a new name"))
     if cursor.accept("SET"):
         if cursor.at_words("("):
-            return SetOptions(options=read_options(cursor, _OPTIONS[kind], f"a {kind.lower()}"))
+            return SetOptions(options=read_options(cursor, kind.options, f"a {kind.word.lower()}"))
         raise cursor.fail()
-    if kind == "VIEW":
-        raise cursor.fail(hint="CREATE OR REPLACE VIEW changes a view's query")
+    if not kind.has_columns:
+        raise cursor.fail(hint=f"CREATE OR REPLACE {kind.word} changes a {kind.word.lower()}'s query")
     if cursor.accept("ADD"):
         cursor.accept("COLUMN")
         exists = cursor.accept("IF", "NOT", "EXISTS")
@@ -112,22 +160,29 @@ def _read_column_change(cursor: Cursor) -> Change:
     raise cursor.fail()
 
 
-def read_comment(cursor: Cursor) -> Statement:
-    """The statement after COMMENT."""
-    cursor.expect("ON")
-    if cursor.accept("COLUMN"):
-        first = cursor.index
-        parts = [cursor.identifier("a relation")]
-        while cursor.accept("."):
-            parts.append(cursor.identifier("a column"))
-        span = cursor.span(first)
-        if not 2 <= len(parts) <= 3:
-            raise fault(span, "a column is named after its relation", expected="relation.column or schema.relation.column")
-        kind: Kind = "TABLE"
-        name, column = Name(parts=tuple(parts[:-1]), span=span), parts[-1]
-    else:
-        kind, column = _read_kind(cursor, "TABLE", "STREAM", "VIEW", "SAMPLE"), None
-        name = cursor.name(f"a {kind.lower()} name")
-    cursor.expect("IS")
-    text = None if cursor.accept("NULL") else cursor.string("'a comment' or NULL")
-    return Comment(kind=kind, name=name, column=column, text=text)
+def _change_text(change: Change) -> str:
+    match change:
+        case AddColumn(column=column, if_not_exists=exists):
+            return f"ADD COLUMN {'IF NOT EXISTS ' if exists else ''}{column_text(column)}"
+        case DropColumn(column=name, if_exists=exists):
+            return f"DROP COLUMN {'IF EXISTS ' if exists else ''}{identifier(name)}"
+        case RenameColumn(column=name, to=to):
+            return f"RENAME COLUMN {identifier(name)} TO {identifier(to)}"
+        case RenameRelation(to=target):
+            return f"RENAME TO {name_text(target)}"
+        case SetType(column=name, type=kind):
+            return f"ALTER COLUMN {identifier(name)} TYPE {type_text(kind)}"
+        case SetNullable(column=name, nullable=nullable):
+            return f"ALTER COLUMN {identifier(name)} {'DROP' if nullable else 'SET'} NOT NULL"
+        case SetDefault(column=name, default=None):
+            return f"ALTER COLUMN {identifier(name)} DROP DEFAULT"
+        case SetDefault(column=name, default=default):
+            return f"ALTER COLUMN {identifier(name)} SET DEFAULT {string_text(default or '')}"
+        case SetOptions(options=options):
+            return f"SET {options_text(options)}"
+
+
+def alter_text(statement: Alter) -> str:
+    """The statement as text."""
+    exists = "IF EXISTS " if statement.if_exists else ""
+    return f"ALTER {statement.kind} {exists}{name_text(statement.name)} {_change_text(statement.change)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_plugin.language.statements.statements import Name
+from platform_plugin.language.text.names import Name
 from platform_plugin.language.text.places import InvalidSyntax, Span, did_you_mean, fault
 from platform_plugin.language.text.tokens import DOUBLE, END, NUMBER, QUOTED, STRING, WORD, Tokens
 from platform_plugin.language.text.values import string_value
@@ -152,6 +152,12 @@ class Cursor:
         if self.upper() in NOT_RELATIONS:
             self.new_identifier(what, NOT_RELATIONS)
         return self.name(what)
+
+    def alias(self, *stops: str) -> str | None:
+        """Another name for what was just named, if one comes before these words."""
+        if self.accept("AS"):
+            return self.identifier("an alias")
+        return self.identifier() if self.kind() in (WORD, QUOTED) and self.upper() not in stops else None
 
     def name(self, what: str) -> Name:
         """A relation's name of one or two parts."""

@@ -14,7 +14,7 @@ from platform_plugin.language.text.tokens import BINARY, DOUBLE, NUMBER, QUOTED,
 from platform_plugin.language.text.words import BEFORE_OPERAND
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 Kind = Choice["null", "default", "boolean", "integer", "decimal", "double", "string", "binary", "date", "timestamp", "timestamp_ntz"]
 
@@ -102,7 +102,7 @@ def number_value(text: str) -> tuple[Kind, object]:
     return "integer", int(body)
 
 
-def read_cell(tokens: Tokens, index: int, parameters: dict[int, Parameter]) -> tuple[Cell, int] | None:
+def read_cell(tokens: Tokens, index: int, parameters: Mapping[int, Parameter]) -> tuple[Cell, int] | None:
     """The literal or parameter that begins at a token and the index after it, or None if it is anything else."""
     kind, start = tokens.kind(index), tokens.starts[index]
     if kind == NUMBER:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.language.statements.statements import CreateSample, CreateStream, CreateView
+from platform_plugin.language.statements.create_sample import CreateSample
+from platform_plugin.language.statements.create_stream import CreateStream
+from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.orchestration.assets.checks import Checked, build_checks
 from platform_plugin.orchestration.assets.tracing import Memory, Tracing
 from platform_plugin.orchestration.assets.translator import Relation, Translator

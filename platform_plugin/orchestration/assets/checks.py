@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import Name
-from platform_plugin.language.statements.render import identifier, type_text
-from platform_plugin.language.statements.statements import CreateStream, CreateView
+from platform_plugin.language.statements.create_stream import CreateStream
+from platform_plugin.language.statements.create_view import CreateView
+from platform_plugin.language.text.writing import identifier, type_text
 from platform_plugin.orchestration.assets.inventory import read_lake
 from platform_plugin.orchestration.components.model import Model
 from platform_plugin.orchestration.runs.failure import error_metadata

@@ -11,7 +11,7 @@ from pydantic import PrivateAttr
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.tables import Name
-from platform_plugin.language.statements.render import identifier
+from platform_plugin.language.text.writing import identifier
 from platform_plugin.orchestration.assets.translator import Translator
 from platform_plugin.orchestration.runs.failure import told_as_failure
 from platform_plugin.orchestration.runs.resource import PlatformResource

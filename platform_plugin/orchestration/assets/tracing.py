@@ -10,7 +10,10 @@ from platform_plugin.algebra.plan.relations import Relation
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import PlatformError, RefusedView
 from platform_plugin.lake.catalogue.tables import DEFAULT_SCHEMA
-from platform_plugin.language.statements.statements import CreateHistory, CreateSample, CreateStream, CreateTable, CreateView
+from platform_plugin.language.statements.create_sample import CreateSample
+from platform_plugin.language.statements.create_stream import CreateStream
+from platform_plugin.language.statements.create_table import CreateHistory, CreateTable
+from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.orchestration.assets.lineage import trace_columns
 from platform_plugin.orchestration.components.model import read_by
 from platform_plugin.orchestration.shown.drawing import draw_split

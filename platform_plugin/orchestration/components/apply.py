@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from platform_plugin.errors import InvalidValue, ObjectExists
 from platform_plugin.lake.catalogue.tables import View
-from platform_plugin.language.statements.render import identifier
-from platform_plugin.language.statements.statements import CreateHistory, CreateSample, CreateSchema, CreateStream, CreateTable, CreateView
+from platform_plugin.language.script import parse_statement
+from platform_plugin.language.statements.create_sample import CreateSample
+from platform_plugin.language.statements.create_schema import CreateSchema
+from platform_plugin.language.statements.create_stream import CreateStream
+from platform_plugin.language.statements.create_table import CreateHistory, CreateTable
+from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.language.text.places import at
-from platform_plugin.language.text.script import parse_statement
+from platform_plugin.language.text.writing import identifier
 from platform_plugin.orchestration.assets.inventory import Stored, read_changed, read_lake
 from platform_plugin.orchestration.components.differences import plan_differences
 from platform_plugin.orchestration.components.documentation import Days

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.values import defaults
-from platform_plugin.language.statements.options import STREAM
-from platform_plugin.language.statements.render import type_text
-from platform_plugin.language.statements.statements import CreateHistory, CreateSample, CreateStream, CreateTable
+from platform_plugin.language.statements.create_sample import CreateSample
+from platform_plugin.language.statements.create_stream import CreateStream
+from platform_plugin.language.statements.create_table import CreateHistory, CreateTable
+from platform_plugin.language.text.options import STREAM
+from platform_plugin.language.text.writing import type_text
 from platform_plugin.orchestration.components.model import normalised
 from platform_plugin.relations.bind import lake_name
 from platform_plugin.relations.samples.definition import parse_window
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.language.statements.statements import Statement
+    from platform_plugin.language.statements.statement import Statement
 
 
 def plan_differences(declared: Statement, stored: Statement) -> Iterator[str]:

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError, UnknownObject
 from platform_plugin.language.query.query import analyse_query
-from platform_plugin.language.statements.statements import CreateHistory, CreateSample, CreateStream, CreateTable, CreateView
+from platform_plugin.language.script import parse_statement
+from platform_plugin.language.statements.create_sample import CreateSample
+from platform_plugin.language.statements.create_stream import CreateStream
+from platform_plugin.language.statements.create_table import CreateHistory, CreateTable
+from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.language.text.places import Span, at, did_you_mean, fault
-from platform_plugin.language.text.script import parse_statement
 from platform_plugin.language.text.tokens import WORD, tokenize
 from platform_plugin.language.text.words import RESERVED
 from platform_plugin.orchestration.components.documentation import Documentation, read_documentation, read_suite
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.catalogue.relations import Kind
     from platform_plugin.lake.catalogue.tables import Name
-    from platform_plugin.language.statements.statements import Name as QualifiedName
+    from platform_plugin.language.text.names import Name as QualifiedName
     from platform_plugin.quality.suite import Suite
 
 _KINDS: dict[type, Kind] = {

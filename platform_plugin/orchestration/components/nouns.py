@@ -10,7 +10,7 @@ import dagster as dg
 from pydantic import Field
 
 from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError
-from platform_plugin.language.statements.render import identifier
+from platform_plugin.language.text.writing import identifier
 from platform_plugin.orchestration.assets.assets import build_assets
 from platform_plugin.orchestration.assets.inventory import Inventory, read_inventory
 from platform_plugin.orchestration.assets.translator import Translator

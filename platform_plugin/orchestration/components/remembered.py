@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin import __version__
 from platform_plugin.algebra.plan.nodes import Output
-from platform_plugin.language.statements.render import type_text
 from platform_plugin.language.text.datatypes import parse_type
+from platform_plugin.language.text.writing import type_text
 from platform_plugin.orchestration.assets.lineage import Origin, Origins
 from platform_plugin.orchestration.assets.tracing import Memory, Split, Traced
 

@@ -10,7 +10,7 @@ import dagster as dg
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import UnknownObject
 from platform_plugin.lake.catalogue.tables import Name
-from platform_plugin.language.statements.render import type_text
+from platform_plugin.language.text.writing import type_text
 from platform_plugin.orchestration.preview import source_link
 from platform_plugin.orchestration.shown.drawing import PICTURE, draw_lineage
 

@@ -12,8 +12,8 @@ from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
 from platform_plugin.lake.catalogue.relations import RELATION_TABLES, STATE, Declaration, declare, read_declaration
 from platform_plugin.lake.catalogue.tables import Table, View
 from platform_plugin.lake.ring.segments import RING_TABLES
-from platform_plugin.language.statements.render import type_text
 from platform_plugin.language.text.places import at, did_you_mean
+from platform_plugin.language.text.writing import type_text
 from platform_plugin.relations.bind import lake_name, new_name, pointing_at, read_named
 from platform_plugin.relations.samples.definition import LARGEST, Definition, parse_window
 from platform_plugin.relations.samples.draw.merged import check_parts, plan_merged
@@ -27,7 +27,7 @@ from platform_plugin.relations.views.record import read_records, result_fields
 if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
-    from platform_plugin.language.statements import statements as s
+    from platform_plugin.language import statements as s
     from platform_plugin.relations.result import Result
     from platform_plugin.relations.samples.definition import Source
 
@@ -145,8 +145,8 @@ def _check_strata(statement: s.CreateSample, fields: tuple[Field, ...]) -> None:
 def _check_condition(work: Workspace, statement: s.CreateSample, relation: Table | View, snapshot: Snapshot) -> None:
     from platform_plugin.engine.spark.frames.scan import query_relations
     from platform_plugin.language.query.query import analyse_expression
-    from platform_plugin.language.statements.render import identifier
     from platform_plugin.language.text.tokens import tokenize
+    from platform_plugin.language.text.writing import identifier
     from platform_plugin.relations.faults import placed
 
     where = statement.where

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from platform_plugin.language.statements.options import parse_duration
+from platform_plugin.language.text.options import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from platform_plugin.errors import UnknownObject
 from platform_plugin.lake.catalogue.tables import Table, View, read_tables
 from platform_plugin.lake.files.files import fit
 from platform_plugin.lake.values.types import arrow_schema
-from platform_plugin.language.statements import statements as s
+from platform_plugin.language import statements as s
 from platform_plugin.language.text.places import Span
 from platform_plugin.relations.samples.record import find_sample
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.language.statements.options import STREAM
-from platform_plugin.language.statements.statements import CreateStream, Option
+from platform_plugin.language.statements.create_stream import CreateStream
+from platform_plugin.language.text.options import STREAM, Option
 from platform_plugin.relations.streams.feeds.declaration import written_feed
 
 if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.relations import Declaration
     from platform_plugin.lake.catalogue.tables import Table
-    from platform_plugin.language.statements.statements import Name
+    from platform_plugin.language.text.names import Name
 
 _SECONDS = "_seconds"  # what the name of a stored duration ends in
 
@@ -20,7 +20,7 @@ _SECONDS = "_seconds"  # what the name of a stored duration ends in
 def stored_limits(statement: CreateStream) -> dict[str, Any]:
     """The options that a CREATE STREAM gives, for the lake.
 
-    >>> from platform_plugin.language.statements.statements import Name
+    >>> from platform_plugin.language.text.names import Name
     >>> stored_limits(CreateStream(name=Name(parts=("posts",)), retention=timedelta(hours=1)))
     {'retention_seconds': 3600.0, 'on_overrun': 'abort'}
     """

@@ -11,7 +11,7 @@ from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.commit.schema_operations import CreateTable
 from platform_plugin.lake.ring.history import FollowStream, read_history
 from platform_plugin.lake.ring.segments import RING_TABLES
-from platform_plugin.language.statements import statements as s
+from platform_plugin.language import statements as s
 from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.target import find_target, outcome
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile, DeleteFile
     from platform_plugin.lake.read.scan import FileScan, Scan
-    from platform_plugin.language.statements.statements import Assignment, Delete, Update
+    from platform_plugin.language.statements.delete import Delete
+    from platform_plugin.language.statements.update import Assignment, Update
     from platform_plugin.language.text.places import Span
     from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.result import Result

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.language.statements.statements import Copy
+    from platform_plugin.language.statements.copy import Copy
     from platform_plugin.relations.result import Result
 
 _ENDINGS: dict[str, Literal["csv", "json", "parquet"]] = {

@@ -9,8 +9,8 @@ from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, UnknownObject
 from platform_plugin.lake.catalogue.relations import STATE, Declaration, declare, read_declaration
 from platform_plugin.lake.catalogue.tables import Table, View
-from platform_plugin.language.statements import statements as s
-from platform_plugin.language.statements.options import STREAM
+from platform_plugin.language import statements as s
+from platform_plugin.language.text.options import STREAM
 from platform_plugin.language.text.places import at
 from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
 from platform_plugin.relations.faults import placed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from platform_plugin.language.statements.render import identifier
-from platform_plugin.language.text.script import parse_statement
+from platform_plugin.language.script import parse_statement
+from platform_plugin.language.text.writing import identifier
 from platform_plugin.relations.bind import bind_query
 from platform_plugin.relations.faults import placed
 from platform_plugin.relations.tables.change import commit_deletes, discarding, find_rows, write_deletes
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name
-    from platform_plugin.language.statements.statements import Delete
+    from platform_plugin.language.statements.delete import Delete
     from platform_plugin.relations.result import Result
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Table
-    from platform_plugin.language.statements.statements import Insert
+    from platform_plugin.language.statements.insert import Insert
     from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.result import Result
 

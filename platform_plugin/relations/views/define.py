@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, View
-    from platform_plugin.language.statements import statements as s
+    from platform_plugin.language import statements as s
+    from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.views.plan.parts import SplitPlan
     from platform_plugin.relations.views.relations import Meaning
 
@@ -79,8 +80,9 @@ def run_create_view(work: Workspace, statement: s.CreateView, *, since: Snapshot
         return _create_continuous(work, statement, (plan, meaning), lease.snapshot, old, begins=begins)
 
 
-def run_explain_view(work: Workspace, statement: s.CreateView) -> Result:
+def explain_create_view(work: Workspace, explain: s.Explain, _arguments: Arguments) -> Result:
     """How a view would be split and what it would share with others on its streams, or the rule that it breaks; nothing is made."""
+    statement = cast("s.CreateView", explain.statement)
     snapshot = work.lake.snapshot()
     name = lake_name(statement.name)
     plan, _ = prepare_plan(work, statement.query, snapshot, columns=tuple(alias.name for alias in statement.aliases))

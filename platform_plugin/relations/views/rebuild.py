@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.language.statements import statements as s
+    from platform_plugin.language import statements as s
     from platform_plugin.relations.result import Result
     from platform_plugin.relations.views.follow.answers import Target
     from platform_plugin.relations.views.making import Begun
@@ -41,7 +41,7 @@ _ROUNDS = 4
 
 
 def run_rebuild(
-    work: Workspace, statement: s.Refresh, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+    work: Workspace, statement: s.RebuildView, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
 ) -> Result:
     """Rebuild one view; readers have the old one until the new one takes its place in one commit."""
     for attempt in range(_ATTEMPTS):
@@ -72,7 +72,7 @@ def run_rebuild(
     raise AssertionError  # unreachable: the last attempt returns or raises
 
 
-def _find(work: Workspace, statement: s.Refresh, snapshot: Snapshot) -> tuple[View, ViewRecord]:
+def _find(work: Workspace, statement: s.RebuildView, snapshot: Snapshot) -> tuple[View, ViewRecord]:
     with work.lake.reading() as connection:
         view = work.lake.find_relation(connection, lake_name(statement.name), snapshot)
         record = read_records(connection, only=view.uuid).get(view.uuid)

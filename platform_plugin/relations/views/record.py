@@ -15,8 +15,8 @@ from platform_plugin.lake.catalogue.bulk import among, chunks
 from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.commit.dependents import DEPENDENT_TABLES
 from platform_plugin.lake.ring.consumers import is_consumer, remove_consumer
-from platform_plugin.language.statements.render import type_text
 from platform_plugin.language.text.datatypes import parse_type
+from platform_plugin.language.text.writing import type_text
 from platform_plugin.relations.views.follow.progress import PROGRESS_TABLES, forget_unneeded
 
 if TYPE_CHECKING:

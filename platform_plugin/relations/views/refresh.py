@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.language.statements import statements as s
+    from platform_plugin.language import statements as s
     from platform_plugin.relations.result import Result
 
 
 def run_refresh(
-    work: Workspace, statement: s.Refresh, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+    work: Workspace, statement: s.RefreshView, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
 ) -> Result:
     """Maintain one view, and store its result."""
     lake = work.lake

@@ -15,8 +15,8 @@ from platform_plugin.lake.catalogue.relations import read_declarations
 from platform_plugin.lake.catalogue.tables import Name, Table, View
 from platform_plugin.lake.commit.dependents import Need
 from platform_plugin.language.query.query import analyse_query
-from platform_plugin.language.statements.render import type_text
 from platform_plugin.language.text.datatypes import parse_type
+from platform_plugin.language.text.writing import type_text
 from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.views.record import note_meaning_text, read_meaning_text, read_records, result_fields
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, OneOf
 from platform_plugin.errors import InvalidStatement
 from platform_plugin.language.query.query import analyse_expression, analyse_query
-from platform_plugin.language.statements.statements import Name
+from platform_plugin.language.script import parse_statement
+from platform_plugin.language.text.names import Name
 from platform_plugin.language.text.places import Span
-from platform_plugin.language.text.script import parse_statement
 from tests.language.queries import QUERIES
 
 

@@ -2,20 +2,20 @@ import pytest
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidStatement
-from platform_plugin.language.statements.statements import (
+from platform_plugin.language.script import parse_statement
+from platform_plugin.language.statements.alter import (
     AddColumn,
     Alter,
-    Comment,
-    Drop,
     DropColumn,
-    Name,
     RenameColumn,
     RenameRelation,
     SetDefault,
     SetNullable,
     SetType,
 )
-from platform_plugin.language.text.script import parse_statement
+from platform_plugin.language.statements.comment import Comment
+from platform_plugin.language.statements.drop import Drop
+from platform_plugin.language.text.names import Name
 
 T = Name(parts=("t",))
 

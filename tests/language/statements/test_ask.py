@@ -1,14 +1,19 @@
 import pytest
 
 from platform_plugin.errors import InvalidStatement
-from platform_plugin.language.statements.ask import SUBJECTS
-from platform_plugin.language.statements.statements import CreateView, Describe, Name, Refresh, ResumeQuery, Select, Show, SuspendQuery
-from platform_plugin.language.text.script import parse_statement
+from platform_plugin.language.script import parse_statement
+from platform_plugin.language.statements.create_view import CreateView
+from platform_plugin.language.statements.describe import Describe
+from platform_plugin.language.statements.refresh import RebuildView, RefreshSample, RefreshView
+from platform_plugin.language.statements.select import Select
+from platform_plugin.language.statements.show import Show, list_subjects
+from platform_plugin.language.statements.suspend import ResumeQuery, SuspendQuery
+from platform_plugin.language.text.names import Name
 
 V = Name(parts=("v",))
 
 
-@pytest.mark.parametrize("subject", [subject for subject in SUBJECTS if subject != "COLUMNS"])
+@pytest.mark.parametrize("subject", [subject for subject in list_subjects() if subject != "COLUMNS"])
 def test_show_lists(subject):
     assert parse_statement(f"show {subject.lower()}") == Show(subject=subject)
 
@@ -34,9 +39,9 @@ def test_explain():
 
 
 def test_refresh_suspend_resume():
-    assert parse_statement("REFRESH VIEW v") == Refresh(kind="VIEW", name=V)
-    assert parse_statement("REFRESH SAMPLE v") == Refresh(kind="SAMPLE", name=V)
-    assert parse_statement("REBUILD VIEW v") == Refresh(kind="VIEW", name=V, rebuild=True)
+    assert parse_statement("REFRESH VIEW v") == RefreshView(name=V)
+    assert parse_statement("REFRESH SAMPLE v") == RefreshSample(name=V)
+    assert parse_statement("REBUILD VIEW v") == RebuildView(name=V)
     assert parse_statement("SUSPEND QUERY 'q-1'") == SuspendQuery(id="q-1")
     assert parse_statement("RESUME QUERY 'q-1'") == ResumeQuery(id="q-1")
 
@@ -50,7 +55,7 @@ def test_refresh_suspend_resume():
         ("DESCRIBE", "expected a relation"),
         ("EXPLAIN EXPLAIN SELECT 1", "expected a query"),
         ("EXPLAIN DROP TABLE t", "expected a query"),
-        ("REFRESH v", "expected VIEW or SAMPLE"),
+        ("REFRESH v", "expected VIEW, CONTINUOUS VIEW, MATERIALIZED VIEW or SAMPLE"),
         ("SUSPEND QUERY q", "expected 'the id of a query'"),
         ("SUSPEND QUERY ' '", "an empty query id"),
     ],

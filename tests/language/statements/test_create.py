@@ -4,8 +4,12 @@ import pytest
 
 from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
 from platform_plugin.errors import InvalidStatement
-from platform_plugin.language.statements.statements import CreateHistory, CreateSample, CreateSchema, CreateStream, CreateTable, Name
-from platform_plugin.language.text.script import parse_statement
+from platform_plugin.language.script import parse_statement
+from platform_plugin.language.statements.create_sample import CreateSample
+from platform_plugin.language.statements.create_schema import CreateSchema
+from platform_plugin.language.statements.create_stream import CreateStream
+from platform_plugin.language.statements.create_table import CreateHistory, CreateTable
+from platform_plugin.language.text.names import Name
 
 
 def test_table():

@@ -5,33 +5,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive, Struct, list_of, map_of
-from platform_plugin.language.statements.render import identifier, statement_text, string_text
-from platform_plugin.language.statements.statements import (
+from platform_plugin.language.script import parse_statement
+from platform_plugin.language.statements.alter import (
     AddColumn,
     Alter,
-    Comment,
-    CreateHistory,
-    CreateSample,
-    CreateSchema,
-    CreateStream,
-    CreateTable,
-    CreateView,
-    Drop,
     DropColumn,
-    Feed,
-    Name,
-    Option,
     RenameColumn,
     RenameRelation,
     SetDefault,
     SetNullable,
     SetType,
-    ViewColumn,
 )
+from platform_plugin.language.statements.comment import Comment
+from platform_plugin.language.statements.create_sample import CreateSample
+from platform_plugin.language.statements.create_schema import CreateSchema
+from platform_plugin.language.statements.create_stream import CreateStream, Feed
+from platform_plugin.language.statements.create_table import CreateHistory, CreateTable
+from platform_plugin.language.statements.create_view import CreateView, ViewColumn
+from platform_plugin.language.statements.drop import Drop
+from platform_plugin.language.statements.registry import statement_text
+from platform_plugin.language.text.names import Name
+from platform_plugin.language.text.options import Option
 from platform_plugin.language.text.places import Span
-from platform_plugin.language.text.script import parse_statement
 from platform_plugin.language.text.values import string_value
 from platform_plugin.language.text.words import RESERVED
+from platform_plugin.language.text.writing import identifier, string_text
 
 printable = st.text(min_size=1, max_size=12).filter(str.isprintable)
 names = st.one_of(

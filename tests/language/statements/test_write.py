@@ -3,8 +3,8 @@ from datetime import date
 import pytest
 
 from platform_plugin.errors import InvalidStatement
-from platform_plugin.language.statements.statements import Name
-from platform_plugin.language.text.script import parse_statement
+from platform_plugin.language.script import parse_statement
+from platform_plugin.language.text.names import Name
 from platform_plugin.language.text.values import Literal, Parameter
 
 

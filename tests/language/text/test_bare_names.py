@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.query.query import analyse_query
+from platform_plugin.language.script import parse_statement
 from platform_plugin.language.text.bare_names import FOREIGN, KEYWORDS, find_names
-from platform_plugin.language.text.script import parse_statement
 from platform_plugin.language.text.tokens import tokenize
 from platform_plugin.platform import Platform
 from platform_plugin.relations.views.plan.body import read_body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from platform_plugin.language.text.script import parse_statement
+from platform_plugin.language.script import parse_statement
 from platform_plugin.orchestration.components.differences import plan_differences
 
 SAMPLE = "CREATE SAMPLE s ON posts SIZE 10 WHERE score > 3 WITH (window = '1 hour')"

@@ -8,7 +8,7 @@ from dagster.components.core.component_tree import ComponentTreeException
 from dagster.components.testing import create_defs_folder_sandbox
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.language.text.script import parse_statement
+from platform_plugin.language.script import parse_statement
 from platform_plugin.orchestration import ContinuousView, HistoryTable, Lake, PlatformResource, Sample, SqlFolder, Stream, Upkeep
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.language.statements.render import type_text
+from platform_plugin.language.text.writing import type_text
 from platform_plugin.relations.samples.definition import Definition
 from platform_plugin.relations.samples.keys.seeds import generator
 from platform_plugin.relations.samples.record import Progress

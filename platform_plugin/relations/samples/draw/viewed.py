@@ -18,7 +18,7 @@ from platform_plugin.algebra.build.grouping import has_aggregate
 from platform_plugin.errors import PlatformError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.lake.values.types import arrow_schema
-from platform_plugin.language.statements.render import identifier
+from platform_plugin.language.text.writing import identifier
 from platform_plugin.relations.bind import new_name, read_named
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed, spark_key
 from platform_plugin.relations.samples.keys.lowest import bound_of

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from platform_plugin.language.query.query import analyse_expression
-from platform_plugin.language.statements.render import identifier
-from platform_plugin.language.statements.statements import Name as WrittenName
+from platform_plugin.language.text.names import Name as WrittenName
+from platform_plugin.language.text.writing import identifier
 from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.samples.keys.keys import EVERY, spark_key
 from platform_plugin.relations.samples.keys.lowest import Held, bound_of

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.language.statements import statements as s
+    from platform_plugin.language import statements as s
     from platform_plugin.relations.result import Result
     from platform_plugin.relations.samples.record import Sample
     from platform_plugin.relations.samples.reservoir.growing import Behind, Grown
@@ -202,7 +202,7 @@ def _new_rows(behind: Behind | Window) -> int:
 
 
 def run_refresh_sample(
-    work: Workspace, statement: s.Refresh, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+    work: Workspace, statement: s.RefreshSample, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
 ) -> Result:
     """REFRESH SAMPLE: take up what has arrived, or draw anew and store what was drawn, so that reads need not."""
     snapshot = work.lake.snapshot()

@@ -12,8 +12,8 @@ from platform_plugin.errors import InvalidValue, PlatformError, UnsupportedType
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.commit.schema_operations import CreateTable
 from platform_plugin.lake.files.sources import absolute_place
-from platform_plugin.language.statements import statements as s
-from platform_plugin.language.statements.options import FEEDS, STREAM
+from platform_plugin.language import statements as s
+from platform_plugin.language.text.options import FEEDS, STREAM
 from platform_plugin.language.text.places import Span, at
 
 if TYPE_CHECKING:

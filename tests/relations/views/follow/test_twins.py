@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from platform_plugin.errors import CommitConflict
 from platform_plugin.lake.catalogue.tables import Name
-from platform_plugin.language.text.script import parse_statement
+from platform_plugin.language.script import parse_statement
 from platform_plugin.platform import Platform
 from platform_plugin.relations.views import making
 from platform_plugin.relations.views.define import run_create_view

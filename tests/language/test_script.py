@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.errors import InvalidStatement
-from platform_plugin.language.statements.statements import Select
-from platform_plugin.language.text.script import parse_script, parse_statement
+from platform_plugin.language.script import parse_script, parse_statement
+from platform_plugin.language.statements.select import Select
 
 
 @pytest.mark.parametrize("text", ["", " \n", ";;;", "-- nothing", "/* nothing; */ ;", "\ufeff", "\r\n;\r\n"])
@@ -93,7 +93,7 @@ def test_a_megabyte_of_rows_takes_less_than_two_seconds():
 
 def test_parsing_loads_no_heavy_library():
     probe = (
-        "import sys; from platform_plugin.language.text.script import parse_script; parse_script('SELECT 1; SHOW TABLES');"
+        "import sys; from platform_plugin.language.script import parse_script; parse_script('SELECT 1; SHOW TABLES');"
         "print([name for name in ('sqlglot', 'pyspark', 'dagster', 'pandas', 'sqlalchemy', 'pyarrow') if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout.strip() == "[]"

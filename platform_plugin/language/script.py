@@ -6,51 +6,21 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from platform_plugin.language.statements.alter import read_alter, read_comment, read_drop
-from platform_plugin.language.statements.ask import read_describe, read_explain, read_refresh, read_resume, read_show, read_suspend
-from platform_plugin.language.statements.bodies import QUERY_WORDS, at_query, read_query
-from platform_plugin.language.statements.create import read_create
-from platform_plugin.language.statements.statements import (
-    Alter,
-    Comment,
-    CreateHistory,
-    CreateSample,
-    CreateSchema,
-    CreateStream,
-    CreateTable,
-    CreateView,
-    Explain,
-    Select,
-    Statement,
-)
-from platform_plugin.language.statements.write import read_copy, read_delete, read_insert, read_update
+from platform_plugin.language.statements.explain import Explain
+from platform_plugin.language.statements.registry import StatementKind, find_statement_kinds, list_verbs
+from platform_plugin.language.statements.select import Select
+from platform_plugin.language.statements.statement import Opening
+from platform_plugin.language.text.bodies import QUERY_WORDS, at_query, read_query
 from platform_plugin.language.text.cursor import Cursor
 from platform_plugin.language.text.places import fault
 from platform_plugin.language.text.tokens import Tokens, check_brackets, tokenize
 from platform_plugin.language.text.values import Parameter, find_parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
-_READERS: dict[str, Callable[[Cursor, dict[int, Parameter]], Statement]] = {
-    "CREATE": lambda cursor, _: read_create(cursor),
-    "DROP": lambda cursor, _: read_drop(cursor),
-    "ALTER": lambda cursor, _: read_alter(cursor),
-    "COMMENT": lambda cursor, _: read_comment(cursor),
-    "INSERT": read_insert,
-    "DELETE": lambda cursor, _: read_delete(cursor),
-    "UPDATE": read_update,
-    "COPY": read_copy,
-    "SHOW": lambda cursor, _: read_show(cursor),
-    "DESCRIBE": lambda cursor, _: read_describe(cursor),
-    "DESC": lambda cursor, _: read_describe(cursor),
-    "REFRESH": lambda cursor, _: read_refresh(cursor, rebuild=False),
-    "REBUILD": lambda cursor, _: read_refresh(cursor, rebuild=True),
-    "SUSPEND": lambda cursor, _: read_suspend(cursor),
-    "RESUME": lambda cursor, _: read_resume(cursor),
-    "EXPLAIN": lambda cursor, parameters: read_explain(cursor, lambda inner: _read(inner, parameters)),
-}
-_UNBOUND = (CreateTable, CreateHistory, CreateStream, CreateView, CreateSample, CreateSchema, Alter, Comment)
+    from platform_plugin.language.statements.statement import Statement
+
 _HINTS = {
     "MERGE": "write the matched rows with UPDATE and the others with INSERT … SELECT",
     "TRUNCATE": "DELETE FROM removes every row",
@@ -112,19 +82,35 @@ def _parse(tokens: Tokens, first: int, last: int) -> Statement:
 
 def _takes_none(statement: Statement) -> bool:
     inner = statement.statement if isinstance(statement, Explain) else statement
-    # A table made from a query is filled once, so its query may have parameters.
-    return isinstance(inner, _UNBOUND) and not (isinstance(inner, CreateTable) and inner.query)
+    return not inner.takes_parameters
 
 
-def _read(cursor: Cursor, parameters: dict[int, Parameter]) -> Statement:
-    first, word = cursor.index, cursor.upper()
+def _read(cursor: Cursor, parameters: Mapping[int, Parameter]) -> Statement:
+    first, verb = cursor.index, cursor.upper()
     if at_query(cursor):
         return Select(query=read_query(cursor))
-    reader = _READERS.get(word)
-    if reader is None:
-        for known in (*_READERS, *QUERY_WORDS):
+    kinds = find_statement_kinds(verb)
+    if not kinds:
+        for known in (*list_verbs(), *QUERY_WORDS):
             cursor.at_words(known)
-        raise cursor.fail(hint=_HINTS.get(word), message=f"unknown statement {cursor.tokens.text(first)[:40]}")
+        raise cursor.fail(hint=_HINTS.get(verb), message=f"unknown statement {cursor.tokens.text(first)[:40]}")
     cursor.advance()
-    statement = reader(cursor, parameters)
-    return replace(statement, span=cursor.span(first))
+    replaced = verb == "CREATE" and cursor.accept("OR", "REPLACE")
+    kind, words = _choose(cursor, verb, kinds, replaced=replaced)
+    opening = Opening(words=words, replaced=replaced, parameters=parameters, read=lambda inner: _read(inner, parameters))
+    if kind.read is None:
+        message = f"{words} begins statements that have no reader"
+        raise TypeError(message)
+    return replace(kind.read(cursor, opening), span=cursor.span(first))
+
+
+def _choose(cursor: Cursor, verb: str, kinds: list[StatementKind], *, replaced: bool) -> tuple[StatementKind, str]:
+    """The statement that begins with these words, which the cursor steps over."""
+    for kind in kinds:
+        if replaced and not kind.replaces:
+            continue
+        for words in kind.words:
+            first, *rest = words.split()
+            if first == verb and (not rest or cursor.accept(*rest)):
+                return kind, words
+    raise cursor.fail()

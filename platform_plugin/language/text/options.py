@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from datetime import timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from platform_plugin.language.statements.statements import Option
-from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.language.text.places import Span, did_you_mean
 from platform_plugin.language.text.tokens import DOUBLE, NUMBER, STRING, WORD
 from platform_plugin.language.text.values import number_value, string_value
 
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from platform_plugin.language.text.cursor import Cursor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One `name = value` of a WITH, OPTIONS or COPY list."""
+
+    name: str
+    value: str | int | float | bool | timedelta | None
+    span: Span = field(compare=False, repr=False, default=Span("", 0, 0))
 
 
 STREAM: dict[str, str | tuple[str, ...]] = {

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_plugin.language.statements.options import parse_duration, parse_size
-from platform_plugin.language.statements.render import duration_text
+from platform_plugin.language.text.options import parse_duration, parse_size
+from platform_plugin.language.text.writing import duration_text
 
 
 @pytest.mark.parametrize(

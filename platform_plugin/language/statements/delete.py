@@ -1,0 +1,35 @@
+"""DELETE: rows to remove."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from platform_plugin.language.statements.statement import (
+    Opening,
+    Statement,
+)
+
+if TYPE_CHECKING:
+    from platform_plugin.language.text.cursor import Cursor
+    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.places import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete(Statement):
+    """Rows to remove, all of them without a condition."""
+
+    name: Name
+    alias: str | None = None
+    where: Span | None = None
+
+
+def read_delete(cursor: Cursor, _: Opening) -> Statement:
+    """The statement after DELETE."""
+    cursor.expect("FROM")
+    name = cursor.name("a table")
+    alias = None if cursor.at_words("WHERE") else cursor.alias("WHERE")
+    where = cursor.rest("a condition") if cursor.accept("WHERE") else None
+    cursor.finish()
+    return Delete(name=name, alias=alias, where=where)

@@ -1,0 +1,36 @@
+"""DESCRIBE: what a relation is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from platform_plugin.language.statements.statement import (
+    Opening,
+    Statement,
+)
+from platform_plugin.language.text.kind_words import list_kind_words
+
+if TYPE_CHECKING:
+    from platform_plugin.language.text.cursor import Cursor
+    from platform_plugin.language.text.names import Name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Describe(Statement):
+    """What a relation is, with its options and figures when extended, and with the names of what is internal to it if asked."""
+
+    name: Name
+    extended: bool = False
+    internal: bool = False
+
+
+def read_describe(cursor: Cursor, _: Opening) -> Statement:
+    """The statement after DESCRIBE."""
+    if cursor.upper() in list_kind_words() and cursor.upper(1) != "." and cursor.kind(1) != "end":
+        cursor.advance()
+    extended = cursor.upper() in ("EXTENDED", "FORMATTED") and cursor.kind(1) != "end" and cursor.upper(1) != "."
+    internal = extended and cursor.upper() == "FORMATTED"
+    if extended:
+        cursor.advance()
+    return Describe(name=cursor.name("a relation"), extended=extended, internal=internal)

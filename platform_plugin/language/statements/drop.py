@@ -1,0 +1,49 @@
+"""DROP: the end of a relation or a schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from platform_plugin.language.statements.statement import (
+    Opening,
+    Statement,
+)
+from platform_plugin.language.text.kind_words import read_kind_word
+from platform_plugin.language.text.places import fault
+from platform_plugin.language.text.writing import (
+    name_text,
+)
+
+if TYPE_CHECKING:
+    from platform_plugin.language.text.cursor import Cursor
+    from platform_plugin.language.text.names import Name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop(Statement):
+    """The end of a relation or schema."""
+
+    kind: str
+    name: Name
+    if_exists: bool = False
+    cascade: bool = False
+
+
+def read_drop(cursor: Cursor, _: Opening) -> Statement:
+    """The statement after DROP."""
+    kind = read_kind_word(cursor, also=("SCHEMA",))
+    exists = cursor.accept("IF", "EXISTS")
+    name = cursor.name(f"a {kind.lower()} name")
+    if kind == "SCHEMA" and name.schema is not None:
+        raise fault(name.span, "a schema's name has one part")
+    cascade = cursor.accept("CASCADE")
+    if not cascade:
+        cursor.accept("RESTRICT")
+    return Drop(kind=kind, name=name, if_exists=exists, cascade=cascade)
+
+
+def drop_text(statement: Drop) -> str:
+    """The statement as text."""
+    exists, cascade = "IF EXISTS " if statement.if_exists else "", " CASCADE" if statement.cascade else ""
+    return f"DROP {statement.kind} {exists}{name_text(statement.name)}{cascade}"

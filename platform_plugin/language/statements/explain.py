@@ -1,0 +1,46 @@
+"""EXPLAIN: how a statement would be run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from typing import Literal as Choice
+
+from platform_plugin.language.statements.select import Select
+from platform_plugin.language.statements.statement import (
+    Opening,
+    Statement,
+)
+from platform_plugin.language.text.bodies import at_query, read_query
+
+if TYPE_CHECKING:
+    from platform_plugin.language.text.cursor import Cursor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explain(Statement):
+    """How a statement would be run."""
+
+    statement: Statement
+    mode: Choice["simple", "extended", "formatted", "cost", "codegen"] = "simple"
+
+
+def read_explain(cursor: Cursor, opening: Opening) -> Statement:
+    """The statement after EXPLAIN, with what it explains."""
+    mode: Choice["simple", "extended", "formatted", "cost", "codegen"] = "simple"
+    match cursor.accept_one("EXTENDED", "FORMATTED", "COST", "CODEGEN"):
+        case "EXTENDED":
+            mode = "extended"
+        case "FORMATTED":
+            mode = "formatted"
+        case "COST":
+            mode = "cost"
+        case "CODEGEN":
+            mode = "codegen"
+    first = cursor.index
+    if at_query(cursor):
+        return Explain(statement=Select(query=read_query(cursor), span=cursor.span(first)), mode=mode)
+    if cursor.upper() not in ("CREATE", "INSERT", "DELETE", "UPDATE", "REFRESH"):
+        cursor.advance(0)
+        raise cursor.fail("a query, CREATE VIEW, INSERT, DELETE, UPDATE or REFRESH")
+    return Explain(statement=opening.read(cursor), mode=mode)

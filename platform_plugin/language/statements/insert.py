@@ -1,0 +1,85 @@
+"""INSERT: rows to append, literal ones or those of a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from platform_plugin.language.statements.statement import (
+    Opening,
+    Statement,
+)
+from platform_plugin.language.text.bodies import at_query, read_query
+from platform_plugin.language.text.places import Span, fault
+from platform_plugin.language.text.values import Cell, Parameter, read_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from platform_plugin.language.text.cursor import Cursor
+    from platform_plugin.language.text.names import Name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insert(Statement):
+    """Rows to append: `rows` when every cell is a literal or a parameter, else only `query` for Spark to run."""
+
+    name: Name
+    query: Span
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[Cell, ...], ...] | None = None
+    by_name: bool = False
+
+
+def read_insert(cursor: Cursor, opening: Opening) -> Statement:
+    """The statement after INSERT."""
+    if cursor.at_words("OVERWRITE"):
+        raise cursor.fail("INTO", message="INSERT OVERWRITE is not supported", hint="DELETE the rows, then INSERT INTO")
+    cursor.expect("INTO")
+    if cursor.upper() == "TABLE" and cursor.upper(1) not in ("", "(", "."):
+        cursor.advance()
+    name = cursor.name("a relation")
+    by_name = cursor.accept("BY", "NAME")
+    # A parenthesis begins either the columns or a query in brackets.
+    columns = cursor.names("a column") if cursor.at_words("(") and not at_query(cursor) else ()
+    rows = None
+    if cursor.at_words("VALUES"):
+        rows = read_rows(cursor, opening.parameters, len(columns) or None)
+    query = read_query(cursor)
+    return Insert(name=name, columns=columns, query=query, rows=rows, by_name=by_name)
+
+
+def read_rows(cursor: Cursor, parameters: Mapping[int, Parameter], width: int | None) -> tuple[tuple[Cell, ...], ...] | None:
+    """The rows of a VALUES at the cursor, which stays there; None when a cell is more than a literal or a parameter."""
+    tokens, index, last = cursor.tokens, cursor.index + 1, cursor.last
+    source, starts, kinds = tokens.source, tokens.starts, tokens.kinds
+    rows: list[tuple[Cell, ...]] = []
+
+    def sign(position: int) -> str:
+        return source[starts[position]] if position < last and kinds[position] == "sign" else ""
+
+    while True:
+        if sign(index) != "(":
+            return None
+        first, row = index, []
+        while True:
+            cell = read_cell(tokens, index + 1, parameters) if index + 1 < last else None
+            if cell is None:
+                return None
+            row.append(cell[0])
+            index = cell[1]
+            if sign(index) != ",":
+                break
+        if sign(index) != ")":
+            return None
+        width = width or len(row)
+        if len(row) != width:
+            span = tokens.span(first, index + 1)
+            raise fault(span, f"row {len(rows) + 1} has {len(row)} values instead of {width}", expected=f"{width} values")
+        rows.append(tuple(row))
+        index += 1
+        if index >= last:
+            return tuple(rows)
+        if sign(index) != ",":
+            return None
+        index += 1

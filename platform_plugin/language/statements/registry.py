@@ -1,0 +1,277 @@
+"""The registry: every statement of the language, one entry each. Parsing, writing and running read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.language.statements import (
+    alter,
+    comment,
+    copy,
+    create_sample,
+    create_schema,
+    create_stream,
+    create_table,
+    create_view,
+    delete,
+    describe,
+    drop,
+    explain,
+    insert,
+    refresh,
+    select,
+    show,
+    suspend,
+    update,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from platform_plugin.language.statements.statement import Opening, Statement
+    from platform_plugin.language.text.cursor import Cursor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementKind:
+    """One kind of statement: how it begins, what it is read as, what runs it and where it is described."""
+
+    words: tuple[str, ...]
+    """How it may begin; a kind without words is made by the reader of another."""
+    value: type[Statement]
+    page: str
+    """Its page in `docs/sql`."""
+    read: Callable[[Cursor, Opening], Statement] | None = None
+    text: Callable[[Any], str] | None = None
+    """The value as a statement again; without it a statement is written as it was read."""
+    run: str | None = None
+    """The "module:function" that runs it: called with the workspace, the statement, and what it `takes`."""
+    takes: tuple[str, ...] = ()
+    """Which of the caller's `arguments`, `timeout`, `progress` and `batch_id` the runner takes."""
+    explain: str | None = None
+    """The "module:function" by which EXPLAIN describes it: called with the workspace, the EXPLAIN and the arguments."""
+    planned: str | None = None
+    """What it will be about, where nothing runs it yet."""
+    reads_rows: bool = True
+    """Whether it waits first until what this platform has appended to streams is committed."""
+    replaces: bool = True
+    """Whether OR REPLACE may follow its CREATE."""
+
+
+_LIMITS = ("timeout", "progress")
+_RUN = "platform_plugin.relations"
+
+STATEMENTS: list[StatementKind] = [
+    StatementKind(
+        words=("CREATE CONTINUOUS VIEW", "CREATE MATERIALIZED VIEW", "CREATE VIEW"),
+        value=create_view.CreateView,
+        read=create_view.read_create_view,
+        text=create_view.create_view_text,
+        run=f"{_RUN}.views.define:run_create_view",
+        explain=f"{_RUN}.views.define:explain_create_view",
+        page="create-view",
+    ),
+    StatementKind(
+        words=("CREATE TABLE",),
+        value=create_table.CreateTable,
+        read=create_table.read_create_table,
+        text=create_table.create_table_text,
+        run=f"{_RUN}.tables.define:run_create_table",
+        takes=("arguments", *_LIMITS),
+        page="create-table",
+    ),
+    StatementKind(
+        words=(),
+        value=create_table.CreateHistory,
+        text=create_table.create_history_text,
+        run=f"{_RUN}.streams.history:run_create_history",
+        page="create-table",
+    ),
+    StatementKind(
+        words=("CREATE STREAM", "CREATE FOREIGN TABLE"),
+        value=create_stream.CreateStream,
+        read=create_stream.read_create_stream,
+        text=create_stream.create_stream_text,
+        run=f"{_RUN}.tables.define:run_create_stream",
+        reads_rows=False,
+        page="create-stream",
+    ),
+    StatementKind(
+        words=("CREATE SAMPLE",),
+        value=create_sample.CreateSample,
+        read=create_sample.read_create_sample,
+        text=create_sample.create_sample_text,
+        run=f"{_RUN}.samples.define:run_create_sample",
+        replaces=False,
+        page="create-sample",
+    ),
+    StatementKind(
+        words=("CREATE SCHEMA",),
+        value=create_schema.CreateSchema,
+        read=create_schema.read_create_schema,
+        text=create_schema.create_schema_text,
+        run=f"{_RUN}.tables.define:run_create_schema",
+        reads_rows=False,
+        replaces=False,
+        page="create-schema",
+    ),
+    StatementKind(
+        words=("DROP",),
+        value=drop.Drop,
+        read=drop.read_drop,
+        text=drop.drop_text,
+        run=f"{_RUN}.tables.define:run_drop",
+        reads_rows=False,
+        page="drop",
+    ),
+    StatementKind(
+        words=("ALTER",),
+        value=alter.Alter,
+        read=alter.read_alter,
+        text=alter.alter_text,
+        run=f"{_RUN}.tables.define:run_alter",
+        reads_rows=False,
+        page="alter",
+    ),
+    StatementKind(
+        words=("COMMENT",),
+        value=comment.Comment,
+        read=comment.read_comment,
+        text=comment.comment_on_text,
+        run=f"{_RUN}.tables.define:run_comment",
+        reads_rows=False,
+        page="comment",
+    ),
+    StatementKind(
+        words=("INSERT",),
+        value=insert.Insert,
+        read=insert.read_insert,
+        run=f"{_RUN}.tables.insert:run_insert",
+        takes=("arguments", *_LIMITS, "batch_id"),
+        page="insert",
+    ),
+    StatementKind(
+        words=("DELETE",),
+        value=delete.Delete,
+        read=delete.read_delete,
+        run=f"{_RUN}.tables.change:run_delete",
+        takes=("arguments", *_LIMITS),
+        page="delete",
+    ),
+    StatementKind(
+        words=("UPDATE",),
+        value=update.Update,
+        read=update.read_update,
+        run=f"{_RUN}.tables.change:run_update",
+        takes=("arguments", *_LIMITS),
+        page="update",
+    ),
+    StatementKind(
+        words=("COPY",),
+        value=copy.Copy,
+        read=copy.read_copy,
+        run=f"{_RUN}.tables.copy:run_copy",
+        takes=("arguments", *_LIMITS, "batch_id"),
+        page="copy",
+    ),
+    StatementKind(
+        words=("SHOW",),
+        value=show.Show,
+        read=show.read_show,
+        run="platform_plugin.select.shows:run_show",
+        page="show",
+    ),
+    StatementKind(
+        words=("DESCRIBE", "DESC"),
+        value=describe.Describe,
+        read=describe.read_describe,
+        run="platform_plugin.select.shows:run_describe",
+        page="describe",
+    ),
+    StatementKind(
+        words=("REFRESH VIEW", "REFRESH CONTINUOUS VIEW", "REFRESH MATERIALIZED VIEW"),
+        value=refresh.RefreshView,
+        read=refresh.read_refresh_view,
+        run=f"{_RUN}.views.refresh:run_refresh",
+        takes=_LIMITS,
+        page="refresh",
+    ),
+    StatementKind(
+        words=("REFRESH SAMPLE",),
+        value=refresh.RefreshSample,
+        read=refresh.read_refresh_sample,
+        run=f"{_RUN}.samples.reservoir.maintain:run_refresh_sample",
+        takes=_LIMITS,
+        page="refresh",
+    ),
+    StatementKind(
+        words=("REBUILD VIEW", "REBUILD CONTINUOUS VIEW", "REBUILD MATERIALIZED VIEW"),
+        value=refresh.RebuildView,
+        read=refresh.read_rebuild_view,
+        run=f"{_RUN}.views.rebuild:run_rebuild",
+        takes=_LIMITS,
+        page="refresh",
+    ),
+    StatementKind(
+        words=("SUSPEND QUERY",), value=suspend.SuspendQuery, read=suspend.read_suspend, planned="suspended queries", page="suspend"
+    ),
+    StatementKind(
+        words=("RESUME QUERY",), value=suspend.ResumeQuery, read=suspend.read_resume, planned="suspended queries", page="suspend"
+    ),
+    StatementKind(
+        words=("EXPLAIN",),
+        value=explain.Explain,
+        read=explain.read_explain,
+        run="platform_plugin.select.select:run_explain",
+        takes=("arguments",),
+        page="explain",
+    ),
+    StatementKind(
+        words=(),
+        value=select.Select,
+        run="platform_plugin.select.select:run_select",
+        takes=("arguments", *_LIMITS),
+        explain="platform_plugin.select.select:explain_select",
+        page="select",
+    ),
+]
+"""The one list of statements, each verb's longer beginnings before its shorter ones."""
+
+
+def load(place: str) -> Callable[..., Any]:
+    """The function at "module:function"; its room is loaded when a statement first needs it."""
+    module, _, name = place.partition(":")
+    function: Callable[..., Any] = getattr(import_module(module), name)
+    return function
+
+
+def find_statement_kind(statement: Statement) -> StatementKind:
+    """The entry of a statement."""
+    return next(kind for kind in STATEMENTS if kind.value is type(statement))
+
+
+def find_statement_kinds(verb: str) -> list[StatementKind]:
+    """The entries whose statements may begin with a word."""
+    return [kind for kind in STATEMENTS if any(words.split()[0] == verb for words in kind.words)]
+
+
+def list_verbs() -> tuple[str, ...]:
+    """The words that statements begin with."""
+    return tuple(dict.fromkeys(words.split()[0] for kind in STATEMENTS for words in kind.words))
+
+
+def statement_text(statement: Statement) -> str:
+    """The text of a definition; other statements are given back as they were written.
+
+    >>> from platform_plugin.language.script import parse_statement
+    >>> print(statement_text(parse_statement("create table t(id int primary key, `a b` text)")))
+    CREATE TABLE t (
+        id INT NOT NULL,
+        `a b` STRING,
+        PRIMARY KEY (id)
+    )
+    """
+    write = find_statement_kind(statement).text
+    return statement.span.text if write is None else write(statement)

@@ -1,0 +1,20 @@
+"""SELECT: a query whose rows the caller wants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from platform_plugin.language.statements.statement import (
+    Statement,
+)
+
+if TYPE_CHECKING:
+    from platform_plugin.language.text.places import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Select(Statement):
+    """A query whose rows the caller wants."""
+
+    query: Span

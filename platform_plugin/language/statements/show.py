@@ -1,0 +1,52 @@
+"""SHOW: lists from the catalogue, and the statement that makes a relation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from platform_plugin.language.statements.statement import (
+    Opening,
+    Statement,
+)
+from platform_plugin.language.text.kind_words import KIND_WORDS, list_kind_words
+
+if TYPE_CHECKING:
+    from platform_plugin.language.text.cursor import Cursor
+    from platform_plugin.language.text.names import Name
+
+_LISTS = ("SCHEMAS", "SNAPSHOTS", "COLUMNS", "JOBS", "QUERIES")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Show(Statement):
+    """A list from the catalogue: `subject` is the word after SHOW, or CREATE for the statement that makes a relation."""
+
+    subject: str
+    name: Name | None = None
+    schema: str | None = None
+    like: str | None = None
+
+
+def list_subjects() -> tuple[str, ...]:
+    """What may follow SHOW, but for CREATE."""
+    return (*(kind.plural for kind in KIND_WORDS), *_LISTS)
+
+
+def read_show(cursor: Cursor, _: Opening) -> Statement:
+    """The statement after SHOW."""
+    if cursor.accept("CREATE"):
+        cursor.accept_one(*list_kind_words())
+        return Show(subject="CREATE", name=cursor.name("a relation"))
+    subject = cursor.expect_one(*list_subjects())
+    name = schema = like = None
+    if subject == "COLUMNS":
+        cursor.expect_one("FROM", "IN")
+        name = cursor.name("a relation")
+    elif subject == "SNAPSHOTS" and cursor.accept_one("FROM", "OF"):
+        name = cursor.name("a relation")
+    elif subject not in _LISTS and cursor.accept_one("IN", "FROM"):
+        schema = cursor.identifier("a schema")
+    if subject not in ("SNAPSHOTS", "JOBS") and cursor.accept("LIKE"):
+        like = cursor.string("'a pattern'")
+    return Show(subject=subject, name=name, schema=schema, like=like)

@@ -1,0 +1,47 @@
+"""SUSPEND QUERY and RESUME QUERY: a running query is put aside and gone on with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from platform_plugin.language.statements.statement import (
+    Opening,
+    Statement,
+)
+
+if TYPE_CHECKING:
+    from platform_plugin.language.text.cursor import Cursor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspendQuery(Statement):
+    """A running query to put aside with what it has computed."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeQuery(Statement):
+    """A suspended query to go on with."""
+
+    id: str
+
+
+def read_suspend(cursor: Cursor, _: Opening) -> Statement:
+    """The statement after SUSPEND QUERY."""
+    return SuspendQuery(id=_read_id(cursor))
+
+
+def read_resume(cursor: Cursor, _: Opening) -> Statement:
+    """The statement after RESUME QUERY."""
+    return ResumeQuery(id=_read_id(cursor))
+
+
+def _read_id(cursor: Cursor) -> str:
+    first = cursor.index
+    name = cursor.string("'the id of a query'")
+    if not name.strip():
+        cursor.index = first
+        raise cursor.fail(message="an empty query id")
+    return name
