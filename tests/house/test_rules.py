@@ -53,7 +53,7 @@ FORMAT = {"lake.catalogue.catalogue.inlined_deletes", "lake.catalogue.formats.in
 _IN_SQL = re.compile(r'\b(?:FROM|JOIN|INTO|UPDATE|TABLE)\s+"?((?:platform|ducklake)_\w+)', re.IGNORECASE)
 
 MOST_MODULES = 20
-HANDLES = {"Lake", "Workspace", "Session", "Connection", "Platform", "Writer"}
+HANDLES = {"Lake", "Workspace", "Session", "SparkSession", "Connection", "Platform", "Writer", "Commit"}
 
 
 def read_modules(package: Path) -> dict[str, ast.Module]:
