@@ -71,6 +71,12 @@ def package_modules() -> Mapping[str, ast.Module]:
     return read_modules(PACKAGE)
 
 
+@cache
+def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """All nodes of a module; to look for them costs more than to look at them."""
+    return tuple(ast.walk(tree))
+
+
 def find_tables(modules: Mapping[str, ast.Module]) -> dict[str, str]:
     """The constants that are tables of the catalogue, such as `lake.ring.segments.STREAM`, each with the table's name."""
     found = {}
@@ -87,7 +93,7 @@ def find_tables(modules: Mapping[str, ast.Module]) -> dict[str, str]:
 def named_objects(modules: Mapping[str, ast.Module], module: str) -> Iterator[str]:
     """Whatever a module names of other modules of the package, by its full name: what it imports, and attributes of modules."""
     aliases: dict[str, str] = {}
-    for node in ast.walk(modules[module]):
+    for node in nodes_of(modules[module]):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("platform_plugin"):
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}".removeprefix("platform_plugin.")
@@ -95,7 +101,7 @@ def named_objects(modules: Mapping[str, ast.Module], module: str) -> Iterator[st
                 yield whole
         elif isinstance(node, ast.Import):
             aliases |= {alias.asname: alias.name.removeprefix("platform_plugin.") for alias in node.names if alias.asname}
-    for node in ast.walk(modules[module]):
+    for node in nodes_of(modules[module]):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and aliases.get(node.value.id) in modules:
             yield f"{aliases[node.value.id]}.{node.attr}"
 
@@ -104,10 +110,10 @@ def texts(tree: ast.Module) -> Iterator[str]:
     """The strings of a module, its docstrings apart."""
     documented = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body and isinstance(node.body[0], ast.Expr)
     }
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
             yield node.value
 
@@ -140,6 +146,41 @@ def test_every_table_of_ours_has_an_owner_that_is_there():
     assert [owner for owners in OWNERS.values() for owner in owners if owner not in modules] == []
 
 
+def find_opened(modules: Mapping[str, ast.Module]) -> set[str]:
+    """The lists of tables that another module does more with than to have them made: `prepare_tables(ROW_TABLES)`, `[*ROW_TABLES]`."""
+    tables, lists = find_tables(modules), set()
+    for module, tree in modules.items():
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple) and isinstance(node.targets[0], ast.Name):
+                parts = [ast.unparse(part) for part in node.value.elts]
+                # The tables of the whole catalogue are named with its module before them.
+                if parts and all(part.startswith(("*", "c.")) or f"{module}.{part}" in tables for part in parts):
+                    lists.add(f"{module}.{node.targets[0].id}")
+    found = set()
+    for module, tree in modules.items():
+        names = {name.rpartition(".")[2]: name for name in named_objects(modules, module) if name in lists}
+        if not names:
+            continue
+        inside = {id(node.value) for node in nodes_of(tree) if isinstance(node, ast.Starred)}
+        for node in nodes_of(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".prepare_tables"):
+                inside |= {id(given) for given in node.args}
+        uses = (node for node in nodes_of(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+        found |= {f"{module}: {names[node.id]}" for node in uses if node.id in names and id(node) not in inside}
+    return found
+
+
+def test_lists_of_tables_are_for_making_them():
+    assert find_opened(package_modules()) == set()
+
+
+def test_an_opened_list_of_tables_is_found():
+    owner = ast.parse('ROWS = sa.Table("platform_rows", metadata)\nROW_TABLES = (ROWS,)')
+    fine = "from platform_plugin.owner import ROW_TABLES\nlake.prepare_tables(ROW_TABLES)\nlake.prepare_tables([*ROW_TABLES])\n"
+    assert find_opened({"owner": owner, "other": ast.parse(fine)}) == set()
+    assert find_opened({"owner": owner, "other": ast.parse(f"{fine}ROW_TABLES[0].c")}) == {"other: owner.ROW_TABLES"}
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -158,7 +199,7 @@ def find_plans_with_handles(modules: Mapping[str, ast.Module]) -> set[str]:
     """The functions called plan_… one of whose parameters reads the world."""
     found = set()
     for module, tree in modules.items():
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.FunctionDef) and node.name.lstrip("_").startswith("plan_"):
                 parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
                 named = {word for each in parameters if each.annotation for word in re.findall(r"\w+", ast.unparse(each.annotation))}
