@@ -34,7 +34,7 @@ RUN_BY = {
     ("docs/quickstart.md", "sh"): "tests/test_quickstart.py",
     ("docs/quickstart.md", "sql"): "tests/test_quickstart.py",
     ("docs/quickstart.md", "python"): "tests/test_quickstart.py",
-    ("docs/views/admission.md", "sql"): "tests/relations/views/plan/test_admission.py",
+    ("docs/views/admission.md", "sql"): "tests/operators/group/test_admission.py",
     ("docs/views/testing.md", "python"): "tests/test_docs.py",
     ("docs/views/testing.md", "yaml"): "tests/test_docs.py",
 }

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.catalogue.relations import named_tables
 from platform_plugin.language.text.words import AFTER_RELATION, BEFORE_OPERAND, RESERVED
+from platform_plugin.relations.kinds import every_kind, is_hidden, kind_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.lake import Lake
 
-_HEADS = "COPY SHOW TABLES STREAMS VIEWS SCHEMAS SNAPSHOTS COLUMNS REFRESH CONTINUOUS FORMAT HEADER count sum avg min max"
-KEYWORDS = tuple(sorted(RESERVED | AFTER_RELATION | BEFORE_OPERAND | frozenset(_HEADS.split())))
+_HEADS = "COPY SHOW SCHEMAS SNAPSHOTS COLUMNS REFRESH CONTINUOUS FORMAT HEADER count sum avg min max"
+_LISTS = frozenset(kind.plural for kind in every_kind() if not kind.is_hidden)
+KEYWORDS = tuple(sorted(RESERVED | AFTER_RELATION | BEFORE_OPERAND | _LISTS | frozenset(_HEADS.split())))
 _RELATION_FOLLOWS = frozenset(("FROM", "JOIN", "INTO", "UPDATE", "TABLE", "STREAM", "VIEW", "DESCRIBE", "DESC", "COPY", "\\d"))
 _SHELL = ("\\d", "\\q", "\\timing", "\\?")
 _TYPED = re.compile(r"[\w.]*$")
@@ -53,7 +54,8 @@ class SqlCompleter(Completer):
                     table.name.relation if table.name.schema == "main" else f"{table.name.schema}.{table.name.relation}": tuple(
                         field.name for field in table.fields
                     )
-                    for table in named_tables(self._lake, snapshot)
+                    for table in self._lake.tables(snapshot)
+                    if not is_hidden(kind_name(self._lake, table, snapshot))
                 }
                 self._names |= {
                     view.name.relation if view.name.schema == "main" else f"{view.name.schema}.{view.name.relation}": view.columns

@@ -25,8 +25,8 @@ def run_maintain_command(given: argparse.Namespace) -> int:
     """Maintain run after run; a first SIGTERM or Ctrl-C lets the run at hand finish, a second drops it whole."""
     url = lake_url(given)
     only = [written_name(view) for view in given.views] or None
+    from platform_plugin.maintenance.service import Maintainer
     from platform_plugin.platform import Platform
-    from platform_plugin.relations.views.follow.service import Maintainer
 
     line = ProgressLine("maintaining")
     with Platform.open(url, watcher=line.watch) as platform:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import sqlalchemy as sa
@@ -15,18 +14,22 @@ from platform_plugin.algebra.types.data_types import DataType, Field, List, Map,
 from platform_plugin.dialect.faults import told_as_dbapi_errors
 from platform_plugin.dialect.types import Document
 from platform_plugin.errors import UnknownObject, UnsupportedType
-from platform_plugin.lake.catalogue.relations import Declaration, named_tables, read_declaration, read_declarations
+from platform_plugin.lake.catalogue.relations import Declaration, read_declaration
 from platform_plugin.lake.catalogue.tables import Name, Table, View
 from platform_plugin.lake.values.types import to_sqlalchemy
 from platform_plugin.language.text.datatypes import parse_type
-from platform_plugin.language.text.writing import column_text, duration_text, identifier, type_text
-from platform_plugin.relations.streams.declaration import read_limits
+from platform_plugin.language.text.writing import column_text, identifier, type_text
+from platform_plugin.relations.kinds import declared_kind, every_kind, find_kind
+from platform_plugin.relations.streams.kind import STREAM
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from sqlalchemy.engine import Connection
 
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.platform import Platform
+    from platform_plugin.relations.kind import Kind, Reflection
 
 _DEFAULT_SCHEMA = "main"
 
@@ -41,29 +44,16 @@ class PlatformReflection(default.DefaultDialect):
 
     @reflection.cache
     def get_table_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
-        """History tables and streams."""
-        with told_as_dbapi_errors():
-            tables = named_tables(_platform(connection).lake, _snapshot(connection, kw))
-        return [table.name.relation for table in tables if table.name.schema == (schema or _DEFAULT_SCHEMA)]
+        """Tables, streams, samples: whatever has rows of its own."""
+        return _names(connection, _reflected_as("table"), schema, kw)
 
     @reflection.cache
     def get_view_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
-        with told_as_dbapi_errors():
-            views = _platform(connection).lake.views(_snapshot(connection, kw))
-        return [view.name.relation for view in views if view.name.schema == (schema or _DEFAULT_SCHEMA)]
+        return _names(connection, _reflected_as("view"), schema, kw)
 
     def get_stream_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
         """Streams alone."""
-        with told_as_dbapi_errors():
-            lake = _platform(connection).lake
-            tables = lake.tables(_snapshot(connection, kw))
-            with lake.reading() as reading:
-                known = read_declarations(reading)
-        return [
-            table.name.relation
-            for table in tables
-            if table.name.schema == (schema or _DEFAULT_SCHEMA) and known.get(str(table.uuid), Declaration()).kind == "stream"
-        ]
+        return _names(connection, (STREAM,), schema, kw)
 
     @reflection.cache
     def has_table(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> bool:
@@ -113,11 +103,9 @@ class PlatformReflection(default.DefaultDialect):
     @reflection.cache
     def get_table_options(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
         """What makes a reflected stream a stream again."""
-        declared = _declaration(connection, _find(connection, table_name, schema, kw))
-        if declared.kind != "stream":
-            return {}
-        options = {name: duration_text(value) if isinstance(value, timedelta) else value for name, value in read_limits(declared).items()}
-        return {"platform_stream": True} | {f"platform_{name}": value for name, value in options.items()}
+        relation = _find(connection, table_name, schema, kw)
+        declared = _declaration(connection, relation)
+        return {f"platform_{name}": value for name, value in declared_kind(relation, declared).reflect_options(declared).items()}
 
     @reflection.cache
     def get_view_definition(self, connection: Connection, view_name: str, schema: str | None = None, **kw: Any) -> str:
@@ -136,7 +124,20 @@ class PlatformReflection(default.DefaultDialect):
         return []
 
     def get_sequence_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
-        return []
+        return _names(connection, _reflected_as("sequence"), schema, kw)
+
+
+def _reflected_as(what: Reflection) -> tuple[Kind[Any], ...]:
+    return tuple(kind for kind in every_kind() if kind.reflected_as == what and not kind.is_hidden)
+
+
+def _names(connection: Connection, kinds: Collection[Kind[Any]], schema: str | None, kw: dict[str, Any]) -> list[str]:
+    """The names of the relations of some kinds in a schema."""
+    with told_as_dbapi_errors():
+        lake, snapshot = _platform(connection).lake, _snapshot(connection, kw)
+        relations: list[Table | View] = [*lake.tables(snapshot), *lake.views(snapshot)]
+        own = [relation for relation in relations if relation.name.schema == (schema or _DEFAULT_SCHEMA)]
+        return [relation.name.relation for relation in own if find_kind(lake, relation, snapshot) in kinds]
 
 
 def reflected_column(field: Field) -> dict[str, Any]:

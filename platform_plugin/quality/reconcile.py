@@ -17,8 +17,8 @@ from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.lake.ring.history import read_history
 from platform_plugin.language.text.writing import identifier, type_text
 from platform_plugin.relations.bind import new_name, read_named
-from platform_plugin.relations.views.plan.plans import find_plan, read_whole
-from platform_plugin.relations.views.read.ranges import oldest_row_id, read_covered, rows_of
+from platform_plugin.relations.ranges import oldest_row_id, read_covered, rows_of
+from platform_plugin.relations.views.plans import find_plan, read_whole
 from platform_plugin.relations.views.read.view import read_view, split_name
 from platform_plugin.relations.views.record import CREATED, FROM, read_records
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
-    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.relations.views.record import ViewRecord
 
 _TOLERANCE = 1e-9

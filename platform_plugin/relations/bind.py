@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import itertools
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.relations import read_streams
-from platform_plugin.lake.catalogue.tables import Name, Table, View
-from platform_plugin.language.query.blocks import Input
+from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.language.query.probing import plan_probing
 from platform_plugin.language.query.query import analyse_expression, analyse_query
-from platform_plugin.language.query.size import SMALL_BYTES, SMALL_ROWS, is_plain
+from platform_plugin.language.query.size import is_plain
 from platform_plugin.language.query.staleness import read_duration
 from platform_plugin.language.text.places import Place, Span, at
 from platform_plugin.relations.arguments import argument, check_arguments, used_arguments, value_of
-from platform_plugin.relations.samples.record import find_sample
-from platform_plugin.relations.streams.arrivals import read_with_arrivals, wants_arrivals
-from platform_plugin.relations.views.record import read_records
+from platform_plugin.relations.kinds import find_kind
+from platform_plugin.relations.reading import Need, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,11 +37,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.text.names import Name as WrittenName
     from platform_plugin.language.text.values import Parameter
     from platform_plugin.relations.arguments import Arguments
-    from platform_plugin.relations.samples.record import Sample
-
-_DEEPEST_VIEW = 50
-# Rows that travel with a query.
-_LOCAL_BYTES = 1024 * 1024
+    from platform_plugin.relations.reading import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,31 +51,6 @@ class Bound:
     files_planned: int
     is_small: bool
     """Whether the result must be small: little is read, once, and passed on much as it is."""
-
-
-@dataclass(slots=True)
-class _Reading:
-    """What is gathered while a query and the views in it are bound."""
-
-    work: Workspace
-    snapshot: Snapshot
-    streams: frozenset[str] | None = None
-    tables: list[Table] = field(default_factory=list)
-    bytes_planned: int = 0
-    files_planned: int = 0
-    rows_planned: int = 0
-    is_plain: bool = True
-
-    def count(self, table: Table, scan: Scan) -> None:
-        """Note what one more scan will read."""
-        self.tables.append(table)
-        self.bytes_planned += scan.size_bytes
-        self.files_planned += len(scan.files)
-        self.rows_planned += sum(part.record_count for part in scan.files) + sum(part.row_count for part in scan.inlined)
-
-    @property
-    def is_small(self) -> bool:
-        return self.is_plain and len(self.tables) <= 1 and self.rows_planned <= SMALL_ROWS and self.bytes_planned <= SMALL_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +102,7 @@ def bind_rows(
 
     with pointing_at(name.span):
         table = work.lake.table(lake_name(name), snapshot)
-    reading = _Reading(work, snapshot)
+    reading = Reading(work, snapshot)
     frames: dict[str, DataFrame] = dict(also or {})
     text, parts = "", []
     bound: dict[str, Any] = {}
@@ -167,8 +136,8 @@ def bind_query(work: Workspace, text: Span | str, snapshot: Snapshot, arguments:
 
     `within` names the view that the query is of, which it must not read.
     """
-    reading = _Reading(work, snapshot)
-    frame, rendered = _bind(reading, text, snapshot, arguments, within)
+    reading = Reading(work, snapshot)
+    frame, rendered = bind_part(reading, text, snapshot, arguments, within)
     return Bound(
         frame=frame,
         rendered=rendered,
@@ -179,9 +148,10 @@ def bind_query(work: Workspace, text: Span | str, snapshot: Snapshot, arguments:
     )
 
 
-def _bind(
-    reading: _Reading, text: Span | str, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]
+def bind_part(
+    reading: Reading, text: Span | str, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]
 ) -> tuple[DataFrame, Rendered | Probing]:
+    """A query that is part of what is read: what it reads is counted there."""
     from platform_plugin.engine.spark.frames.scan import query_relations
 
     query = analyse_query(text)
@@ -195,27 +165,21 @@ def _bind(
     return query_relations(reading.work.session, rendered.text, frames, used_arguments(query.parameters, arguments)), rendered
 
 
-def _find_streams(reading: _Reading, query: Query) -> None:
+def _find_streams(reading: Reading, query: Query) -> None:
     """Only joins want to know what is a stream."""
     if reading.streams is None and len(query.relations) > 1:
         with reading.work.lake.reading() as connection:
             reading.streams = read_streams(connection)
 
 
-def read_beside_sessions(
-    work: Workspace, query: Query, snapshot: Snapshot, arguments: Arguments
-) -> dict[Reference, tuple[DataFrame, Input]]:
+def read_beside_sessions(work: Workspace, query: Query, snapshot: Snapshot, arguments: Arguments) -> dict[Reference, Source]:
     """What a query reads besides its sessions, each relation as a DataFrame at the snapshot."""
-    reading = _Reading(work, snapshot)
+    reading = Reading(work, snapshot)
     _find_streams(reading, query)
     return {reference: _read(reading, reference, snapshot, arguments, ()) for reference in query.relations if reference.session is None}
 
 
-def _read(
-    reading: _Reading, reference: Reference, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]
-) -> tuple[DataFrame, Input]:
-    from platform_plugin.engine.spark.frames.scan import read_relation
-
+def _read(reading: Reading, reference: Reference, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]) -> Source:
     lake = reading.work.lake
     with pointing_at(reference.span):
         if reference.session is not None:
@@ -223,101 +187,23 @@ def _read(
         moment = _travelled(reading, reference, snapshot, arguments)
         with lake.reading() as connection:
             relation = lake.find_relation(connection, lake_name(reference.name), moment)
-            hidden = isinstance(relation, Table) and wants_arrivals(connection, relation, reference.columns)
-        if isinstance(relation, View):
-            before = reading.bytes_planned
-            frame = _read_view(reading, relation, moment, within, staleness=_staleness(reference, arguments))
-            return frame, Input(columns=None, size_bytes=reading.bytes_planned - before)
-        sample = find_sample(lake, relation, moment)
-        if sample is not None:
-            before, names = reading.bytes_planned, frozenset(field.name.lower() for field in relation.fields)
-            frame = _read_sample(reading, sample, moment, None if reference.columns is None else sorted(reference.columns))
-            return frame, Input(columns=names, size_bytes=reading.bytes_planned - before, fields=relation.fields)
-        scan = lake.scan(relation, moment, where=reference.filter(arguments))
-    reading.count(relation, scan)
-    columns = None if reference.columns is None else sorted(reference.columns)
-    known = Input(
-        columns=frozenset(field.name.lower() for field in relation.fields),
-        size_bytes=scan.size_bytes,
-        is_stream=str(relation.uuid) in (reading.streams or ()),
-        fields=relation.fields,
-    )
-    if hidden and columns is not None:
-        return read_with_arrivals(reading.work.session, lake, scan, columns), known
-    return read_relation(reading.work.session, lake, scan, columns=columns), known
-
-
-def _read_sample(reading: _Reading, sample: Sample, snapshot: Snapshot, columns: Sequence[str] | None = None) -> DataFrame:
-    from platform_plugin.engine.spark.frames.scan import frame_of, read_relation
-    from platform_plugin.relations.samples.read import find_scan, read_sample
-
-    work = reading.work
-    scan = find_scan(work, sample, snapshot)
-    if scan is not None:
-        reading.count(sample.table, scan)
-        return read_relation(work.session, work.lake, scan, columns=columns)
-    rows = read_sample(work, sample, snapshot).rows
-    reading.tables.append(sample.table)
-    reading.rows_planned += rows.num_rows
-    reading.bytes_planned += rows.nbytes
-    return frame_of(work.session, sample.table.fields, rows)
-
-
-def _read_view(
-    reading: _Reading, view: View, snapshot: Snapshot, within: tuple[Name, ...], *, staleness: timedelta | None = None
-) -> DataFrame:
-    if view.dialect != "spark":
-        raise InvalidValue(f'view "{view.name}" is written in the SQL of {view.dialect}', hint="create it again here, in Spark SQL")
-    if view.name in within or len(within) >= _DEEPEST_VIEW:
-        chain = " → ".join(str(name) for name in (*within, view.name))
-        raise InvalidValue(f'view "{view.name}" reads itself', detail=chain, hint="break the circle")
-    with reading.work.lake.reading() as connection:
-        record = read_records(connection, only=view.uuid).get(view.uuid)
-    if record is not None:
-        # What a maintained view holds is not counted here.
-        reading.is_plain = False
-        from platform_plugin.engine.spark.frames.scan import arrow_relation, read_relation
-        from platform_plugin.relations.views.read.local import read_local
-        from platform_plugin.relations.views.read.stored import find_recent, find_stored
-        from platform_plugin.relations.views.read.view import read_view
-
-        stored = find_stored(reading.work, view, snapshot)
-        if stored is None and staleness is not None:
-            recent = find_recent(reading.work, view, snapshot, staleness)
-            stored = None if recent is None else recent.table
-        if stored is not None:
-            return read_relation(reading.work.session, reading.work.lake, reading.work.lake.scan(stored, snapshot))
-        local = read_local(reading.work, view, snapshot)
-        if local is not None and local.rows.nbytes <= _LOCAL_BYTES:
-            return arrow_relation(reading.work.session, local.table.fields, local.rows)
-        return read_view(
-            reading.work, str(view.name), record, snapshot, lambda name: _read_named(reading, name, snapshot, (*within, view.name))
-        )
-    frame, _ = _bind(reading, view.sql, snapshot, (), (*within, view.name))
-    return frame.toDF(*view.columns) if view.columns else frame
+        need = Need(reference=reference, arguments=arguments, staleness=_staleness(reference, arguments), within=within)
+        return find_kind(lake, relation, moment).read(reading, relation, moment, need)
 
 
 def read_named(work: Workspace, name: tuple[str, str], snapshot: Snapshot) -> DataFrame:
     """All rows of one relation at a snapshot."""
     with work.lake.reading() as connection:
-        reading = _Reading(work, snapshot, read_streams(connection))
-    return _read_named(reading, name, snapshot, ())
+        reading = Reading(work, snapshot, read_streams(connection))
+    return read_part(reading, name, snapshot, ())
 
 
-def _read_named(reading: _Reading, name: tuple[str, str], snapshot: Snapshot, within: tuple[Name, ...]) -> DataFrame:
-    from platform_plugin.engine.spark.frames.scan import read_relation
-
+def read_part(reading: Reading, name: tuple[str, str], snapshot: Snapshot, within: tuple[Name, ...]) -> DataFrame:
+    """All rows of one relation, as part of what is read."""
     lake = reading.work.lake
     with lake.reading() as connection:
         relation = lake.find_relation(connection, Name.of(name), snapshot)
-    if isinstance(relation, View):
-        return _read_view(reading, relation, snapshot, within)
-    sample = find_sample(lake, relation, snapshot)
-    if sample is not None:
-        return _read_sample(reading, sample, snapshot)
-    scan = lake.scan(relation, snapshot)
-    reading.count(relation, scan)
-    return read_relation(reading.work.session, lake, scan)
+    return find_kind(lake, relation, snapshot).read(reading, relation, snapshot, Need(within=within)).frame
 
 
 @contextmanager
@@ -336,7 +222,7 @@ def lake_name(name: WrittenName) -> Name:
     return Name.of(name.relation) if name.schema is None else Name(schema=name.schema, relation=name.relation)
 
 
-def _travelled(reading: _Reading, reference: Reference, snapshot: Snapshot, arguments: Arguments) -> Snapshot:
+def _travelled(reading: Reading, reference: Reference, snapshot: Snapshot, arguments: Arguments) -> Snapshot:
     travel = reference.travel
     if travel is None or travel.staleness is not None:
         return snapshot

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue, OutcomeUnknown, PlatformError, UnknownObject
-from platform_plugin.lake.catalogue.relations import STATE, read_declaration
+from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.commit.dependents import find_protector, protected
 from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.relations import hooks
+from platform_plugin.relations.batches import BatchTaken, TakeBatches, check_batch_id, read_batches
 from platform_plugin.relations.bind import lake_name, pointing_at
+from platform_plugin.relations.kinds import declared_kind
 from platform_plugin.relations.result import Result
-from platform_plugin.relations.samples.reservoir.picking import prepare_picks
-from platform_plugin.relations.streams.batches import BatchTaken, TakeBatches, check_batch_id, read_batches
-from platform_plugin.relations.views.follow.propagate import propagate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.spark.session.metrics import JobMetrics
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.lake.catalogue.relations import Declaration
     from platform_plugin.lake.catalogue.tables import Name as LakeName
     from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
     from platform_plugin.lake.files.files import DataFile
@@ -36,6 +35,13 @@ def find_target(lake: Lake, name: Name, snapshot: Snapshot | None = None) -> Tab
         return lake.table(lake_name(name), snapshot)
 
 
+def written_name(relation: Table | View) -> Name:
+    """The name of a relation as statements have it."""
+    from platform_plugin.language.text.names import Name
+
+    return Name(parts=(relation.name.schema, relation.name.relation))
+
+
 def find_existing(lake: Lake, name: LakeName, snapshot: Snapshot) -> Table | View | None:
     """The relation of a name, or None."""
     with lake.reading() as connection:
@@ -45,27 +51,13 @@ def find_existing(lake: Lake, name: LakeName, snapshot: Snapshot) -> Table | Vie
             return None
 
 
-def refuse_history(lake: Lake, table: Table, name: Name) -> None:
-    """Refuse to append to a history, which takes its rows from its stream, and to what belongs to a view."""
+def refuse_append(lake: Lake, table: Table, name: Name) -> None:
+    """Refuse to append to what takes its rows from elsewhere, and to what a view was promised will stay as it is."""
     with lake.reading() as connection:
         declaration = read_declaration(connection, table.uuid)
-    if declaration.kind == STATE:
-        with pointing_at(name.span):
-            raise InvalidValue(f'table "{table.name}" is part of a continuous view', hint="only maintenance writes it")
-    _refuse_sample(declaration, table, name)
     with pointing_at(name.span):
+        declared_kind(table, declaration).refuse_append(table, declaration)
         refuse_protected(lake, table)
-    if "history_of" in declaration.options:
-        with pointing_at(name.span):
-            raise InvalidValue(
-                f'table "{table.name}" takes its rows from its stream', hint="write to the stream; its rows come here when they leave it"
-            )
-
-
-def _refuse_sample(declaration: Declaration, table: Table, name: Name) -> None:
-    if declaration.kind == "sample":
-        with pointing_at(name.span):
-            raise InvalidValue(f'"{table.name}" is a sample', hint="write to what it is drawn from")
 
 
 def refuse_protected(lake: Lake, table: Table) -> None:
@@ -88,21 +80,12 @@ def refuse_partitioned(table: Table, name: Name) -> None:
 
 
 def find_changeable(lake: Lake, name: Name, snapshot: Snapshot) -> Table:
-    """The history table of a written name: rows of a stream only ever leave with their segment."""
+    """The table of a written name, if statements can change its rows."""
     table = find_target(lake, name, snapshot)
     with lake.reading() as connection:
         declaration = read_declaration(connection, table.uuid)
-    kind = declaration.kind
-    _refuse_sample(declaration, table, name)
-    if kind == STATE:
-        with pointing_at(name.span):
-            raise InvalidValue(f'table "{table.name}" is part of a continuous view', hint="only maintenance writes it")
-    if kind == "stream":
-        with pointing_at(name.span):
-            raise InvalidValue(
-                f'rows of stream "{table.name}" can\'t be changed', hint="streams only take new rows; keep what changes in a history table"
-            )
     with pointing_at(name.span):
+        declared_kind(table, declaration).refuse_change(table, declaration)
         refuse_protected(lake, table)
     return table
 
@@ -134,7 +117,7 @@ def append_files(
 ) -> Result:
     """Commit written files to a table; if the commit is refused, they are removed. A batch that was taken before adds nothing.
 
-    Where this process still holds the rows, in the shape of the table and the order of the files, a stream's samples pick theirs of them.
+    Where this process still holds the rows, in the shape of the table and the order of the files, who listens to appends is shown them.
     """
     lake = work.lake
     rows = sum(file.record_count for file in files)
@@ -144,18 +127,18 @@ def append_files(
         base = lake.snapshot()
         # Rows in a shape that the table no longer has are left to a run.
         is_shaped = held is not None and find_existing(lake, table.name, base) == table
-        picks = prepare_picks(lake, base, table, held) if is_shaped else None
-        if picks is not None:
-            picks.prepare()
+        parts = hooks.appending(lake, base, table, held) if held is not None and is_shaped else []
+        for part in parts:
+            part.prepare()
         with lake.commit(message, base=base) as commit:
             if files:
                 commit.append(table, files)
             if batch_id is not None:
                 commit.also(TakeBatches(table, {batch_id: rows}, forgets=True))
-            if picks is not None:
-                commit.follow(picks)
-        if picks is not None:
-            picks.settle()
+            for part in parts:
+                commit.follow(part)
+        for part in parts:
+            part.settle()
     except OutcomeUnknown:
         raise  # the files may be part of a snapshot
     except BatchTaken:
@@ -164,7 +147,7 @@ def append_files(
     except PlatformError:
         lake.discard(files)
         raise
-    propagate(work, table, commit.made)
+    hooks.appended(work, table, commit.made)
     return outcome(commit.made, f"{rows} {'row' if rows == 1 else 'rows'} written to {table.name}", rows=rows, metrics=metrics)
 
 

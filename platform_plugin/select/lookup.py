@@ -15,15 +15,12 @@ import pyarrow.compute as pc
 
 from platform_plugin.algebra.types.data_types import Decimal, Primitive
 from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
-from platform_plugin.lake.catalogue.tables import Name, View
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.read.small import read_small
 from platform_plugin.language.query.lookup import Condition, Given, Lookup, plan_lookup
 from platform_plugin.language.query.staleness import read_duration
+from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.result import Result
-from platform_plugin.relations.samples.read import is_drawn_here, read_sample
-from platform_plugin.relations.samples.record import find_sample
-from platform_plugin.relations.views.read.local import read_local
-from platform_plugin.relations.views.read.stored import find_recent, find_stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +28,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
     from platform_plugin.language.text.places import Span
 
 _KEPT_RELATIONS = 200
@@ -74,23 +71,17 @@ def _staleness(lookup: Lookup, arguments: Mapping[str, Any] | Sequence[Any]) -> 
 
 def _stale(work: Workspace, lookup: Lookup, staleness: timedelta, held: _Held) -> _Held:
     """The result that a view had last, if that is recent enough for the reader."""
-    with work.lake.reading() as connection:
-        relation = work.lake.find_relation(connection, _name(lookup.relation), held.snapshot)
-    recent = find_recent(work, relation, held.snapshot, staleness) if isinstance(relation, View) else None
+    relation = _find(work, lookup.relation, held.snapshot)
+    recent = find_kind(work.lake, relation, held.snapshot).find_recent(work, relation, held.snapshot, staleness)
     if recent is None:
         return held
     return _Held(recent.snapshot, recent.table, read_small(work.lake, recent.table, held.snapshot))
 
 
-def _name(parts: tuple[str, ...]) -> Name:
-    return Name.of(parts[0]) if len(parts) == 1 else Name(schema=parts[0], relation=parts[1])
-
-
-def _find(work: Workspace, name: Name, snapshot: Snapshot) -> Table | None:
-    """The table that holds a relation's rows: itself, or the stored result of a view that nothing has changed since."""
+def _find(work: Workspace, parts: tuple[str, ...], snapshot: Snapshot) -> Table | View:
+    name = Name.of(parts[0]) if len(parts) == 1 else Name(schema=parts[0], relation=parts[1])
     with work.lake.reading() as connection:
-        relation = work.lake.find_relation(connection, name, snapshot)
-    return find_stored(work, relation, snapshot) if isinstance(relation, View) else relation
+        return work.lake.find_relation(connection, name, snapshot)
 
 
 def _bound(conditions: Sequence[Condition], arguments: Mapping[str, Any] | Sequence[Any]) -> tuple[Condition, ...] | None:
@@ -205,16 +196,10 @@ class _Kept:
             known = self._held.get(key)
         if known is not None and known.snapshot.id == number:
             return known
-        name = _name(relation)
         snapshot = work.lake.snapshot()
-        table = _find(work, name, snapshot)
-        sample = None if table is None else find_sample(work.lake, table, snapshot)
-        if table is None or sample is not None:
-            # A sample that Spark has to draw is drawn on the way of every other query.
-            rows = None if sample is None or not is_drawn_here(work, sample, snapshot) else read_sample(work, sample, snapshot).rows
-        else:
-            rows = read_small(work.lake, table, snapshot)
-        found = _Held(snapshot, table, rows)
+        named = _find(work, relation, snapshot)
+        small = find_kind(work.lake, named, snapshot).find_small(work, named, snapshot)
+        found = _Held(snapshot, None, None) if small is None else _Held(snapshot, small.table, small.rows)
         with self._lock:
             self._held[key] = found
             self._held.move_to_end(key)
@@ -223,14 +208,13 @@ class _Kept:
         return found
 
     def computed(self, work: Workspace, relation: tuple[str, ...], held: _Held) -> _Held:
-        """A view that has changed, computed here where that takes no engine."""
-        with work.lake.reading() as connection:
-            view = work.lake.find_relation(connection, _name(relation), held.snapshot)
-        local = read_local(work, view, held.snapshot) if isinstance(view, View) else None
-        if local is None:
+        """What is not stored as it is, computed here where that takes no engine."""
+        named = _find(work, relation, held.snapshot)
+        small = find_kind(work.lake, named, held.snapshot).compute_small(work, named, held.snapshot)
+        if small is None or small.rows is None:
             return held
-        found = _Held(held.snapshot, local.table, local.rows)
-        if local.rows.nbytes <= _HELD_BYTES:
+        found = _Held(held.snapshot, small.table, small.rows)
+        if small.rows.nbytes <= _HELD_BYTES:
             with self._lock:
                 self._held[work.lake.uuid, str(work.lake.location), *relation] = found
         return found

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.catalogue.relations import STATE, Declaration, read_declarations
-from platform_plugin.lake.catalogue.tables import Table, View
+from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.read.sizes import count_tables
-from platform_plugin.language import statements as s
-from platform_plugin.language.statements.create_stream import feed_text
-from platform_plugin.language.statements.registry import statement_text
 from platform_plugin.language.text.places import at
-from platform_plugin.language.text.writing import identifier, name_text, type_text
-from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
+from platform_plugin.language.text.writing import type_text
+from platform_plugin.relations.bind import lake_name, pointing_at
+from platform_plugin.relations.kinds import every_kind, find_kind, is_hidden, kind_name
 from platform_plugin.relations.result import Result
-from platform_plugin.relations.samples.definition import Definition
-from platform_plugin.relations.samples.record import Sample, find_sample
-from platform_plugin.relations.samples.sources import sample_statement
-from platform_plugin.relations.streams.declaration import stream_statement
-from platform_plugin.relations.streams.feeds.quarantine import find_quarantine
-from platform_plugin.relations.streams.figures import read_figures
-from platform_plugin.relations.streams.history import HISTORY_OF, find_source
-from platform_plugin.relations.views.record import read_records
+from platform_plugin.relations.tables.kind import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,10 +25,9 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot, View
     from platform_plugin.lake.lake import Lake
-
-_RELATIONS = {"TABLES": "table", "STREAMS": "stream", "VIEWS": "view", "SAMPLES": "sample"}
+    from platform_plugin.language import statements as s
 
 
 def run_show(work: Workspace, statement: s.Show) -> Result:
@@ -47,7 +36,7 @@ def run_show(work: Workspace, statement: s.Show) -> Result:
     snapshot = lake.snapshot()
     with lake.reading() as connection:
         rows = _rows(lake, connection, statement, snapshot)
-    shape = _SHAPES[statement.subject.upper()]
+    shape = _SHAPES.get(statement.subject.upper(), _SHAPES["RELATIONS"])
     if statement.like is not None:
         named = "name" if "name" in shape else next(iter(shape))
         rows = [row for row in rows if _like(str(row[named]), statement.like)]
@@ -56,12 +45,12 @@ def run_show(work: Workspace, statement: s.Show) -> Result:
 
 def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snapshot) -> list[dict[str, Any]]:
     subject = statement.subject.upper()
-    if subject in _RELATIONS:
-        return [
-            row
-            for row in relation_rows(lake, connection, snapshot, schema=statement.schema)
-            if subject == "TABLES" or row["kind"] == _RELATIONS[subject]
-        ]
+    plurals = {kind.plural: kind for kind in every_kind() if not kind.is_hidden}
+    if subject in plurals:
+        wanted = plurals[subject]
+        # TABLES lists whatever has rows to select.
+        rows = relation_rows(lake, connection, snapshot, schema=statement.schema)
+        return rows if wanted is TABLE else [row for row in rows if row["kind"] == wanted.name]
     if subject == "SCHEMAS":
         return [{"schema": name} for name in lake.schemas(snapshot)]
     if subject == "SNAPSHOTS":
@@ -82,20 +71,19 @@ def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snaps
         with pointing_at(statement.name.span):
             return [{"statement": created(lake, connection, statement.name, snapshot)}]
     raise at(statement.span).attach(
-        InvalidValue(f"SHOW {subject} is not known", hint="SHOW TABLES, STREAMS, VIEWS, SAMPLES, SCHEMAS, SNAPSHOTS or COLUMNS FROM name")
+        InvalidValue(f"SHOW {subject} is not known", hint=f"SHOW {', '.join(plurals)}, SCHEMAS, SNAPSHOTS or COLUMNS FROM name")
     )
 
 
 def relation_rows(lake: Lake, connection: Connection, snapshot: Snapshot, *, schema: str | None = None) -> list[dict[str, Any]]:
     """Every relation but the parts of views with its kind and size; rows are counted from the catalogue, deleted ones taken off."""
-    declared = read_declarations(connection)
     counts = count_tables(connection, snapshot)
     rows = []
     relations: list[Table | View] = [*lake.tables(snapshot), *lake.views(snapshot)]
     for relation in relations:
         if schema is None or relation.name.schema == schema:
-            kind = "view" if isinstance(relation, View) else declared.get(str(relation.uuid), Declaration()).kind
-            if kind == STATE:
+            kind = kind_name(lake, relation, snapshot)
+            if is_hidden(kind):
                 continue
             files, records, size = counts.get(relation.id or -1, (0, 0, 0)) if isinstance(relation, Table) else (None, None, None)
             rows.append(
@@ -128,64 +116,25 @@ def column_rows(fields: Sequence[Field]) -> list[dict[str, Any]]:
 
 def run_describe(work: Workspace, statement: s.Describe) -> Result:
     """A relation's columns; when extended, also what it is and how it was declared."""
-    from platform_plugin.relations.samples.figures import sample_facts
-    from platform_plugin.relations.views.figures import view_facts
-    from platform_plugin.relations.views.record import result_fields
-
     lake = work.lake
     snapshot = lake.snapshot()
     with lake.reading() as connection, pointing_at(statement.name.span):
         relation = lake.find_relation(connection, lake_name(statement.name), snapshot)
-        record = read_records(connection, only=relation.uuid).get(relation.uuid)
-        if record is not None:
-            rows = column_rows(result_fields(record))
-        else:
-            rows = _view_columns(work, relation, snapshot) if isinstance(relation, View) else column_rows(relation.fields)
+        kind = find_kind(lake, relation, snapshot)
+        rows = column_rows(kind.fields(work, relation, snapshot))
         if statement.extended:
-            rows += _extended(lake, connection, relation, snapshot)
-            if record is not None:
-                rows += fact_rows(view_facts(work, str(relation.name), record, snapshot, internal=statement.internal))
-            sample = find_sample(lake, relation, snapshot) if isinstance(relation, Table) else None
-            if sample is not None:
-                rows += fact_rows(sample_facts(work, sample, snapshot))
+            declaration = read_declaration(connection, relation.uuid)
+            facts = kind.facts(work, relation, declaration, snapshot, internal=statement.internal)
+            sizes = _sizes(lake, connection, relation, snapshot)
+            rows += fact_rows({**{name: value for name, value in sizes.items() if name not in facts}, **facts})
     return Result(as_table(rows, _SHAPES["DESCRIBE"]), snapshot=snapshot)
 
 
-def _view_columns(work: Workspace, view: View, snapshot: Snapshot) -> list[dict[str, Any]]:
-    """A view's columns are what its query gives now."""
-    from platform_plugin.engine.spark.frames.schema import from_spark_type
-
-    bound = bind_query(work, f"SELECT * FROM {identifier(view.name.schema)}.{identifier(view.name.relation)}", snapshot)
-    with work.session.job():
-        fields = bound.frame.schema.fields
-    return [
-        {
-            "column": part.name,
-            "type": type_text(from_spark_type(part.dataType, column=part.name)),
-            "nullable": True,
-            "default": None,
-            "comment": None,
-        }
-        for part in fields
-    ]
-
-
-def _extended(lake: Lake, connection: Connection, relation: Table | View, snapshot: Snapshot) -> list[dict[str, Any]]:
-    found = (row for row in relation_rows(lake, connection, snapshot, schema=relation.name.schema) if row["name"] == relation.name.relation)
-    row = next(found, dict.fromkeys(_SHAPES["RELATIONS"]))
-    declared = read_declarations(connection).get(str(relation.uuid), Declaration())
-    facts = {name: row[name] for name in ("kind", "rows", "files", "bytes", "comment")}
-    if declared.kind != "sample":
-        facts |= dict(declared.options)
-    if declared.primary_key:
-        facts["primary_key"] = ", ".join(declared.primary_key)
-    if isinstance(relation, Table) and declared.kind == "stream":
-        feed = stream_statement(statement_name(relation), relation, declared).feed
-        facts |= {} if feed is None else {"feed": feed_text(feed)}
-        facts |= _stream_facts(lake, connection, relation, snapshot)
-    if isinstance(relation, View):
-        facts = {"kind": "view", "query": relation.sql, "comment": relation.comment}
-    return fact_rows(facts)
+def _sizes(lake: Lake, connection: Connection, relation: Table | View, snapshot: Snapshot) -> dict[str, Any]:
+    """What SHOW says of a relation; nothing of one that it does not list."""
+    listed = relation_rows(lake, connection, snapshot, schema=relation.name.schema)
+    row = next((row for row in listed if row["name"] == relation.name.relation), dict.fromkeys(_SHAPES["RELATIONS"]))
+    return {name: row[name] for name in ("kind", "rows", "files", "bytes", "comment")}
 
 
 def fact_rows(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -197,55 +146,11 @@ def fact_rows(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _stream_facts(lake: Lake, connection: Connection, stream: Table, snapshot: Snapshot) -> dict[str, Any]:
-    now = datetime.now(UTC)
-    figures = read_figures(connection, stream, snapshot, now)
-    quarantine = find_quarantine(lake, stream, snapshot)
-    facts: dict[str, Any] = {}
-    if figures is not None:
-        lag = figures.lag_seconds(now)
-        facts |= {
-            "segments": figures.segments,
-            "row ids": f"{figures.first_row_id} to {figures.next_row_id - 1}" if figures.rows else "none",
-            "rows a second": f"{figures.rows_per_second:.1f} in the last minute, in {figures.segments_per_second:.1f} segments a second",
-            "writers": f"{figures.writers} in the last minute",
-            "last arrival": None if lag is None else f"{figures.last_arrival:%Y-%m-%d %H:%M:%S.%f}, {lag:.1f} seconds ago",
-            "oldest arrival": figures.oldest_arrival,
-            "bytes held by readers": figures.bytes_held_by_readers or None,
-            "unconsumed rows": figures.unconsumed_rows or None,
-            "history": figures.history,
-        }
-    if quarantine is not None:
-        rows = count_tables(connection, snapshot).get(quarantine.id or -1, (0, 0, 0))[1]
-        facts["quarantine"] = f"{rows} records in {quarantine.name}"
-    return facts
-
-
-def statement_name(relation: Table | View) -> s.Name:
-    """The name of a relation as statements have it."""
-    return s.Name(parts=(relation.name.schema, relation.name.relation))
-
-
 def created(lake: Lake, connection: Connection, name: s.Name, snapshot: Snapshot) -> str:
     """The statement that makes a relation like this one."""
     relation = lake.find_relation(connection, lake_name(name), snapshot)
-    written = statement_name(relation)
-    if isinstance(relation, View):
-        aliases = ", ".join(identifier(column) for column in relation.columns)
-        return f"CREATE VIEW {name_text(written)}{f' ({aliases})' if aliases else ''} AS {relation.sql}"
-    declared = read_declarations(connection).get(str(relation.uuid), Declaration())
-    options = declared.options
-    if declared.kind == "stream":
-        return statement_text(stream_statement(written, relation, declared))
-    if declared.kind == "sample":
-        return statement_text(sample_statement(lake, written, Sample(table=relation, definition=Definition.of(options)), snapshot))
-    if (stream := find_source(lake, declared, snapshot)) is not None:
-        source = s.Name(parts=(stream.name.schema, stream.name.relation))
-        return statement_text(s.CreateHistory(name=written, stream=source))
-    others = tuple(s.Option(name=key, value=value) for key, value in options.items() if key not in {"primary_key", HISTORY_OF})
-    return statement_text(
-        s.CreateTable(name=written, columns=relation.fields, primary_key=declared.primary_key, comment=relation.comment, options=others)
-    )
+    declaration = read_declaration(connection, relation.uuid)
+    return find_kind(lake, relation, snapshot).text(lake, relation, declaration, snapshot)
 
 
 _SHAPES: dict[str, dict[str, pa.DataType]] = {
@@ -269,7 +174,7 @@ _SHAPES: dict[str, dict[str, pa.DataType]] = {
     "CREATE": {"statement": pa.string()},
     "DESCRIBE": {"column": pa.string(), "type": pa.string(), "nullable": pa.bool_(), "default": pa.string(), "comment": pa.string()},
 }
-_SHAPES |= dict.fromkeys(("TABLES", "STREAMS", "VIEWS", "SAMPLES"), _SHAPES["RELATIONS"]) | {"COLUMNS": _SHAPES["DESCRIBE"]}
+_SHAPES |= {"COLUMNS": _SHAPES["DESCRIBE"]}
 
 
 def as_table(rows: list[dict[str, Any]], shape: dict[str, pa.DataType]) -> pa.Table:

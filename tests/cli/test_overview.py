@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from platform_plugin.lake import overview
 from platform_plugin.lake.lake import Lake
+from platform_plugin.select import overview
 from tests.cli.conftest import ROOT
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).parents[2] / "platform_plugin"
 # It reads the lake's tables with Python's own SQLite, since to import their owners takes longer than its whole answer may.
-OVERVIEW = "lake.overview"
+OVERVIEW = "select.overview"
 
 # Who owns each table of ours: a module, or a folder. Others ask it, and name the table nowhere.
 OWNERS = {
@@ -30,7 +30,7 @@ OWNERS = {
     "platform_segment": ("lake.ring", OVERVIEW),
     "platform_left_file": ("lake.ring",),
     "platform_consumer": ("lake.ring",),
-    "platform_batch": ("relations.streams.batches",),
+    "platform_batch": ("relations.batches",),
     "platform_source_file": ("relations.streams.feeds.sources",),
     "platform_source_fold": ("relations.streams.feeds.sources",),
     "platform_source_offset": ("relations.streams.feeds.positions",),
@@ -46,7 +46,7 @@ OWNERS = {
     "platform_ended_pick": ("relations.samples.reservoir.picks",),
 }
 # DuckLake's own tables, and what gives one that is there for each table of a lake, belong to the lake as a whole.
-DUCKLAKE, LAKE = "ducklake_", ("lake",)
+DUCKLAKE, LAKE = "ducklake_", ("lake", OVERVIEW)
 FORMAT = {"lake.catalogue.catalogue.inlined_deletes", "lake.catalogue.formats.inlined_rows", "lake.catalogue.formats.files_table"}
 
 # Where a text names a table, as SQL does.

@@ -10,7 +10,6 @@ import pytest
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.query.lookup import plan_lookup
 from platform_plugin.platform import Platform
-from platform_plugin.select import lookup
 
 pytestmark = pytest.mark.spark
 
@@ -122,7 +121,7 @@ def test_an_answer_is_of_the_newest_snapshot(platform):
 
 
 def test_large_relations_are_left_to_spark(platform, monkeypatch):
-    monkeypatch.setattr(lookup, "_SMALL_BYTES", 10)
+    monkeypatch.setattr("platform_plugin.lake.read.small._SMALL_BYTES", 10)
     assert platform.execute("SELECT i FROM things").metrics is not None
 
 

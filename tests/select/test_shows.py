@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.overview import read_overview
 from platform_plugin.platform import Platform
+from platform_plugin.select.overview import read_overview
 
 
 def test_rows_kept_in_the_catalogue_are_counted(lake_url: str, duck: Any) -> None:

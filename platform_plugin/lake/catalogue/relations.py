@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.lake import Lake
 
-Kind = Literal["table", "stream", "view", "sample", "state"]
-STATE: Kind = "state"
-"""A table that holds a part of a continuous view: lists leave it out, and only maintenance writes it."""
+STATE = "state"
+"""The kind of a table that holds a part of a continuous view: lists leave it out, and only maintenance writes it."""
 
 RELATION = sa.Table(
     "platform_relation",
@@ -39,7 +38,7 @@ RELATION_TABLES = (RELATION,)
 class Declaration:
     """How a relation was declared; tables that another client made are history tables without options."""
 
-    kind: Kind = "table"
+    kind: str = "table"
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -64,11 +63,26 @@ def read_declarations(connection: Connection, *, only: Collection[str] | None = 
     return {row.relation_uuid: Declaration(kind=row.kind, options=json.loads(row.options)) for row in rows}
 
 
-def named_tables(lake: Lake, snapshot: Snapshot) -> list[Table]:
-    """The tables that people name: all but the parts of views."""
-    with lake.reading() as connection:
-        declared = read_declarations(connection)
-    return [table for table in lake.tables(snapshot) if declared.get(str(table.uuid), Declaration()).kind != STATE]
+_KINDS: dict[tuple[UUID, str, int], dict[str, str]] = {}
+_CACHED = 100
+
+
+def known_kinds(lake: Lake, snapshot: Snapshot) -> Mapping[str, str]:
+    """The declared kinds of relations, by identity as text: of those at a snapshot all, and perhaps of others.
+
+    A relation's kind never changes, and which relations there are can't change within a schema version.
+    """
+    key = (lake.uuid, str(lake.location), snapshot.schema_version)
+    known = _KINDS.get(key)
+    if known is None:
+        with lake.reading() as connection:
+            query = sa.select(RELATION.c.relation_uuid, RELATION.c.kind)
+            is_there = sa.inspect(connection).has_table(RELATION.name)
+            known = {row.relation_uuid: row.kind for row in connection.execute(query)} if is_there else {}
+        if len(_KINDS) >= _CACHED:
+            _KINDS.clear()
+        _KINDS[key] = known
+    return known
 
 
 def read_declaration(connection: Connection, uuid: UUID) -> Declaration:

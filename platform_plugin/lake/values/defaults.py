@@ -130,3 +130,8 @@ def _text(value: Any, field: Field) -> str:
         case float():
             return repr(value)
     return str(value)
+
+
+def default_value(field: Field, now: datetime) -> Any:
+    """What a row holds that leaves the column out, in a statement that began at a time."""
+    return None if field.default is None else default_column(field, 1, now)[0].as_py()

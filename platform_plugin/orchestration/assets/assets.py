@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.language.statements.create_sample import CreateSample
-from platform_plugin.language.statements.create_stream import CreateStream
-from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.orchestration.assets.checks import Checked, build_checks
 from platform_plugin.orchestration.assets.tracing import Memory, Tracing
 from platform_plugin.orchestration.assets.translator import Relation, Translator
@@ -211,16 +208,8 @@ def _full(name: Name) -> str:
 
 def _upkeep(relation: Relation) -> dict[str, str]:
     """How a sensor keeps a relation current that is no view, whether a file declares it or not."""
-    stored = relation.stored
-    match relation.model.statement if relation.model is not None else None:
-        case CreateStream(feed=feed):
-            return {UPKEEP: "ingest"} if feed is not None else {}
-        case CreateSample():
-            return {UPKEEP: "sample"}
-        case None if stored is not None and (stored.is_pulled or stored.kind == "sample"):
-            return {UPKEEP: "ingest" if stored.is_pulled else "sample"}
-        case _:
-            return {}
+    declares = relation.model or relation.stored
+    return {UPKEEP: declares.intake} if declares is not None and declares.intake is not None else {}
 
 
 def _is_made_by_query(relation: Relation) -> bool:
@@ -232,8 +221,8 @@ def _code_version(relation: Relation) -> str | None:
 
 
 def _query_version(relation: Relation) -> str | None:
-    if relation.model is not None and isinstance(relation.model.statement, CreateView):
-        return fingerprint(relation.model.statement.query.text)
+    if relation.model is not None and relation.model.declared.query is not None:
+        return fingerprint(relation.model.declared.query.text)
     stored = relation.stored
     return fingerprint(stored.query) if stored is not None and stored.query is not None else None
 

@@ -13,8 +13,6 @@ import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import Name
-from platform_plugin.language.statements.create_stream import CreateStream
-from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.language.text.writing import identifier, type_text
 from platform_plugin.orchestration.assets.inventory import read_lake
 from platform_plugin.orchestration.components.model import Model
@@ -27,6 +25,7 @@ from platform_plugin.quality.suite import Suite
 from platform_plugin.quality.validate import Finding, run_validation
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.streams.feeds.quarantine import find_quarantine
+from platform_plugin.relations.views.kind import VIEW
 
 RESOURCE_KEY = "platform"
 MOST_SINGLE = 8
@@ -52,11 +51,10 @@ def names_of(model: Model) -> list[str]:
 
     A view with a target lag is checked for it, a stream that pulls for its quarantine.
     """
-    statement = model.statement
     said = list(model.documentation.checks)
-    if isinstance(statement, CreateView) and any(option.name == "target_lag" for option in statement.options):
+    if model.declared.has_lag:
         said.append("within_lag")
-    if isinstance(statement, CreateStream) and statement.feed is not None:
+    if model.intake == "ingest":
         said.append("no_quarantine")
     suite = list(model.suite.names) if model.suite is not None else []
     return list(dict.fromkeys([*said, *(suite if len(suite) <= MOST_SINGLE else [TOGETHER])]))
@@ -247,7 +245,7 @@ def _told(finding: Finding) -> str:
 def _rows(platform: Platform, model: Model, suite: Suite, seen: Any) -> pa.Table:
     """The rows that a suite is about, at one snapshot and no more than it allows."""
     lake = platform.lake
-    if suite.rows == "changes" and not isinstance(model.statement, CreateView) and isinstance(seen, int):
+    if suite.rows == "changes" and model.kind != VIEW.name and isinstance(seen, int):
         changed = lake.changes(model.name, after=lake.snapshot(seen)).read(lake)
         inserted = pa.compute.equal(changed["change_type"], "insert")
         return changed.filter(inserted).drop_columns(["snapshot_id", "rowid", "change_type"]).slice(0, suite.most_rows)

@@ -6,31 +6,29 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.catalogue.relations import Declaration, read_declarations
+from platform_plugin.lake.catalogue.relations import read_declarations
 from platform_plugin.lake.catalogue.snapshots import read_last_note
 from platform_plugin.lake.catalogue.tables import Name, Table, View
 from platform_plugin.lake.lake import Lake
-from platform_plugin.relations.streams.feeds.declaration import feed_declared
-from platform_plugin.relations.views.record import read_records, result_fields
+from platform_plugin.relations.kinds import kind_name, named_kind
 from platform_plugin.select.shows import relation_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.lake.catalogue.relations import Kind
-    from platform_plugin.relations.views.record import ViewRecord
+    from platform_plugin.relations.declared import Described
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
     """A relation as it is in the lake; the figures of a view are None, for it has no rows of its own.
 
-    `names` are a view's own names for its columns, and `is_pulled` says of a stream that it has a feed.
+    `names` are a view's own names for its columns, and `takes_in` says that a run takes up what there is for it.
     """
 
     name: Name
-    kind: Kind
+    kind: str
     fields: tuple[Field, ...] = ()
     primary_key: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -41,11 +39,13 @@ class Stored:
     query: str | None = None
     names: tuple[str, ...] = ()
     is_continuous: bool = False
+    takes_in: bool = False
 
     @property
-    def is_pulled(self) -> bool:
-        """Whether it is a stream that reads a source."""
-        return self.kind == "stream" and feed_declared(Declaration(kind="stream", options=self.options)) is not None
+    def intake(self) -> str | None:
+        """How a run takes up what there is for it; None if no run does."""
+        kind = named_kind(self.kind)
+        return kind.intake if kind is not None and self.takes_in else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,45 +78,39 @@ def read_inventory(url: str) -> Inventory:
 def read_lake(lake: Lake) -> Inventory:
     """The inventory of an open lake at its newest snapshot."""
     snapshot = lake.snapshot()
-    with lake.reading() as connection:
-        declared = read_declarations(connection)
-        records = read_records(connection)
-        rows = {Name(schema=row["schema"], relation=row["name"]): row for row in relation_rows(lake, connection, snapshot)}
     relations: list[Table | View] = [*lake.tables(snapshot), *lake.views(snapshot)]
-    found = (
-        _stored_view(relation, records.get(relation.uuid))
-        if isinstance(relation, View)
-        else _stored_table(relation, rows[relation.name], declared.get(str(relation.uuid), Declaration()))
-        for relation in relations
-        if relation.name in rows
-    )
-    return Inventory(snapshot=snapshot.id, relations={str(stored.name).lower(): stored for stored in found})
+    by_kind: dict[str, list[Table | View]] = {}
+    for relation in relations:
+        by_kind.setdefault(kind_name(lake, relation, snapshot), []).append(relation)
+    stored: dict[Name, Stored] = {}
+    with lake.reading() as connection:
+        declarations = read_declarations(connection)
+        rows = {Name(schema=row["schema"], relation=row["name"]): row for row in relation_rows(lake, connection, snapshot)}
+        for name, own in by_kind.items():
+            kind = named_kind(name)
+            if kind is None or kind.is_hidden:
+                continue
+            for relation, described in zip(own, kind.describe(connection, own, declarations), strict=True):
+                stored[relation.name] = _stored(relation, name, rows[relation.name], described)
+    found = (stored[relation.name] for relation in relations if relation.name in stored)
+    return Inventory(snapshot=snapshot.id, relations={str(each.name).lower(): each for each in found})
 
 
-def _stored_view(view: View, record: ViewRecord | None) -> Stored:
+def _stored(relation: Table | View, kind: str, row: Mapping[str, Any], described: Described) -> Stored:
     return Stored(
-        name=view.name,
-        kind="view",
-        fields=result_fields(record) if record is not None else (),
-        options=record.options if record is not None else {},
-        comment=view.comment,
-        query=view.sql if view.dialect == "spark" else None,
-        names=view.columns,
-        is_continuous=record is not None,
-    )
-
-
-def _stored_table(table: Table, row: Mapping[str, Any], declaration: Declaration) -> Stored:
-    return Stored(
-        name=table.name,
-        kind=declaration.kind,
-        fields=table.fields,
-        primary_key=declaration.primary_key,
-        options=declaration.options,
-        comment=table.comment,
+        name=relation.name,
+        kind=kind,
+        fields=described.fields,
+        primary_key=described.primary_key,
+        options=described.options,
+        comment=relation.comment,
         rows=row["rows"],
         files=row["files"],
         size_bytes=row["bytes"],
+        query=described.query,
+        names=described.names,
+        is_continuous=described.is_continuous,
+        takes_in=described.takes_in,
     )
 
 

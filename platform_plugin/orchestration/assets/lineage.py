@@ -47,7 +47,7 @@ def trace_columns(query: Query) -> dict[str, Origins]:
 
     >>> from platform_plugin.algebra.plan.relations import Relation
     >>> from platform_plugin.algebra.types.data_types import Field, Primitive
-    >>> from platform_plugin.relations.views.plan.split import read_plan
+    >>> from platform_plugin.operators.group.split import read_plan
     >>> fields = (Field(name="uid", type=Primitive("int32")), Field(name="score", type=Primitive("int32")))
     >>> posts = Relation(name=("main", "posts"), kind="stream", fields=fields)
     >>> plan = read_plan("SELECT uid AS who, 2 * avg(score) AS mean FROM posts WHERE uid > 0 GROUP BY uid", {"posts": posts})

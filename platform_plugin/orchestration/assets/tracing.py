@@ -10,26 +10,23 @@ from platform_plugin.algebra.plan.relations import Relation
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import PlatformError, RefusedView
 from platform_plugin.lake.catalogue.tables import DEFAULT_SCHEMA
-from platform_plugin.language.statements.create_sample import CreateSample
-from platform_plugin.language.statements.create_stream import CreateStream
-from platform_plugin.language.statements.create_table import CreateHistory, CreateTable
-from platform_plugin.language.statements.create_view import CreateView
+from platform_plugin.operators.group.split import plan_split, read_plan
 from platform_plugin.orchestration.assets.lineage import trace_columns
 from platform_plugin.orchestration.components.model import read_by
 from platform_plugin.orchestration.shown.drawing import draw_split
 from platform_plugin.relations.bind import lake_name
-from platform_plugin.relations.views.plan.split import plan_split, read_plan
+from platform_plugin.relations.kinds import named_kind
+from platform_plugin.relations.views.kind import VIEW
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from platform_plugin.algebra.plan.nodes import RelationKind
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.language.text.places import Span
+    from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.orchestration.assets.inventory import Inventory, Stored
     from platform_plugin.orchestration.assets.lineage import Origins
     from platform_plugin.orchestration.components.model import Model
-    from platform_plugin.relations.views.plan.parts import SplitPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,21 +103,15 @@ class Tracing:
 
     def _trace(self, name: Name) -> Traced:
         model, stored = self._models.get(_key(name)), self._inventory.find(name)
-        match model.statement if model is not None else None:
-            case CreateView(query=query) as statement:
-                wanted = statement.continuous or bool(statement.options)
-                return self._view(query, tuple(alias.name for alias in statement.aliases), is_wanted=wanted)
-            case CreateTable(query=query) if query is not None:
-                return self._query(query, ())
-            case CreateSample(relation=relation):
-                return Traced(columns=self.of(lake_name(relation)).columns)
-            case CreateHistory(stream=stream):
-                return Traced(columns=self.of(lake_name(stream)).columns)
-            case CreateTable(columns=columns) | CreateStream(columns=columns):
-                return Traced(columns=_outputs(columns))
+        if model is not None:
+            said = model.declared
+            if said.query is not None:
+                is_view = model.kind == VIEW.name
+                return self._view(said.query, said.names, is_wanted=said.is_continuous) if is_view else self._query(said.query, ())
+            return Traced(columns=self.of(lake_name(said.like)).columns if said.like is not None else _outputs(said.columns))
         if stored is None:
             return Traced()
-        if stored.kind == "view" and stored.query is not None:
+        if stored.query is not None:
             return self._view(stored.query, stored.names, is_wanted=stored.is_continuous)
         return Traced(columns=_outputs(stored.fields))
 
@@ -191,18 +182,19 @@ class Tracing:
         # A type that nobody knows stays unknown; only names are needed then.
         fields = tuple(Field(name=column.name, type=cast("Any", column.type)) for column in traced.columns)
         full = (declared.name.schema, declared.name.relation)
-        if declared.kind in ("stream", "table", "sample"):
-            return Relation(name=full, kind=cast("RelationKind", declared.kind), fields=fields)
+        kind = named_kind(declared.kind)
+        if kind is not None and kind is not VIEW:
+            return Relation(name=full, kind=kind.planned_as, fields=fields)
         if traced.is_continuous or opaque:
             return Relation(name=full, kind="continuous" if traced.is_continuous else "table", fields=fields)
-        renamed = () if model is None else tuple(alias.name for alias in cast("CreateView", model.statement).aliases)
+        renamed = () if model is None else model.declared.names
         named = stored.names if model is None and stored is not None else renamed
         return Relation(name=full, kind="view", fields=fields if named else (), body=_text(model, stored))
 
 
 def _text(model: Model | None, stored: Stored | None) -> str | None:
-    if model is not None and isinstance(model.statement, CreateView):
-        return model.statement.query.text
+    if model is not None and model.declared.query is not None:
+        return model.declared.query.text
     return stored.query if stored is not None else None
 
 

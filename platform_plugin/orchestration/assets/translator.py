@@ -16,7 +16,6 @@ from platform_plugin.orchestration.sensors.firing import USUAL_POOL
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from platform_plugin.lake.catalogue.relations import Kind
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.orchestration.assets.inventory import Stored
     from platform_plugin.orchestration.components.model import Model
@@ -27,7 +26,7 @@ class Relation:
     """What an asset stands for: the model of a file, a relation of the lake, or both."""
 
     name: Name
-    kind: Kind
+    kind: str
     model: Model | None = None
     stored: Stored | None = None
     is_continuous: bool = False

@@ -10,33 +10,21 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError, UnknownObject
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.script import parse_statement
-from platform_plugin.language.statements.create_sample import CreateSample
-from platform_plugin.language.statements.create_stream import CreateStream
-from platform_plugin.language.statements.create_table import CreateHistory, CreateTable
-from platform_plugin.language.statements.create_view import CreateView
+from platform_plugin.language.text.comparing import normalised
 from platform_plugin.language.text.places import Span, at, did_you_mean, fault
-from platform_plugin.language.text.tokens import WORD, tokenize
-from platform_plugin.language.text.words import RESERVED
 from platform_plugin.orchestration.components.documentation import Documentation, read_documentation, read_suite
 from platform_plugin.relations.bind import lake_name
+from platform_plugin.relations.kinds import find_declared, named_kind
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.lake.catalogue.relations import Kind
     from platform_plugin.lake.catalogue.tables import Name
-    from platform_plugin.language.text.names import Name as QualifiedName
+    from platform_plugin.language.statements.statement import Statement
     from platform_plugin.quality.suite import Suite
+    from platform_plugin.relations.declared import Declared
 
-_KINDS: dict[type, Kind] = {
-    CreateTable: "table",
-    CreateHistory: "table",
-    CreateStream: "stream",
-    CreateView: "view",
-    CreateSample: "sample",
-}
 _READ: dict[str, tuple[Name, ...]] = {}
 _MOST_KNOWN = 10_000
-Definition = CreateTable | CreateHistory | CreateStream | CreateView | CreateSample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +32,9 @@ class Model:
     """A relation as a file declares it; `file` is the path inside the folder, with `/`, and `path` the whole one."""
 
     name: Name
-    kind: Kind
-    statement: Definition
+    kind: str
+    statement: Statement
+    declared: Declared
     file: str
     path: Path
     comment: str | None
@@ -57,23 +46,28 @@ class Model:
     @property
     def columns(self) -> tuple[Field, ...]:
         """The declared columns; none where a query decides."""
-        return () if isinstance(self.statement, CreateView | CreateSample | CreateHistory) else self.statement.columns
+        return self.declared.columns
 
     @property
     def primary_key(self) -> tuple[str, ...]:
         """The columns that name a row."""
-        return self.statement.primary_key if isinstance(self.statement, CreateTable) else ()
+        return self.declared.primary_key
 
     @property
     def is_built(self) -> bool:
         """Whether materializing it computes its rows anew: a table that is the result of a query."""
-        return isinstance(self.statement, CreateTable) and self.statement.query is not None
+        return self.declared.is_built
+
+    @property
+    def intake(self) -> str | None:
+        """How a run takes up what there is for it; None if no run does."""
+        kind = named_kind(self.kind)
+        return kind.intake if kind is not None and self.declared.takes_in else None
 
     @property
     def description(self) -> str | None:
         """What the YAML file says, or the statement's COMMENT, or the comment at the head of the file."""
-        said = None if isinstance(self.statement, CreateSample | CreateHistory) else self.statement.comment
-        return self.documentation.description or said or self.comment
+        return self.documentation.description or self.declared.comment or self.comment
 
 
 def read_models(folder: Path) -> tuple[Model, ...]:
@@ -116,36 +110,27 @@ def parse_model(text: str, *, file: str, path: Path | None = None, documentation
     ('main.impact', 'view', ['main.posts'], 'How much a post moves.')
     """
     statement = parse_statement(text)
-    if not isinstance(statement, Definition):
+    found = find_declared(statement)
+    if found is None:
         raise fault(
             statement.span, "not a definition", expected="CREATE TABLE, CREATE STREAM, CREATE VIEW or CREATE SAMPLE", hint="one to a file"
         )
     if statement.parameters:
         unbound = InvalidValue("a file has no parameters", hint="write the value itself, or join a table that holds it")
         raise at(statement.parameters[0].span).attach(unbound)
-    query = statement.query if isinstance(statement, CreateTable | CreateView) else None
+    kind, declared = found
     return Model(
-        name=lake_name(statement.name),
-        kind=_KINDS[type(statement)],
+        name=lake_name(declared.name),
+        kind=kind.name,
         statement=statement,
+        declared=declared,
         file=file,
         path=path or Path(file),
         comment=_leading_comment(text),
-        reads=read_by(query) if query is not None else tuple(map(lake_name, _named(statement))),
+        reads=read_by(declared.query) if declared.query is not None else tuple(map(lake_name, declared.reads)),
         code_version=fingerprint(statement.span.text),
         documentation=documentation or Documentation(),
     )
-
-
-def _named(statement: Definition) -> tuple[QualifiedName, ...]:
-    """What a definition without a query names: the relations of a sample, the stream of a history."""
-    match statement:
-        case CreateSample(reads=reads):
-            return reads
-        case CreateHistory(stream=stream):
-            return (stream,)
-        case _:
-            return ()
 
 
 def read_by(query: str | Span) -> tuple[Name, ...]:
@@ -157,19 +142,6 @@ def read_by(query: str | Span) -> tuple[Name, ...]:
             _READ.clear()
         _READ[text] = tuple(dict.fromkeys(lake_name(reference.name) for reference in analyse_query(query).relations))
     return _READ[text]
-
-
-def normalised(text: str) -> str:
-    r"""A statement whose comments, layout and case of keywords are gone, for comparing.
-
-    >>> normalised("select uid -- who\n from  Posts") == normalised("SELECT uid FROM Posts")
-    True
-    """
-    tokens = tokenize(text)
-    words = (tokens.text(index) for index in range(len(tokens)))
-    return " ".join(
-        word.upper() if kind == WORD and word.upper() in RESERVED else word for word, kind in zip(words, tokens.kinds, strict=True)
-    )
 
 
 def fingerprint(text: str) -> str:
@@ -188,7 +160,7 @@ def _leading_comment(text: str) -> str | None:
 
 def with_suite(model: Model, suite: Suite | None) -> Model:
     """The model with a suite; a gate that no run would ever pass through is refused."""
-    pulls = isinstance(model.statement, CreateStream) and model.statement.feed is not None
+    pulls = model.intake == "ingest"
     if suite is not None and suite.gate and not model.is_built and not pulls:
         raise InvalidValue(
             f'the suite of "{model.name}" is a gate, but no run publishes rows there',

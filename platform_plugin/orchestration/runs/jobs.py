@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import dagster as dg
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-    from platform_plugin.lake.catalogue.relations import Kind
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.orchestration.components.model import Model
     from platform_plugin.orchestration.sensors.firing import Moment
@@ -25,7 +24,7 @@ class Target:
     """A relation that is kept current, and the asset that says so: the base of a continuous view, else the relation's own."""
 
     name: Name
-    kind: Kind
+    kind: str
     key: dg.AssetKey
     pool: str = USUAL_POOL
     model: Model | None = None

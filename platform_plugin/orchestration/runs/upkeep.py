@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import View, read_tables
 from platform_plugin.lake.read.sizes import read_files, read_rewritten
-from platform_plugin.orchestration.components.apply import Action, find_changed, run_definition
+from platform_plugin.orchestration.components.apply import find_changed, run_definition
 from platform_plugin.orchestration.sensors.waiting import Waiting, read_waiting
 from platform_plugin.relations.views.follow.maintain import run_maintenance
-from platform_plugin.relations.views.follow.service import find_wanted
-from platform_plugin.relations.views.read.stored import run_storing
+from platform_plugin.relations.views.read.stored import find_wanted, run_storing
 from platform_plugin.relations.views.record import RESULT_PART, read_records, result_fields
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.orchestration.components.model import Model
     from platform_plugin.platform import Platform
+    from platform_plugin.relations.declared import Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

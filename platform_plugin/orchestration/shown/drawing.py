@@ -12,8 +12,8 @@ from platform_plugin.relations.views.explain import explain_split
 if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name
+    from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.orchestration.assets.tracing import Traced
-    from platform_plugin.relations.views.plan.parts import SplitPlan
 
 PICTURE = "picture"
 _MOST_DRAWN = 40

@@ -15,14 +15,14 @@ from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.language.text.places import at, did_you_mean
 from platform_plugin.language.text.writing import type_text
 from platform_plugin.relations.bind import lake_name, new_name, pointing_at, read_named
+from platform_plugin.relations.kinds import find_kind
+from platform_plugin.relations.ranges import first_uncovered
 from platform_plugin.relations.samples.definition import LARGEST, Definition, parse_window
 from platform_plugin.relations.samples.draw.merged import check_parts, plan_merged
 from platform_plugin.relations.samples.keys.weights import SAMPLE_WEIGHT, can_date, can_weigh, weight_field
 from platform_plugin.relations.samples.record import KIND, TABLES, Attach, Join, Progress, Store, find_sample
 from platform_plugin.relations.samples.reservoir.weighing import local_condition
 from platform_plugin.relations.target import find_existing, outcome
-from platform_plugin.relations.views.read.ranges import first_uncovered
-from platform_plugin.relations.views.record import read_records, result_fields
 
 if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
@@ -57,7 +57,7 @@ def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
             with pointing_at(statement.relation.span), lake.reading() as connection:
                 relation = lake.find_relation(connection, lake_name(statement.relation), base)
             source = _source(work, statement, relation)
-            fields = _fields(work, relation, base)
+            fields = find_kind(lake, relation, base).fields(work, relation, base)
             _check_strata(statement, fields)
             if statement.where is not None:
                 _check_condition(work, statement, relation, base)
@@ -111,20 +111,6 @@ def _merged(work: Workspace, statement: s.CreateSample, base: Snapshot) -> tuple
     with pointing_at(statement.span):
         check_parts(work.lake, parts, statement.size, base)
     return parts[0].table.fields, plan_merged(parts, statement.size, _seed(statement))
-
-
-def _fields(work: Workspace, relation: Table | View, snapshot: Snapshot) -> tuple[Field, ...]:
-    if isinstance(relation, Table):
-        return relation.fields
-    with work.lake.reading() as connection:
-        record = read_records(connection, only=relation.uuid).get(relation.uuid)
-    if record is not None:
-        return result_fields(record)
-    from platform_plugin.engine.spark.frames.schema import from_spark_type
-
-    frame = read_named(work, (relation.name.schema, relation.name.relation), snapshot)
-    with work.session.job():
-        return tuple(Field(name=part.name, type=from_spark_type(part.dataType, column=part.name)) for part in frame.schema.fields)
 
 
 def _check_strata(statement: s.CreateSample, fields: tuple[Field, ...]) -> None:

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from platform_plugin.errors import CatalogueError
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.relations import read_declarations
 from platform_plugin.lake.catalogue.snapshots import oldest_snapshot
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.lake.catalogue.relations import Kind
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.commit.writer import Writer
     from platform_plugin.lake.lake import Lake
@@ -50,7 +50,7 @@ SAMPLE = sa.Table(
     sa.Column("cardinalities", sa.String, nullable=False),
 )
 TABLES = (SAMPLE, *PICK_TABLES)
-KIND: Kind = "sample"
+KIND = "sample"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +104,14 @@ def find_sample(lake: Lake, table: Table, snapshot: Snapshot) -> Sample | None:
     """A table as the sample that it is, or None."""
     definition = definitions(lake, snapshot).get(str(table.uuid))
     return None if definition is None else Sample(table=table, definition=definition)
+
+
+def get_sample(lake: Lake, table: Table, snapshot: Snapshot) -> Sample:
+    """The sample that a table was declared as."""
+    sample = find_sample(lake, table, snapshot)
+    if sample is None:
+        raise CatalogueError(f'sample "{table.name}" has no definition', hint="drop it and make it anew")
+    return sample
 
 
 def all_samples(lake: Lake, snapshot: Snapshot, *, windowed: bool | None = None) -> list[Sample]:

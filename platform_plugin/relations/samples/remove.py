@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_plugin.relations.samples.record import Detach, all_samples
+from platform_plugin.errors import InvalidValue
+from platform_plugin.relations.samples.record import Detach, Leave, all_samples
 
 if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.relations.samples.record import Sample
 
 
-def drop_sample(commit: Commit, sample: Sample) -> None:
-    """End a sample, its reservoirs, and its claim on rows of its stream."""
-    commit.drop_table(sample.table)
-    commit.also(Detach(sample=sample.table))
+def drop_sample(commit: Commit, sample: Table, *, alone: bool) -> None:
+    """End a sample, its reservoirs, and its claim on rows of its stream; `alone` if samples that merge it stay."""
+    commit.drop_table(sample)
+    commit.also(Detach(sample=sample))
+    if alone:
+        commit.also(Leave(sample=sample))
 
 
 def samples_of(lake: Lake, relation: Table, snapshot: Snapshot) -> list[str]:
@@ -24,3 +26,10 @@ def samples_of(lake: Lake, relation: Table, snapshot: Snapshot) -> list[str]:
     own = str(relation.uuid)
     known = all_samples(lake, snapshot)
     return sorted(sample.name for sample in known if own == sample.definition.relation or own in sample.definition.parts)
+
+
+def refuse_sampled(lake: Lake, relation: Table, kind: str, snapshot: Snapshot) -> None:
+    """Refuse to drop a stream that is sampled, or a sample that another one merges."""
+    if samples := samples_of(lake, relation, snapshot):
+        said = "sampled by" if kind == "stream" else "part of"
+        raise InvalidValue(f'{kind} "{relation.name}" is {said} {", ".join(samples)}', hint=f"drop that first: DROP SAMPLE {samples[0]}")

@@ -13,12 +13,15 @@ from platform_plugin.lake.files.files import fit
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.language import statements as s
 from platform_plugin.language.text.places import Span
+from platform_plugin.relations.kinds import find_kind
+from platform_plugin.relations.reading import Dependency, Unknowable
 from platform_plugin.relations.samples.record import find_sample
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.lake.lake import Lake
     from platform_plugin.relations.samples.definition import Definition
@@ -119,3 +122,20 @@ def _gone(sample: Sample, snapshot: Snapshot) -> UnknownObject:
         f'what sample "{sample.name}" is drawn from does not exist at snapshot {snapshot.id}',
         hint=f"it was dropped: DROP SAMPLE {sample.name}, or make it anew",
     )
+
+
+def find_dependencies(work: Workspace, sample: Sample, snapshot: Snapshot) -> Iterator[Dependency]:
+    """What a sample changes with, beside its own table. A window of time moves with every snapshot."""
+    definition = sample.definition
+    if definition.window_seconds is not None:
+        raise Unknowable
+    if definition.parts:
+        for part in find_parts(work.lake, sample, snapshot):
+            yield from find_dependencies(work, part, snapshot)
+        return
+    if definition.source != "view":
+        appends_only = definition.source == "stream" and not definition.retained
+        yield Dependency(find_table(work.lake, sample, snapshot), appends_only)
+        return
+    view = find_view(work.lake, sample, snapshot)
+    yield from find_kind(work.lake, view, snapshot).dependencies(work, view, snapshot)

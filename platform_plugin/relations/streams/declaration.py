@@ -5,16 +5,22 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.language.statements.create_stream import CreateStream
+from platform_plugin.language.statements import CreateStream
 from platform_plugin.language.text.options import STREAM, Option
-from platform_plugin.relations.streams.feeds.declaration import written_feed
+from platform_plugin.language.text.writing import duration_text
+from platform_plugin.relations.declared import Declared
+from platform_plugin.relations.differences import column_differences, option_differences
+from platform_plugin.relations.options import SECONDS, stored_option
+from platform_plugin.relations.streams.feeds.declaration import altered_feed, written_feed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.catalogue.relations import Declaration
     from platform_plugin.lake.catalogue.tables import Table
+    from platform_plugin.language.statements.statement import Statement
     from platform_plugin.language.text.names import Name
-
-_SECONDS = "_seconds"  # what the name of a stored duration ends in
 
 
 def stored_limits(statement: CreateStream) -> dict[str, Any]:
@@ -32,17 +38,10 @@ def stored_limits(statement: CreateStream) -> dict[str, Any]:
     )
 
 
-def stored_option(option: Option) -> tuple[str, Any]:
-    """The name and value under which the lake keeps an option."""
-    if isinstance(option.value, timedelta):
-        return option.name + _SECONDS, option.value.total_seconds()
-    return option.name, option.value
-
-
 def read_limits(declaration: Declaration) -> dict[str, Any]:
     """The options of a stream by the names and in the types of its statement; what was not declared is left out."""
     kept = declaration.options
-    durations = {name: timedelta(seconds=kept[name + _SECONDS]) for name in STREAM if kept.get(name + _SECONDS) is not None}
+    durations = {name: timedelta(seconds=kept[name + SECONDS]) for name in STREAM if kept.get(name + SECONDS) is not None}
     return {name: durations.get(name, kept.get(name)) for name in STREAM if name in durations or kept.get(name) is not None}
 
 
@@ -52,3 +51,29 @@ def stream_statement(name: Name, stream: Table, declaration: Declaration) -> Cre
     feed = None if kept is None else written_feed(kept)
     columns = () if feed is not None and feed.kind == "TABLE" else stream.fields
     return CreateStream(name=name, columns=columns, feed=feed, comment=stream.comment, **read_limits(declaration))
+
+
+def altered_options(declaration: Declaration, options: Sequence[Option], columns: Sequence[Field]) -> dict[str, Any]:
+    """What ALTER STREAM … SET changes of the options that the lake keeps."""
+    fed = altered_feed(declaration, options, columns)
+    return dict(stored_option(option) for option in options if not fed or option.name in STREAM) | fed
+
+
+def reflected_limits(declaration: Declaration) -> dict[str, Any]:
+    """The limits of a stream as options of a table of SQLAlchemy's, durations as text."""
+    return {name: duration_text(value) if isinstance(value, timedelta) else value for name, value in read_limits(declaration).items()}
+
+
+def read_declared(statement: Statement) -> Declared | None:
+    """What CREATE STREAM declares."""
+    if not isinstance(statement, CreateStream):
+        return None
+    return Declared(name=statement.name, columns=statement.columns, comment=statement.comment, takes_in=statement.feed is not None)
+
+
+def stream_differences(declared: Statement, stored: Statement) -> Iterator[str]:
+    """What a file says of a stream otherwise than the lake."""
+    if isinstance(declared, CreateStream) and isinstance(stored, CreateStream):
+        yield from column_differences(declared.columns, stored.columns)
+        ours, theirs = ({name: getattr(each, name) for name in STREAM} for each in (declared, stored))
+        yield from option_differences(ours, theirs)

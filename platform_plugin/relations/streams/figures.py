@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from platform_plugin.lake.read.sizes import count_tables
 from platform_plugin.lake.ring.arrivals import has_rings, read_left_bytes, read_recent, read_span
 from platform_plugin.lake.ring.consumers import read_furthest_behind
 from platform_plugin.lake.ring.history import read_history
 from platform_plugin.lake.ring.segments import read_ring
+from platform_plugin.language.statements.create_stream import feed_text
+from platform_plugin.relations.streams.declaration import stream_statement
+from platform_plugin.relations.streams.feeds.quarantine import find_quarantine
+from platform_plugin.relations.target import written_name
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.relations import Declaration
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
 
 _RECENT = timedelta(minutes=1)
@@ -69,3 +76,30 @@ def read_figures(connection: Connection, stream: Table, snapshot: Snapshot, now:
         unconsumed_rows=0 if furthest_behind is None else max(ring.next_row_id - furthest_behind, 0),
         history=None if history is None else str(history.name),
     )
+
+
+def stream_facts(work: Workspace, stream: Table, declaration: Declaration, snapshot: Snapshot) -> dict[str, Any]:
+    """What DESCRIBE EXTENDED says of a stream beside its limits: its feed, and how its rows come and leave."""
+    now = datetime.now(UTC)
+    feed = stream_statement(written_name(stream), stream, declaration).feed
+    facts: dict[str, Any] = {} if feed is None else {"feed": feed_text(feed)}
+    quarantine = find_quarantine(work.lake, stream, snapshot)
+    with work.lake.reading() as connection:
+        figures = read_figures(connection, stream, snapshot, now)
+        quarantined = 0 if quarantine is None else count_tables(connection, snapshot).get(quarantine.id or -1, (0, 0, 0))[1]
+    if figures is not None:
+        lag = figures.lag_seconds(now)
+        facts |= {
+            "segments": figures.segments,
+            "row ids": f"{figures.first_row_id} to {figures.next_row_id - 1}" if figures.rows else "none",
+            "rows a second": f"{figures.rows_per_second:.1f} in the last minute, in {figures.segments_per_second:.1f} segments a second",
+            "writers": f"{figures.writers} in the last minute",
+            "last arrival": None if lag is None else f"{figures.last_arrival:%Y-%m-%d %H:%M:%S.%f}, {lag:.1f} seconds ago",
+            "oldest arrival": figures.oldest_arrival,
+            "bytes held by readers": figures.bytes_held_by_readers or None,
+            "unconsumed rows": figures.unconsumed_rows or None,
+            "history": figures.history,
+        }
+    if quarantine is not None:
+        facts["quarantine"] = f"{quarantined} records in {quarantine.name}"
+    return facts

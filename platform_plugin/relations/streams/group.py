@@ -15,8 +15,8 @@ from platform_plugin.errors import CatalogueError, CommitConflict, OutcomeUnknow
 from platform_plugin.lake.catalogue.database import LostRace
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.snapshots import find_marked
-from platform_plugin.relations.samples.reservoir.picking import prepare_picks
-from platform_plugin.relations.streams.batches import BatchTaken, TakeBatches, read_batches
+from platform_plugin.relations import hooks
+from platform_plugin.relations.batches import BatchTaken, TakeBatches, read_batches
 from platform_plugin.relations.streams.rows import refitted_rows
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.relations.samples.reservoir.picking import PickRows
-    from platform_plugin.relations.streams.batches import Batch
+    from platform_plugin.relations.batches import Batch
+    from platform_plugin.relations.hooks import AppendPart
 
     Arrived = Callable[[Table, Snapshot], None]
     """Told of rows that are in a stream, before those who appended them are."""
@@ -116,12 +116,12 @@ class Group:
         if not self._entries:
             return True
         counts = {entry.receipt.batch_id: entry.rows.num_rows for entry in self._entries.values() if entry.receipt.batch_id is not None}
-        picks = prepare_picks(self._lake, base, table, rows) if rows.num_rows else None
+        parts = hooks.appending(self._lake, base, table, rows) if rows.num_rows else []
         files = _write(self._lake, table, rows) if rows.num_rows else []
         try:
-            if picks is not None:
-                picks.prepare()
-            made = self._commit(base, table, files, counts, picks)
+            for part in parts:
+                part.prepare()
+            made = self._commit(base, table, files, counts, parts)
         except BatchTaken:
             self._lake.discard(files)
             return False
@@ -185,7 +185,9 @@ class Group:
                 self._answer(entry.receipt, error)
         return pa.concat_tables(parts) if parts else pa.table({})
 
-    def _commit(self, base: Snapshot, table: Table, files: Sequence[DataFile], counts: dict[str, int], picks: PickRows | None) -> Snapshot:
+    def _commit(
+        self, base: Snapshot, table: Table, files: Sequence[DataFile], counts: dict[str, int], parts: Sequence[AppendPart]
+    ) -> Snapshot:
         mark = str(new_uuid())
         while True:
             try:
@@ -194,10 +196,10 @@ class Group:
                         commit.append(table, files)
                     if counts:
                         commit.also(TakeBatches(table, counts, self._forgets))
-                    if picks is not None:
-                        commit.follow(picks)
-                if picks is not None:
-                    picks.settle()
+                    for part in parts:
+                        commit.follow(part)
+                for part in parts:
+                    part.settle()
                 return commit.made
             except OutcomeUnknown:
                 made = self._find_commit(base, mark)

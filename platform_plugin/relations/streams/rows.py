@@ -10,8 +10,8 @@ import pyarrow as pa
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files.files import fit
 from platform_plugin.lake.values.assignment import arrow_array, assigned
+from platform_plugin.lake.values.defaults import default_value
 from platform_plugin.lake.values.types import arrow_schema
-from platform_plugin.relations.tables.rows import default_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

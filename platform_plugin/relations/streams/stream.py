@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.values.types import arrow_schema
+from platform_plugin.relations.batches import check_batch_id
 from platform_plugin.relations.streams.append import Committer, Grouping, WhenFull
-from platform_plugin.relations.streams.batches import check_batch_id
 from platform_plugin.relations.streams.group import Appended, Entry, Receipt, find_by_identity
 from platform_plugin.relations.streams.pending import Pending
 from platform_plugin.relations.streams.rows import shaped_rows

@@ -18,7 +18,7 @@ from platform_plugin.lake.files.sources import absolute_place
 from platform_plugin.language.text.values import Parameter
 from platform_plugin.relations.arguments import Arguments, argument
 from platform_plugin.relations.bind import pointing_at
-from platform_plugin.relations.target import append_files, find_repeat, find_target, named_fields, refuse_history, refuse_partitioned
+from platform_plugin.relations.target import append_files, find_repeat, find_target, named_fields, refuse_append, refuse_partitioned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ def run_copy(
 ) -> Result:
     """Append the rows of files. A row that can't be read fails the statement, unless `ignore_errors` was asked for."""
     table = find_target(work.lake, statement.name)
-    refuse_history(work.lake, table, statement.name)
+    refuse_append(work.lake, table, statement.name)
     refuse_partitioned(table, statement.name)
     with pointing_at(statement.name.span):
         fields = named_fields(table, statement.columns)

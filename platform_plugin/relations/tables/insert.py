@@ -10,7 +10,7 @@ from platform_plugin.language.text.places import at
 from platform_plugin.relations.bind import bind_query, pointing_at
 from platform_plugin.relations.faults import placed
 from platform_plugin.relations.tables.rows import literal_rows
-from platform_plugin.relations.target import append_files, find_repeat, find_target, named_fields, refuse_history, refuse_partitioned
+from platform_plugin.relations.target import append_files, find_repeat, find_target, named_fields, refuse_append, refuse_partitioned
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -34,7 +34,7 @@ def run_insert(
 ) -> Result:
     """Append rows to a history table or stream."""
     table = find_target(work.lake, statement.name)
-    refuse_history(work.lake, table, statement.name)
+    refuse_append(work.lake, table, statement.name)
     refuse_partitioned(table, statement.name)
     repeat = find_repeat(work.lake, table, batch_id)
     if repeat is not None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.values.assignment import arrow_array, assigned
-from platform_plugin.lake.values.defaults import default_column
+from platform_plugin.lake.values.defaults import default_value
 from platform_plugin.lake.values.types import arrow_field
 from platform_plugin.language.text.places import at
 from platform_plugin.language.text.values import Literal, Parameter
@@ -31,11 +31,6 @@ def literal_rows(rows: Sequence[Sequence[Cell]], fields: Sequence[Field], argume
         columns.append(arrow_array(values, field))
     shape = [arrow_field(field).with_nullable(nullable=True).with_type(column.type) for field, column in zip(fields, columns, strict=True)]
     return pa.Table.from_arrays(columns, schema=pa.schema(shape))
-
-
-def default_value(field: Field, now: datetime) -> Any:
-    """What a row holds that leaves the column out, in a statement that began at a time."""
-    return None if field.default is None else default_column(field, 1, now)[0].as_py()
 
 
 def _value(cell: Cell, field: Field, arguments: Arguments, source: Span, now: datetime) -> Any:

@@ -11,19 +11,19 @@ from platform_plugin.errors import CommitConflict, InvalidValue, ObjectExists, P
 from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.ring.consumers import has_consumers, read_consumers
 from platform_plugin.language.text.places import at
+from platform_plugin.operators.group.sharing import ViewParts, plan_sharing
 from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
 from platform_plugin.relations.faults import placed
+from platform_plugin.relations.options import stored_option
+from platform_plugin.relations.ranges import first_uncovered
 from platform_plugin.relations.result import Result
-from platform_plugin.relations.streams.declaration import stored_option
 from platform_plugin.relations.target import find_existing, outcome
 from platform_plugin.relations.views.explain import explain_split
 from platform_plugin.relations.views.follow.strategy import BATCH, DEFERRED, EAGER, SPLIT
 from platform_plugin.relations.views.follow.twins import find_alike, likeness
 from platform_plugin.relations.views.making import NewView, first_rows, run_making
-from platform_plugin.relations.views.plan.plans import prepare_plan, read_plans
-from platform_plugin.relations.views.plan.sharing import ViewParts, plan_sharing
+from platform_plugin.relations.views.plans import prepare_plan, read_plans
 from platform_plugin.relations.views.read.kept import find_kept
-from platform_plugin.relations.views.read.ranges import first_uncovered
 from platform_plugin.relations.views.read.view import split_name
 
 if TYPE_CHECKING:
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, View
+    from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
+    from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.relations.arguments import Arguments
-    from platform_plugin.relations.views.plan.parts import SplitPlan
     from platform_plugin.relations.views.relations import Meaning
 
 
@@ -161,15 +162,12 @@ _MAINTAINED_BY = {
 }
 
 
-def refuse_consumed(work: Workspace, stream: Table, statement: s.Drop, snapshot: Snapshot) -> None:
+def refuse_consumed(lake: Lake, stream: Table, snapshot: Snapshot) -> None:
     """Refuse to drop a stream that continuous views are made over."""
-    lake = work.lake
     with lake.reading() as connection:
         if not has_consumers(connection):
             return
         consumers = read_consumers(connection, stream.uuid)
     views = sorted(str(view.name) for view in lake.views(snapshot) if str(view.uuid) in consumers)
     if views:
-        raise at(statement.name.span).attach(
-            InvalidValue(f'stream "{stream.name}" is read by {", ".join(views)}', hint=f"drop what reads it first: DROP VIEW {views[0]}")
-        )
+        raise InvalidValue(f'stream "{stream.name}" is read by {", ".join(views)}', hint=f"drop what reads it first: DROP VIEW {views[0]}")

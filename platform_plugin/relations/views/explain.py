@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.plan.tree import draw
+from platform_plugin.language.text.writing import identifier, name_text
+from platform_plugin.relations.target import written_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from platform_plugin.algebra.plan.nodes import Output, Query
-    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.lake.catalogue.tables import View
+    from platform_plugin.operators.group.parts import SplitPlan
 
 
 def explain_split(plan: SplitPlan, *, trees: bool = True) -> str:
@@ -63,3 +66,9 @@ def _part(title: str, sql: str, query: Query | None) -> Iterator[str]:
 
 def _column(column: Output) -> str:
     return f"{column.name} {column.type}" if column.type is not None else column.name
+
+
+def view_text(view: View) -> str:
+    """The statement that makes a view like this one."""
+    aliases = ", ".join(identifier(column) for column in view.columns)
+    return f"CREATE VIEW {name_text(written_name(view))}{f' ({aliases})' if aliases else ''} AS {view.sql}"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import PlatformError
+from platform_plugin.relations.bind import read_named
 from platform_plugin.relations.views.follow.twins import find_twins
-from platform_plugin.relations.views.plan.plans import find_plan
+from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
-from platform_plugin.relations.views.record import FROM
+from platform_plugin.relations.views.record import FROM, read_records, result_fields
 
 if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot, View
     from platform_plugin.relations.views.record import ViewRecord
 
 
@@ -51,3 +53,24 @@ def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapsho
             facts["warning"] = f"{part} has {rows} rows for {covered} rows taken up: {NEARLY_UNGROUPED}"
         facts[part] = f"{rows} rows, {scan.size_bytes} bytes, in {len(scan.files)} files{f' of {table.name}' if internal else ''}"
     return facts
+
+
+def find_facts(work: Workspace, view: View, snapshot: Snapshot, *, internal: bool) -> dict[str, Any]:
+    """What DESCRIBE EXTENDED says of any view."""
+    with work.lake.reading() as connection:
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+    facts = {"query": view.sql, "comment": view.comment}
+    return facts if record is None else {**facts, **view_facts(work, str(view.name), record, snapshot, internal=internal)}
+
+
+def view_fields(work: Workspace, view: View, snapshot: Snapshot) -> tuple[Field, ...]:
+    """The columns of a continuous view's result; of another view what its query gives at a snapshot."""
+    with work.lake.reading() as connection:
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+    if record is not None:
+        return result_fields(record)
+    from platform_plugin.engine.spark.frames.schema import from_spark_type
+
+    frame = read_named(work, (view.name.schema, view.name.relation), snapshot)
+    with work.session.job():
+        return tuple(Field(name=part.name, type=from_spark_type(part.dataType, column=part.name)) for part in frame.schema.fields)

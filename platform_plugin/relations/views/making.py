@@ -12,14 +12,14 @@ from platform_plugin.lake.catalogue.relations import RELATION_TABLES, STATE, Dec
 from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.lake.commit.dependents import Depart, Depend
 from platform_plugin.lake.ring.segments import RING_TABLES
+from platform_plugin.operators.group.split import read_plan
+from platform_plugin.relations.answers import put_answers
 from platform_plugin.relations.bind import new_name, read_named
+from platform_plugin.relations.ranges import empty_range, first_uncovered, rows_of
 from platform_plugin.relations.views.follow.advance import Attach, AttachBeside
-from platform_plugin.relations.views.follow.answers import put_answers
 from platform_plugin.relations.views.follow.strategy import BATCH, BATCH_ROWS, DEFERRED, EAGER, SPLIT, rows_parts, wants_row_ids
 from platform_plugin.relations.views.follow.twins import SAME, LetGo, Twin, find_twin, likeness
-from platform_plugin.relations.views.plan.split import read_plan
 from platform_plugin.relations.views.read.kept import find_kept, tables_in_use
-from platform_plugin.relations.views.read.ranges import empty_range, first_uncovered, rows_of
 from platform_plugin.relations.views.read.view import part_tables, run_part, split_name
 from platform_plugin.relations.views.record import (
     CREATED,
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.relations.views.follow.answers import Target
-    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.operators.group.parts import SplitPlan
+    from platform_plugin.relations.answers import Target
     from platform_plugin.relations.views.relations import Meaning
 
     Filling = Callable[["Begun"], tuple[list[tuple[Target, list[DataFile]]], Mapping[str, int]]]

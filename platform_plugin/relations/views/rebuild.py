@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import View
 from platform_plugin.lake.ring.history import read_history
+from platform_plugin.relations.answers import run_answers
 from platform_plugin.relations.bind import lake_name, pointing_at
+from platform_plugin.relations.ranges import oldest_row_id, read_covered
 from platform_plugin.relations.target import outcome
-from platform_plugin.relations.views.follow.answers import run_answers
+from platform_plugin.relations.views.follow.passes import Taking, answers_of_range
 from platform_plugin.relations.views.follow.twins import SAME
 from platform_plugin.relations.views.making import NewView, run_making
-from platform_plugin.relations.views.plan.passes import Taking, answers_of_range
-from platform_plugin.relations.views.plan.plans import prepare_plan
-from platform_plugin.relations.views.read.ranges import oldest_row_id, read_covered
+from platform_plugin.relations.views.plans import prepare_plan
 from platform_plugin.relations.views.read.view import split_name
 from platform_plugin.relations.views.record import CREATED, FROM, RESULT_PART, read_records
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.language import statements as s
+    from platform_plugin.relations.answers import Target
+    from platform_plugin.relations.ranges import Range
     from platform_plugin.relations.result import Result
-    from platform_plugin.relations.views.follow.answers import Target
     from platform_plugin.relations.views.making import Begun
-    from platform_plugin.relations.views.read.ranges import Range
     from platform_plugin.relations.views.record import ViewRecord
 
 _ATTEMPTS = 3

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from platform_plugin.operators.group.sharing import ViewParts, plan_sharing
 from platform_plugin.relations.bind import new_name
-from platform_plugin.relations.views.plan.sharing import ViewParts, plan_sharing
-from platform_plugin.relations.views.read.ranges import rows_of
+from platform_plugin.relations.ranges import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.relations.views.plan.parts import SplitPlan
-    from platform_plugin.relations.views.read.ranges import Range
+    from platform_plugin.operators.group.parts import SplitPlan
+    from platform_plugin.relations.ranges import Range
 
 
 def rehearse_taking(

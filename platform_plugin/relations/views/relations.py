@@ -11,26 +11,26 @@ from platform_plugin.algebra.plan.nodes import Scan, walk
 from platform_plugin.algebra.plan.relations import Relation
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, UnknownObject
-from platform_plugin.lake.catalogue.relations import read_declarations
 from platform_plugin.lake.catalogue.tables import Name, Table, View
 from platform_plugin.lake.commit.dependents import Need
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.language.text.writing import type_text
 from platform_plugin.relations.bind import lake_name, pointing_at
+from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.views.record import note_meaning_text, read_meaning_text, read_records, result_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
-    from platform_plugin.algebra.plan.nodes import Query, RelationKind
+    from platform_plugin.algebra.plan.nodes import Query
     from platform_plugin.algebra.types.data_types import DataType
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.language.text.places import Span
-    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.operators.group.parts import SplitPlan
 
 
 def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -> dict[str, Relation]:
@@ -38,7 +38,6 @@ def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -
     lake = work.lake
     found: dict[str, Relation] = {}
     with lake.reading() as connection:
-        declared = read_declarations(connection)
         records = read_records(connection)
         waiting: list[str | Span] = [query]
         while waiting:
@@ -50,10 +49,7 @@ def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -
                     relation = lake.find_relation(connection, lake_name(reference.name), snapshot)
                 name = (relation.name.schema, relation.name.relation)
                 if not isinstance(relation, View):
-                    declaration = declared.get(str(relation.uuid))
-                    kind: RelationKind = "table"
-                    if declaration is not None and declaration.kind in ("stream", "sample"):
-                        kind = declaration.kind
+                    kind = find_kind(lake, relation, snapshot).planned_as
                     described = Relation(name=name, kind=kind, fields=relation.fields)
                 elif relation.uuid in records:
                     described = Relation(name=name, kind="continuous", fields=result_fields(records[relation.uuid]))

@@ -23,7 +23,7 @@ from platform_plugin.algebra.plan.nodes import (
     walk,
 )
 from platform_plugin.algebra.plan.render import render
-from platform_plugin.relations.views.plan.split import read_plan
+from platform_plugin.operators.group.split import read_plan
 from tests.relations.views.admitted import ADMITTED
 from tests.relations.views.composed import RELATIONS
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from platform_plugin.algebra.plan.tree import draw
-from platform_plugin.relations.views.plan.split import read_plan
+from platform_plugin.operators.group.split import read_plan
 from tests.relations.views.composed import RELATIONS
 
 TREE = """\

@@ -19,7 +19,7 @@ from tests.relations.views.test_split_property import ask, cuts, engine, fill  #
 if TYPE_CHECKING:
     import duckdb
 
-    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.operators.group.parts import SplitPlan
 
 
 def table(name: str, found: list[tuple[Any, ...]], first: int = 0) -> pa.Table:

@@ -9,7 +9,7 @@ import pytest
 from platform_plugin.algebra.plan.nodes import Column
 from platform_plugin.engine.arrow.decimals import doubles
 from platform_plugin.engine.arrow.values import NotLocal, Rows, evaluate_node, spread
-from platform_plugin.relations.views.plan.body import read_body
+from platform_plugin.operators.group.body import read_body
 
 
 def decimals(digits, scale, *values):

@@ -13,8 +13,8 @@ from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.script import parse_statement
 from platform_plugin.language.text.bare_names import FOREIGN, KEYWORDS, find_names
 from platform_plugin.language.text.tokens import tokenize
+from platform_plugin.operators.group.body import read_body
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.plan.body import read_body
 from tests.language.spark_keywords import KEYWORDS as OF_SPARK
 from tests.language.spark_keywords import REFUSED
 

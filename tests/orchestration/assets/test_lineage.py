@@ -7,8 +7,8 @@ import pytest
 from platform_plugin.algebra.plan.relations import Relation
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.language.text.datatypes import parse_type
+from platform_plugin.operators.group.split import read_plan
 from platform_plugin.orchestration.assets.lineage import trace_columns
-from platform_plugin.relations.views.plan.split import read_plan
 
 RELATIONS = {
     name: Relation(name=("main", name), kind=kind, fields=tuple(Field(name=column, type=parse_type("INT")) for column in columns.split()))

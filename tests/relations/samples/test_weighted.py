@@ -304,7 +304,7 @@ def test_refusals_change_nothing(platform, rest, kind, said, monkeypatch):
     platform.execute("CREATE SAMPLE w ON paid SIZE 9 WEIGHTED BY (amount)")
     platform.execute("CREATE SAMPLE u ON pays SIZE 9")
     if " v " in rest:
-        monkeypatch.setattr("platform_plugin.relations.samples.define._fields", lambda *_: ())
+        monkeypatch.setattr("platform_plugin.relations.views.kind.ViewKind.fields", lambda *_: ())
         with platform.lake.commit("view") as commit:
             commit.create_view(("main", "v"), "SELECT * FROM paid")
     before = platform.lake.snapshot().id

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.algebra.plan.relations import Relation
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.language.text.datatypes import parse_type
-from platform_plugin.relations.views.plan.split import plan_split
+from platform_plugin.operators.group.split import plan_split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from platform_plugin.relations.views.plan.parts import SplitPlan, State
+    from platform_plugin.operators.group.parts import SplitPlan, State
 
 COLUMNS = {
     "posts": {

@@ -13,10 +13,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from platform_plugin.maintenance.service import Maintainer
 from platform_plugin.platform import Platform
 from platform_plugin.relations.views.follow import compaction, maintain, take
 from platform_plugin.relations.views.follow.maintain import run_maintenance
-from platform_plugin.relations.views.follow.service import Maintainer
 from tests.spark_fixture import server_of_its_own
 
 pytestmark = pytest.mark.spark

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.errors import RefusedView, UnsupportedType
+from platform_plugin.operators.group import sharing
+from platform_plugin.operators.group.sharing import ViewParts, plan_sharing
 from platform_plugin.platform import Platform
 from platform_plugin.relations.views.follow import compaction, take
 from platform_plugin.relations.views.follow.maintain import run_maintenance
-from platform_plugin.relations.views.plan import sharing
-from platform_plugin.relations.views.plan.sharing import ViewParts, plan_sharing
 from platform_plugin.relations.views.read import local
 from tests.engine.arrow.test_plans import table
 from tests.relations.views.admitted import ADMITTED

@@ -8,8 +8,7 @@ import pytest
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.platform import Platform
 from platform_plugin.relations.views.follow.maintain import run_maintenance
-from platform_plugin.relations.views.follow.service import find_wanted
-from platform_plugin.relations.views.read.stored import run_storing
+from platform_plugin.relations.views.read.stored import find_wanted, run_storing
 
 pytestmark = pytest.mark.spark
 

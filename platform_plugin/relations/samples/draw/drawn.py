@@ -11,6 +11,8 @@ import numpy as np
 
 from platform_plugin.lake.read.last_change import has_changed, last_change
 from platform_plugin.lake.read.read import read_rows
+from platform_plugin.relations.kinds import find_kind
+from platform_plugin.relations.reading import Unknowable
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.draw.standing import draw_standing
 from platform_plugin.relations.samples.draw.viewed import draw_from_view
@@ -21,8 +23,6 @@ from platform_plugin.relations.samples.reservoir.growing import Grown
 from platform_plugin.relations.samples.reservoir.local import Part
 from platform_plugin.relations.samples.reservoir.weighing import weigh_part
 from platform_plugin.relations.samples.sources import find_parts, find_table, find_view, in_shape, wanted_fields
-from platform_plugin.relations.views.read.stored import find_inputs
-from platform_plugin.relations.views.record import read_records
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -69,16 +69,11 @@ def version_of(work: Workspace, sample: Sample, snapshot: Snapshot) -> int | Non
         table = find_table(work.lake, sample, snapshot)
         return None if definition.window_seconds is not None else last_change(work.lake, table, snapshot, appends_only=appends_only)
     view = find_view(work.lake, sample, snapshot)
-    with work.lake.reading() as connection:
-        record = read_records(connection, only=view.uuid).get(view.uuid)
-    if record is None:
+    try:
+        inputs = list(find_kind(work.lake, view, snapshot).dependencies(work, view, snapshot))
+    except Unknowable:
         return None
-    inputs = find_inputs(work, record, snapshot)
-    return (
-        None
-        if inputs is None
-        else max((last_change(work.lake, table, snapshot, appends_only=appends_only) for table, appends_only in inputs), default=0)
-    )
+    return max((last_change(work.lake, table, snapshot, appends_only=appends_only) for table, appends_only in inputs), default=0)
 
 
 def run_drawing(

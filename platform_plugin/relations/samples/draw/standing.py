@@ -19,6 +19,7 @@ from platform_plugin.lake.files.files import ROW_ID
 from platform_plugin.lake.read.last_change import has_only_grown
 from platform_plugin.lake.read.read import column_at, has_row_ids, read_raw
 from platform_plugin.lake.read.scan import InlinedTable
+from platform_plugin.relations.ranges import Range, rows_of
 from platform_plugin.relations.samples.draw.pieces import Piece, Pieces, read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import choose_lowest
@@ -26,7 +27,6 @@ from platform_plugin.relations.samples.record import Progress, read_progress
 from platform_plugin.relations.samples.reservoir.growing import Grown, Stored, held_of, read_stored
 from platform_plugin.relations.samples.reservoir.local import Part, find_local
 from platform_plugin.relations.samples.sources import in_shape, wanted_fields
-from platform_plugin.relations.views.read.ranges import Range, rows_of
 
 if TYPE_CHECKING:
     from datetime import timedelta

@@ -19,6 +19,7 @@ from platform_plugin.errors import PlatformError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.language.text.writing import identifier
+from platform_plugin.operators.group.body import read_body
 from platform_plugin.relations.bind import new_name, read_named
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed, spark_key
 from platform_plugin.relations.samples.keys.lowest import bound_of
@@ -26,7 +27,6 @@ from platform_plugin.relations.samples.record import Progress
 from platform_plugin.relations.samples.reservoir.growing import Grown
 from platform_plugin.relations.samples.sources import in_shape
 from platform_plugin.relations.samples.strata import group
-from platform_plugin.relations.views.plan.body import read_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

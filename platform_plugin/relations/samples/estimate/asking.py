@@ -18,10 +18,10 @@ from platform_plugin.errors import PlatformError
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.language.query.approximate import STRATUM, UNIT
 from platform_plugin.language.text.places import Span
+from platform_plugin.operators.group.body import read_body
 from platform_plugin.relations.arguments import used_arguments
 from platform_plugin.relations.bind import lake_name, new_name, pointing_at, read_named
 from platform_plugin.relations.samples.population import read_drawn
-from platform_plugin.relations.views.plan.body import read_body
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

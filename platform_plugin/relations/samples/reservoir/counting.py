@@ -16,11 +16,11 @@ import pyarrow as pa
 from platform_plugin.language.query.query import analyse_expression
 from platform_plugin.language.text.names import Name as WrittenName
 from platform_plugin.language.text.writing import identifier
+from platform_plugin.operators.group.parts import ROW_ID
 from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.samples.keys.keys import EVERY, spark_key
 from platform_plugin.relations.samples.keys.lowest import Held, bound_of
 from platform_plugin.relations.samples.strata import group
-from platform_plugin.relations.views.plan.parts import ROW_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -19,6 +19,7 @@ from platform_plugin.lake.files.files import ROW_ID
 from platform_plugin.lake.read.evolution import adapt
 from platform_plugin.lake.read.read import column_at, read_raw
 from platform_plugin.lake.values.types import arrow_schema
+from platform_plugin.relations.ranges import Range, read_range, rows_of
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import Lowest, choose_lowest, whole_sample
@@ -28,7 +29,6 @@ from platform_plugin.relations.samples.reservoir.local import Part, find_local
 from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks, read_picks
 from platform_plugin.relations.samples.sources import find_table, in_shape, wanted_fields
 from platform_plugin.relations.samples.strata import group
-from platform_plugin.relations.views.read.ranges import Range, read_range, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from platform_plugin.relations.answers import Answer, Target
+from platform_plugin.relations.ranges import rows_of
 from platform_plugin.relations.samples.reservoir.counting import complete, picking_frame
 from platform_plugin.relations.samples.reservoir.growing import grow, held_of, part_of_gap, read_stored
 from platform_plugin.relations.samples.reservoir.local import find_local
 from platform_plugin.relations.samples.reservoir.maintain import find_samples_behind, write_change
-from platform_plugin.relations.views.follow.answers import Answer, Target
-from platform_plugin.relations.views.read.ranges import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.relations.hooks import RangeKey
     from platform_plugin.relations.samples.definition import Key as Stratum
     from platform_plugin.relations.samples.keys.lowest import Held
     from platform_plugin.relations.samples.reservoir.growing import Behind, Stored
     from platform_plugin.relations.samples.reservoir.local import Part
     from platform_plugin.relations.samples.reservoir.maintain import Change
-
-Key = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +41,7 @@ class Guest:
     picked: list[pa.Table] = field(default_factory=list)
 
     @property
-    def key(self) -> Key:
+    def key(self) -> RangeKey:
         """The range that it takes up, as views name it."""
         gap, name = self.behind.gaps[0], self.behind.tail.stream.name
         return f"{name.schema}.{name.relation}", gap.first_row_id, gap.next_row_id
@@ -68,7 +67,7 @@ class Guest:
         return write_change(work, self.behind, grow(work, self.behind, self.stored, held=self.held, looked=[(part, found)]))
 
 
-def find_guests(work: Workspace, snapshot: Snapshot, ranges: Collection[Key]) -> list[Guest]:
+def find_guests(work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> list[Guest]:
     """The samples that have just these ranges to take up; others, and those in trouble, have runs of their own."""
     behind, _ = find_samples_behind(work, snapshot)
     guests = []

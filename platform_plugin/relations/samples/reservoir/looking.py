@@ -18,10 +18,10 @@ from platform_plugin.lake.read.evolution import adapt
 from platform_plugin.lake.read.read import column_at, read_raw
 from platform_plugin.lake.read.scan import InlinedTable
 from platform_plugin.language.text.writing import identifier
+from platform_plugin.operators.group.body import read_body
 from platform_plugin.relations.samples.keys.keys import EVERY, keys_of_ids
 from platform_plugin.relations.samples.keys.lowest import Held, bound_of
 from platform_plugin.relations.samples.strata import group, keys_of
-from platform_plugin.relations.views.plan.body import read_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -57,6 +57,11 @@ class Change:
     grown: Grown
     files: tuple[DataFile, ...]
 
+    @property
+    def name(self) -> str:
+        """The sample's name."""
+        return self.behind.sample.name
+
     def put(self, commit: Commit) -> None:
         """Let it become the sample in a commit; a conflict if another run has taken up any of it."""
         sample, stored = self.behind.sample, self.behind.scan

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from platform_plugin.lake.ring.segments import read_arrivals
+from platform_plugin.relations.ranges import Range, first_uncovered, read_range, rows_of
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import choose_lowest
@@ -24,7 +25,6 @@ from platform_plugin.relations.samples.reservoir.growing import Grown, plan_gaps
 from platform_plugin.relations.samples.reservoir.local import Part, find_local
 from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks, read_picks
 from platform_plugin.relations.samples.sources import find_table, in_shape, wanted_fields
-from platform_plugin.relations.views.read.ranges import Range, first_uncovered, read_range, rows_of
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import CommitConflict, InvalidValue
 from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.relations import hooks
 from platform_plugin.relations.streams.feeds.declaration import FilesFeed, KafkaFeed, feed_declared
-from platform_plugin.relations.views.follow.propagate import propagate
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -91,7 +91,7 @@ def run_ingest(
                 raise
             continue
         if report.snapshot is not None and report.rows:
-            propagate(work, table, work.lake.snapshot())
+            hooks.appended(work, table, work.lake.snapshot())
         return replace(report, seconds=round(time.monotonic() - began, 3))
     raise AssertionError  # unreachable: the last attempt returns or raises
 

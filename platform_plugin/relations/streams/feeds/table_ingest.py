@@ -17,7 +17,7 @@ from platform_plugin.lake.read.evolution import adapt
 from platform_plugin.lake.read.inlined import read_inlined
 from platform_plugin.lake.read.read import column_at, read_raw
 from platform_plugin.lake.read.scan import read_scan
-from platform_plugin.relations.samples.reservoir.picking import prepare_picks
+from platform_plugin.relations import hooks
 from platform_plugin.relations.streams.feeds.ingest import IngestReport
 from platform_plugin.relations.streams.feeds.positions import POSITION_TABLES, Position, note_position, read_position
 from platform_plugin.relations.streams.feeds.sources import SourceGap
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import FileScan, Scan
-    from platform_plugin.relations.samples.reservoir.picking import PickRows
+    from platform_plugin.relations.hooks import AppendPart
     from platform_plugin.relations.streams.feeds.declaration import TableFeed
     from platform_plugin.relations.streams.feeds.ingest import Limits
 
@@ -118,15 +118,15 @@ def run_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: Lim
     try:
         base = lake.snapshot()
         # Of shared files nobody has seen the rows, and a run looks at them all.
-        picks = None if shared else _prepare_picks(lake, base, stream, parts)
+        own = [] if shared else _show(lake, base, stream, parts)
         with lake.commit(f"ingest into {stream.name}", base=base) as commit:
             commit.append(stream, [*shared, *written])
-            if picks is not None:
-                commit.follow(picks)
+            for part in own:
+                commit.follow(part)
             reached = Position(source_uuid=str(table.uuid), snapshot_id=seen, next_row_id=plan.next_row_id)
             note_position(commit, stream, reached, expected=known)
-        if picks is not None:
-            picks.settle()
+        for part in own:
+            part.settle()
     except PlatformError:
         lake.discard(written)
         raise
@@ -213,9 +213,9 @@ def _write(lake: Lake, stream: Table, rows: pa.Table, is_new: np.ndarray[Any, np
     return [(lake.write(stream, new), new)]
 
 
-def _prepare_picks(lake: Lake, base: Snapshot, stream: Table, copied: _Copied) -> PickRows | None:
-    """What the stream's samples pick of rows that were copied and are held, unless those no longer have its shape."""
+def _show(lake: Lake, base: Snapshot, stream: Table, copied: _Copied) -> list[AppendPart]:
+    """Show rows that were copied and are held to who listens to appends, unless they no longer have the stream's shape."""
     held = [rows for _, rows in copied if rows is not None]
     if not held or len(held) < len(copied) or find_by_identity(lake, stream, base) != stream:
-        return None
-    return prepare_picks(lake, base, stream, pa.concat_tables(held))
+        return []
+    return hooks.appending(lake, base, stream, pa.concat_tables(held))

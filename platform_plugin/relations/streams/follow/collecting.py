@@ -9,8 +9,8 @@ from platform_plugin.lake.read.scan import Scan
 from platform_plugin.language.query.blocks import Input
 from platform_plugin.language.query.probing import plan_probing
 from platform_plugin.relations.arguments import used_arguments
+from platform_plugin.relations.arrivals import ARRIVED_AT, ROW_ID, read_with_arrivals
 from platform_plugin.relations.faults import placed
-from platform_plugin.relations.streams.arrivals import ARRIVED_AT, ROW_ID, read_with_arrivals
 from platform_plugin.relations.streams.follow.rows import Arrived
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.query.references import Reference
     from platform_plugin.language.query.rendering import Rendered
     from platform_plugin.relations.arguments import Arguments
+    from platform_plugin.relations.reading import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class Inputs:
     query: Query
     arguments: Arguments
     names: dict[Reference, str]
-    others: dict[Reference, tuple[DataFrame, Input]]
+    others: dict[Reference, Source]
     streams: dict[Reference, Table]
     snapshot: Snapshot
 

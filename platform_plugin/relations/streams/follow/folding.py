@@ -9,9 +9,9 @@ import pyarrow as pa
 from platform_plugin.algebra.plan.relations import Relation
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.text.tokens import tokenize
+from platform_plugin.operators.group.parts import ROW_ID
+from platform_plugin.operators.group.split import plan_split
 from platform_plugin.relations.bind import new_name
-from platform_plugin.relations.views.plan.parts import ROW_ID
-from platform_plugin.relations.views.plan.split import plan_split
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.language.query.references import Reference
+    from platform_plugin.operators.group.parts import SplitPlan, State
     from platform_plugin.relations.streams.follow.collecting import Inputs
     from platform_plugin.relations.streams.follow.rows import Arrived
-    from platform_plugin.relations.views.plan.parts import SplitPlan, State
 
 # Groups of many segments are merged when they are this many rows, or twice as many as after the last merge.
 _MERGED_FROM_ROWS = 100_000

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.commit.writer import Writer
-    from platform_plugin.relations.views.read.ranges import Range
+    from platform_plugin.relations.ranges import Range
     from platform_plugin.relations.views.record import ViewRecord
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from platform_plugin.engine.arrow.values import NotLocal
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.lake.read.scan import read_file_sizes
+from platform_plugin.relations.answers import Answer, Target
 from platform_plugin.relations.bind import new_name
-from platform_plugin.relations.views.follow.answers import Answer, Target
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of
 from platform_plugin.relations.views.read.local import STATE_BYTES
 from platform_plugin.relations.views.read.merged import STATES
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.read.scan import Scan
+    from platform_plugin.operators.group.parts import State
     from platform_plugin.relations.views.follow.maintain import Behind
-    from platform_plugin.relations.views.plan.parts import State
 
 # From so many additions on they are looked at: they become one when they weigh enough against the rest, or are too many.
 _ADDITIONS, _TOO_MANY = 8, 32

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import CatalogueError, CommitConflict, PlatformError, QueryInterrupted, ServerError, StorageError
-from platform_plugin.relations.samples.reservoir.joining import find_guests
+from platform_plugin.relations import hooks
+from platform_plugin.relations.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.relations.views.follow.advance import Advance, Advances
-from platform_plugin.relations.views.follow.answers import Answer, Target, put_answers, run_answers
 from platform_plugin.relations.views.follow.compaction import compact_locally, compaction, find_additions
+from platform_plugin.relations.views.follow.passes import Taking, answers_of_range
 from platform_plugin.relations.views.follow.poison import hold_back, note_failure
 from platform_plugin.relations.views.follow.progress import read_all_progress
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_wanted, strategy_of
 from platform_plugin.relations.views.follow.take import take_locally
 from platform_plugin.relations.views.follow.twins import find_sharing
-from platform_plugin.relations.views.plan.passes import Taking, answers_of_range
-from platform_plugin.relations.views.plan.plans import find_plan
+from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.settled import check_settled
 from platform_plugin.relations.views.read.view import part_tables, static_frames, tail_ranges
 from platform_plugin.relations.views.record import read_records
@@ -35,10 +35,9 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.relations.samples.reservoir.joining import Guest
-    from platform_plugin.relations.samples.reservoir.maintain import Change
-    from platform_plugin.relations.views.plan.parts import SplitPlan
-    from platform_plugin.relations.views.read.ranges import Range
+    from platform_plugin.operators.group.parts import SplitPlan
+    from platform_plugin.relations.hooks import JointScan, JointWrite, RangeKey
+    from platform_plugin.relations.ranges import Range
     from platform_plugin.relations.views.record import ViewRecord
 
 _ATTEMPTS = 5
@@ -88,9 +87,6 @@ class Behind:
             statics=static_frames(work, self.plan, self.tables, snapshot),
             is_deferred=strategy_of(self.record) == DEFERRED,
         )
-
-
-Key = tuple[str, int, int]
 
 
 def find_behind(
@@ -156,7 +152,7 @@ def run_maintenance(
             if not behind:
                 return Maintained(snapshot=lease.snapshot, failed=_with_twins(failed, twins), seconds=time.monotonic() - began)
             try:
-                guests = find_guests(work, lease.snapshot, ranges_of(behind)) if only is None else []
+                guests = hooks.joint_scans(work, lease.snapshot, ranges_of(behind)) if only is None else []
                 done = _maintain_together(work, lease.snapshot, behind, guests=guests, timeout=timeout, progress=progress)
             except CommitConflict:
                 if attempt == _ATTEMPTS - 1:
@@ -171,7 +167,7 @@ def _with_twins(failed: dict[str, PlatformError], twins: Mapping[str, tuple[str,
     return failed | {twin: error for name, error in failed.items() for twin in twins.get(name, ())}
 
 
-def ranges_of(behind: Sequence[Behind]) -> set[Key]:
+def ranges_of(behind: Sequence[Behind]) -> set[RangeKey]:
     """The ranges of streams that views take up."""
     return {(stream, tail.first_row_id, tail.next_row_id) for view in behind for stream, tail in view.ranges.items()}
 
@@ -181,7 +177,7 @@ def _maintain_together(
     snapshot: Snapshot,
     behind: Sequence[Behind],
     *,
-    guests: Sequence[Guest] = (),
+    guests: Sequence[JointScan] = (),
     timeout: timedelta | None,
     progress: ProgressHandler | None,
 ) -> Maintained:
@@ -213,18 +209,18 @@ def _maintain(
     snapshot: Snapshot,
     behind: Sequence[Behind],
     *,
-    guests: Sequence[Guest],
+    guests: Sequence[JointScan],
     timeout: timedelta | None,
     progress: ProgressHandler | None,
 ) -> Maintained:
-    by_range: defaultdict[Key, list[Behind]] = defaultdict(list)
+    by_range: defaultdict[RangeKey, list[Behind]] = defaultdict(list)
     for view in behind:
         for stream, tail in view.ranges.items():
             by_range[stream, tail.first_row_id, tail.next_row_id].append(view)
     answers: list[Answer] = []
     cached: list[DataFrame] = []
     written: list[tuple[Target, list[DataFile]]] = []
-    joined: list[Change] = []
+    joined: list[JointWrite] = []
     try:
         for key, views in by_range.items():
             looking = [guest for guest in guests if guest.key == key and guest.looks_at_rows]
@@ -261,5 +257,5 @@ def _maintain(
         jobs=0 if metrics is None else metrics.jobs or 0,
         tasks=0 if metrics is None else metrics.tasks,
         snapshot=commit.made,
-        samples=tuple(change.behind.sample.name for change in joined),
+        samples=tuple(change.name for change in joined),
     )

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.operators.group.parts import StreamPart
+    from platform_plugin.relations.ranges import Range
     from platform_plugin.relations.views.follow.maintain import Behind
-    from platform_plugin.relations.views.plan.parts import StreamPart
-    from platform_plugin.relations.views.read.ranges import Range
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 600.0
 # Looking for the row costs a job for each half; a run must not look for ever.

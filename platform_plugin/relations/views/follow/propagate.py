@@ -28,8 +28,7 @@ def propagate(work: Workspace, stream: Table, snapshot: Snapshot) -> None:
     if not due:
         return
     from platform_plugin.relations.views.follow.maintain import run_maintenance
-    from platform_plugin.relations.views.follow.service import find_wanted
-    from platform_plugin.relations.views.read.stored import run_storing
+    from platform_plugin.relations.views.read.stored import find_wanted, run_storing
 
     names = [view.name for view in work.lake.views() if view.uuid in due]
     try:

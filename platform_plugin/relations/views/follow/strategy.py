@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.relations.views.record import ViewRecord
 
 SPLIT, DEFERRED, EAGER, BATCH = "split", "deferred", "eager", "batch"

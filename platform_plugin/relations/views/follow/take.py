@@ -10,12 +10,12 @@ from platform_plugin.engine.arrow.plans import Known
 from platform_plugin.engine.arrow.values import NotLocal
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.read.small import read_small
-from platform_plugin.relations.views.follow.answers import Target
+from platform_plugin.operators.group.groupings import Groupings
+from platform_plugin.operators.group.sharing import ViewParts
+from platform_plugin.relations.answers import Target
+from platform_plugin.relations.ranges import arrow_rows_of
 from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
-from platform_plugin.relations.views.plan.groupings import Groupings
-from platform_plugin.relations.views.plan.sharing import ViewParts
 from platform_plugin.relations.views.read.merged import fitted
-from platform_plugin.relations.views.read.ranges import arrow_rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.operators.group.parts import StreamPart
     from platform_plugin.relations.views.follow.maintain import Behind
-    from platform_plugin.relations.views.plan.parts import StreamPart
 
     Written = list[tuple[Target, list[DataFile]]]
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from platform_plugin.algebra.plan.copies import canonical
 from platform_plugin.algebra.plan.render import render
 from platform_plugin.errors import PlatformError
+from platform_plugin.operators.group.sharing import by_given_names
 from platform_plugin.relations.views.follow.strategy import SPLIT
-from platform_plugin.relations.views.plan.sharing import by_given_names
 from platform_plugin.relations.views.read.view import part_tables
 from platform_plugin.relations.views.record import FROM, ON_TABLE_CHANGE, REFUSE, has_sharer, read_records
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
     from platform_plugin.lake.commit.writer import Writer
-    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.relations.views.record import ViewRecord
 
 SAME = "same"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.lake.read.last_change import has_changed
-from platform_plugin.relations.views.plan.plans import find_plan
+from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.view import part_tables, split_name
 from platform_plugin.relations.views.record import CREATED, read_records
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
-    from platform_plugin.relations.views.plan.parts import SplitPlan, StaticPart
+    from platform_plugin.operators.group.parts import SplitPlan, StaticPart
     from platform_plugin.relations.views.record import ViewRecord
 
 

@@ -12,10 +12,11 @@ from platform_plugin.engine.arrow.values import NotLocal
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.lake.read.small import read_small
+from platform_plugin.relations.kinds import find_kind
+from platform_plugin.relations.ranges import arrow_rows_of
 from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
-from platform_plugin.relations.views.plan.plans import find_plan
+from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.merged import STATES, fitted, merged
-from platform_plugin.relations.views.read.ranges import arrow_rows_of
 from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
 from platform_plugin.relations.views.record import RESULT_PART, read_records
 
@@ -76,7 +77,11 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -
             found = work.lake.find_relation(connection, Name.of(split_name(relation)), snapshot)
         if isinstance(found, View):
             raise NotLocal
-        known[relation] = _whole(work, found, snapshot)
+        # A sample is more than what it has stored.
+        small = find_kind(work.lake, found, snapshot).find_small(work, found, snapshot)
+        if small is None or small.rows is None:
+            raise NotLocal("for now")
+        known[relation] = small.rows
     wanted: defaultdict[str, set[str]] = defaultdict(set)
     for part in plan.streams:
         wanted[part.stream] |= {column.name for column in columns_in(part.query)}

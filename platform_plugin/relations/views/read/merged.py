@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.read.scan import Scan
-    from platform_plugin.relations.views.plan.parts import State
+    from platform_plugin.operators.group.parts import State
 
 _KEPT_BYTES = 256 * 1024 * 1024
 # From so many groups on, those that an addition does not touch are set apart, if it has few against them.

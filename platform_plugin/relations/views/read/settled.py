@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
-    from platform_plugin.relations.views.plan.parts import SplitPlan
+    from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.relations.views.record import ViewRecord
 
 _KNOWN: dict[tuple[UUID, UUID, int], InvalidValue | None] = {}

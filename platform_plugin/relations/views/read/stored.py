@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, ServerError
 from platform_plugin.lake.catalogue.tables import Name, View, read_snapshot, read_tables
 from platform_plugin.lake.read.last_change import has_changed
-from platform_plugin.relations.samples.record import find_sample
-from platform_plugin.relations.samples.sources import find_parts, find_table, find_view
-from platform_plugin.relations.views.follow.answers import Answer, Target, put_answers, run_answers
-from platform_plugin.relations.views.plan.plans import find_plan
+from platform_plugin.relations.answers import Answer, Target, put_answers, run_answers
+from platform_plugin.relations.kinds import find_kind
+from platform_plugin.relations.lookups import Recent
+from platform_plugin.relations.reading import Dependency, Unknowable
+from platform_plugin.relations.views.follow.strategy import BATCH, keeps_result, strategy_of
+from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.settled import check_settled
 from platform_plugin.relations.views.read.view import part_tables, read_view, split_name
 from platform_plugin.relations.views.record import RESULT_PART, note_columns, note_result, read_records, read_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import timedelta
     from uuid import UUID
 
@@ -30,21 +32,12 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.metrics import JobMetrics
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
-    from platform_plugin.relations.samples.record import Sample
     from platform_plugin.relations.views.record import ViewRecord
 
 
 def find_stored(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
     """The table that holds what a view's query would give at a snapshot, or None where it has to be asked."""
     return _FOUND.get(work, view, snapshot)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recent:
-    """A stored result that may be behind: its table, and the snapshot that it is the answer at."""
-
-    table: Table
-    snapshot: Snapshot
 
 
 def find_recent(work: Workspace, view: View, snapshot: Snapshot, staleness: timedelta) -> Recent | None:
@@ -108,50 +101,28 @@ def _find(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
     return found[0] if found else None
 
 
-def _inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Iterator[tuple[Table | View, bool]]:
+def _inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Iterator[Dependency]:
     """All that a view's answer depends on: streams, of which only appends count, and tables, of which every change does."""
     plan = find_plan(work, record, snapshot)
     for stream in plan.stream_names:
-        yield work.lake.table(split_name(stream), snapshot), True
+        yield Dependency(work.lake.table(split_name(stream), snapshot), appends_only=True)
     for name in plan.upper_tables:
         with work.lake.reading() as connection:
             relation = work.lake.find_relation(connection, Name.of(split_name(name)), snapshot)
-            records = read_records(connection, only=relation.uuid)
-        if isinstance(relation, View):
-            yield relation, False
-            yield from _inputs(work, records[relation.uuid], snapshot)
-        else:
-            yield relation, False
-            sample = find_sample(work.lake, relation, snapshot)
-            if sample is not None:
-                yield from _sampled(work, sample, snapshot)
+        yield Dependency(relation, appends_only=False)
+        yield from find_kind(work.lake, relation, snapshot).dependencies(work, relation, snapshot)
 
 
-class _Unknowable(Exception):
-    """What an answer depends on can't be told."""
-
-
-def _sampled(work: Workspace, sample: Sample, snapshot: Snapshot) -> Iterator[tuple[Table | View, bool]]:
-    """What a sample changes with, beside its own table. A window of time moves with every snapshot."""
-    definition = sample.definition
-    if definition.window_seconds is not None:
-        raise _Unknowable
-    if definition.parts:
-        for part in find_parts(work.lake, sample, snapshot):
-            yield from _sampled(work, part, snapshot)
-        return
-    if definition.source != "view":
-        yield find_table(work.lake, sample, snapshot), definition.source == "stream" and not definition.retained
-        return
-    view = find_view(work.lake, sample, snapshot)
+def find_dependencies(work: Workspace, view: View, snapshot: Snapshot) -> Iterator[Dependency]:
+    """What a continuous view's answer depends on; of another view nobody knows."""
     with work.lake.reading() as connection:
-        records = read_records(connection, only=view.uuid)
-    if view.uuid not in records:
-        raise _Unknowable
-    yield from _inputs(work, records[view.uuid], snapshot)
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+    if record is None or find_plan(work, record, snapshot).volatile:
+        raise Unknowable
+    yield from _inputs(work, record, snapshot)
 
 
-def find_inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list[tuple[Table | View, bool]] | None:
+def find_inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list[Dependency] | None:
     """What a view's answer depends on, each with whether only appends count; None where it also depends on the clock or on chance.
 
     Of other views that it reads, what they depend on counts, and whether they are still the same.
@@ -160,7 +131,7 @@ def find_inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list
         return None
     try:
         return list(_inputs(work, record, snapshot))
-    except _Unknowable:
+    except Unknowable:
         return None
 
 
@@ -170,6 +141,20 @@ class Wanted:
 
     view: View
     record: ViewRecord
+
+
+def find_wanted(work: Workspace, only: Collection[Name] | None = None, *, maintained: Collection[str] = ()) -> list[Wanted]:
+    """The views whose result is kept at hand; that of a batched view is made anew when a batch of it was `maintained`."""
+    with work.lake.reading() as connection:
+        records = read_records(connection)
+    return [
+        Wanted(view=view, record=records[view.uuid])
+        for view in work.lake.views()
+        if view.uuid in records
+        and (only is None or view.name in only)
+        and keeps_result(records[view.uuid])
+        and (strategy_of(records[view.uuid]) != BATCH or str(view.name) in maintained)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import CatalogueError
 from platform_plugin.lake.catalogue.tables import read_tables
 from platform_plugin.relations.bind import new_name
+from platform_plugin.relations.ranges import read_range, rows_of
 from platform_plugin.relations.views.follow.progress import read_progress
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of, wants_row_ids
-from platform_plugin.relations.views.plan.plans import find_plan
-from platform_plugin.relations.views.read.ranges import read_range, rows_of
+from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.settled import check_settled
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.read.scan import Scan
-    from platform_plugin.relations.views.plan.parts import SplitPlan, State, StreamPart
-    from platform_plugin.relations.views.read.ranges import Range
+    from platform_plugin.operators.group.parts import SplitPlan, State, StreamPart
+    from platform_plugin.relations.ranges import Range
     from platform_plugin.relations.views.record import ViewRecord
 
     ReadTable = Callable[[tuple[str, str]], DataFrame]

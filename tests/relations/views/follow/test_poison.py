@@ -122,8 +122,7 @@ def test_rows_that_only_fail_together(platform):
 
 
 def test_what_is_wrong_with_the_results_of_one_view_is_not_the_others_fault(platform):
-    from platform_plugin.relations.views.follow.service import find_wanted
-    from platform_plugin.relations.views.read.stored import run_storing
+    from platform_plugin.relations.views.read.stored import find_wanted, run_storing
 
     platform.execute("CREATE VIEW ill WITH (target_lag = '5 s') AS SELECT uid, 100 DIV (count(*) - 2) AS s FROM posts GROUP BY uid")
     platform.execute("CREATE VIEW well WITH (target_lag = '5 s') AS SELECT uid, count(*) AS n FROM posts GROUP BY uid")

@@ -7,8 +7,7 @@ import pytest
 from platform_plugin.errors import InvalidValue
 from platform_plugin.platform import Platform
 from platform_plugin.relations.views.follow.maintain import run_maintenance
-from platform_plugin.relations.views.follow.service import find_wanted
-from platform_plugin.relations.views.read.stored import find_stored
+from platform_plugin.relations.views.read.stored import find_stored, find_wanted
 
 pytestmark = pytest.mark.spark
 

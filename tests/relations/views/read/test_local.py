@@ -8,8 +8,9 @@ import pytest
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.platform import Platform
+from platform_plugin.relations import ranges
 from platform_plugin.relations.views.follow.maintain import run_maintenance
-from platform_plugin.relations.views.read import merged, ranges
+from platform_plugin.relations.views.read import merged
 from platform_plugin.relations.views.read.local import read_local
 
 pytestmark = pytest.mark.spark
@@ -40,7 +41,7 @@ def platform(tmp_path_factory, spark_server):
 
 def by_spark(platform, monkeypatch, sql):
     with monkeypatch.context() as patched:
-        for place in ("platform_plugin.relations.views.read.local.read_local", "platform_plugin.select.lookup.read_local"):
+        for place in ("platform_plugin.relations.views.read.local.read_local", "platform_plugin.relations.views.read.source.read_local"):
             patched.setattr(place, lambda *_: None)
         result = platform.execute(f"SELECT * FROM ({sql})")
         return bag(result)
@@ -68,6 +69,19 @@ def test_what_is_read_is_what_spark_would_have_said(platform, monkeypatch):
         run_maintenance(platform.work)
     joined = "SELECT p.uid, p.n, t.n FROM plain p JOIN total t ON p.n < t.n"
     assert bag(platform.execute(joined)) == by_spark(platform, monkeypatch, joined)
+
+
+def test_a_sample_that_a_view_reads_is_read_with_what_it_has_picked(platform):
+    platform.execute("CREATE STREAM rated (uid INT, score INT)")
+    platform.execute("CREATE SAMPLE some ON rated SIZE 100")
+    platform.execute(
+        "CREATE VIEW of_some AS SELECT g.uid, g.n, x.score FROM (SELECT uid, count(*) AS n FROM rated GROUP BY uid) g"
+        " JOIN some x ON x.uid = g.uid"
+    )
+    platform.execute("INSERT INTO rated VALUES (1, 5), (2, 6)")
+    result = platform.execute("SELECT * FROM of_some")
+    assert result.metrics is None
+    assert sorted(result) == [(1, 1, 5), (2, 1, 6)]
 
 
 def test_merged_states_are_kept_and_only_what_is_new_is_read(platform, monkeypatch):

@@ -1,0 +1,19 @@
+"""Comparing statements: what is left of a text when layout and comments are gone."""
+
+from __future__ import annotations
+
+from platform_plugin.language.text.tokens import WORD, tokenize
+from platform_plugin.language.text.words import RESERVED
+
+
+def normalised(text: str) -> str:
+    r"""A statement whose comments, layout and case of keywords are gone, for comparing.
+
+    >>> normalised("select uid -- who\n from  Posts") == normalised("SELECT uid FROM Posts")
+    True
+    """
+    tokens = tokenize(text)
+    words = (tokens.text(index) for index in range(len(tokens)))
+    return " ".join(
+        word.upper() if kind == WORD and word.upper() in RESERVED else word for word, kind in zip(words, tokens.kinds, strict=True)
+    )

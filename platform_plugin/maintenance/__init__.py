@@ -1,0 +1,1 @@
+"""Maintenance: the loop that lets views and samples take up what has arrived."""

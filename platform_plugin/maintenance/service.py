@@ -1,0 +1,103 @@
+"""The maintenance service: views and samples take up what has arrived, again and again, until it is told to stop."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from platform_plugin.errors import InvalidValue, PlatformError, ServerLost
+from platform_plugin.lake.catalogue.tables import Table
+from platform_plugin.relations.samples.record import find_sample
+from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
+from platform_plugin.relations.streams.feeds.service import pause_after
+from platform_plugin.relations.views.follow.maintain import run_maintenance
+from platform_plugin.relations.views.read.stored import find_wanted, run_storing
+from platform_plugin.relations.views.record import read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Name
+    from platform_plugin.relations.views.follow.maintain import Maintained
+
+
+class Observer(Protocol):
+    """Who is told what the service does."""
+
+    def maintained(self, done: Maintained) -> None:
+        """Tell of a run that did something."""
+
+    def failed(self, error: PlatformError, pause_seconds: float) -> None:
+        """Tell of a run that failed, and of the pause before the next one."""
+
+
+class Maintainer:
+    """Maintains views and samples. Everything it knows is in the lake, so that it can be ended, started again, or run twice at any time."""
+
+    def __init__(
+        self,
+        work: Workspace,
+        only: Collection[Name] | None = None,
+        *,
+        interval_seconds: float = 1.0,
+        progress: ProgressHandler | None = None,
+    ) -> None:
+        self._work = work
+        self._only = only
+        self._interval = interval_seconds
+        self._progress = progress
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """End after the run at hand; may be called from a signal handler."""
+        self._stopping.set()
+
+    def run(self, observer: Observer, *, once: bool = False) -> None:
+        """Maintain until `stop`; or once, and then a failure is raised. A name of something else is an error before anything is done."""
+        for name in self._only or ():
+            _check_maintained(self._work, name)
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                done = run_maintenance(self._work, self._only, progress=self._progress)
+                # What no view looked at in the same scan.
+                sampled = run_sample_maintenance(self._work, self._only, progress=self._progress)
+                samples = (*done.samples, *sampled.samples)
+                wanted = find_wanted(self._work, self._only, maintained=done.views)
+                stored = run_storing(self._work, wanted, progress=self._progress)
+                done = replace(done, samples=samples, failed=stored.failed | done.failed | sampled.failed)
+            except PlatformError as error:
+                if isinstance(error, ServerLost):
+                    self._work.forget_session()
+                if once:
+                    raise
+                failures += 1
+                observer.failed(error, pause_after(failures))
+                self._stopping.wait(pause_after(failures))
+                continue
+            failures = 0
+            if done.views or done.samples or done.failed:
+                observer.maintained(done)
+            if once:
+                return
+            self._stopping.wait(self._interval)
+
+
+def _check_maintained(work: Workspace, name: Name) -> None:
+    """A name is that of a continuous view, or of a sample that grows with a stream."""
+    snapshot = work.lake.snapshot()
+    with work.lake.reading() as connection:
+        relation = work.lake.find_relation(connection, name, snapshot)
+        views = read_records(connection)
+    sample = find_sample(work.lake, relation, snapshot) if isinstance(relation, Table) else None
+    if relation.uuid in views or (sample is not None and sample.definition.source == "stream"):
+        return
+    if sample is None:
+        message, hint = f'"{name}" is neither a continuous view nor a sample', "SHOW VIEWS and SHOW SAMPLES list them"
+    else:
+        message = f'sample "{name}" is not of a stream: it is drawn when it is read'
+        hint = f"REFRESH SAMPLE {name.relation} stores what is drawn"
+    raise InvalidValue(message, hint=hint)

@@ -1,0 +1,283 @@
+"""Admission: the rules that a query must keep to be maintained part by part, and the error of one that breaks them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from platform_plugin.algebra.functions import VOLATILE
+from platform_plugin.algebra.plan.copies import nodes
+from platform_plugin.algebra.plan.nodes import (
+    Aggregate,
+    Derived,
+    Distinct,
+    Filter,
+    Generate,
+    Join,
+    Limit,
+    Project,
+    Scan,
+    SetOperation,
+    Sort,
+    Window,
+    inputs,
+    outputs,
+    scalars,
+    scans,
+    subqueries,
+    walk,
+)
+from platform_plugin.errors import RefusedView
+from platform_plugin.language.text.places import Span, at
+from platform_plugin.operators.group.rewrites import (
+    NOT_ROWS,
+    ask_above,
+    group_first,
+    group_inside,
+    group_rows,
+    group_sides,
+    join_groups,
+    keep_side,
+    sessions,
+)
+
+if TYPE_CHECKING:
+    from platform_plugin.algebra.plan.nodes import Node, Place, Query, Scalar
+
+RULES = {
+    "R1": "a stream is grouped before anything that would have to keep its rows",
+    "R2": "between a stream and its grouping stand only filters, projections and look-ups",
+    "R3": "a stream is joined with what else changes only after it is grouped",
+    "R4": "in a join below the grouping all rows of the result come from the stream's rows",
+    "R7": "ORDER BY … LIMIT stands only above the grouping",
+    "R9": "a continuous view groups the rows of a stream",
+    "R10": "the text of a view is fixed",
+    "H1": "what is stored does not depend on when it was stored",
+    "A1": "every aggregate over a stream has parts that merge",
+}
+"""The rules by name. R5, R6 and R8 refuse nothing: tables may do anything among themselves, and ORDER BY without LIMIT is dropped."""
+
+CHANGING = ("stream", "continuous", "sample")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuser:
+    """Makes the error of a view whose text this is."""
+
+    source: str
+
+    def __call__(self, rule: str, operator: str, message: str, place: Place | None, hint: str) -> RefusedView:
+        """The error, ready to raise."""
+        error = RefusedView(message, detail=f"rule {rule}: {RULES[rule]}", hint=hint)
+        error.rule, error.operator = rule, operator
+        start, end = place or (0, 0)
+        return at(Span(self.source, start, end)).attach(error)
+
+
+def loose(node: Node) -> tuple[Scan, ...]:
+    """The streams in a plan that no grouping in it stands above."""
+    if isinstance(node, Scan):
+        return (node,) if node.kind == "stream" else ()
+    if isinstance(node, (Aggregate, Distinct)) or (isinstance(node, SetOperation) and not node.all and node.kind == "union"):
+        return ()
+    return tuple(found for below in (*inputs(node), *subqueries(node)) for found in loose(below))
+
+
+def changing(node: Node) -> tuple[Scan, ...]:
+    """All relations in a plan that change without anybody's asking, states of streams among them."""
+    return tuple(found for found in scans(node) if found.kind in (*CHANGING, "state"))
+
+
+def name_of(scan: Scan) -> str:
+    """A relation as the user would write it."""
+    return scan.relation[-1]
+
+
+def check_below(node: Node, grouping: str, refuse: Refuser) -> None:
+    """Refuses what may not stand between a stream and the grouping above it."""
+    stream = next((name_of(found) for found in loose(node)), "…")
+    for found in walk(node):
+        if not isinstance(found, (Scan,)):
+            _check_settled(found, stream, refuse)
+    _check(node, grouping, refuse)
+
+
+def _check(node: Node, grouping: str, refuse: Refuser) -> None:
+    streams = loose(node)
+    if not streams:
+        return
+    stream = name_of(streams[0])
+    for plan in subqueries(node):
+        if others := (loose(plan) or changing(plan)):
+            raise refuse(
+                "R3",
+                "sub-query",
+                f'a condition on stream "{stream}" looks into "{_what(others[0])}", which changes',
+                others[0].at,
+                group_first(stream, "compare in a query around that")
+                + (f"; and read SELECT DISTINCT … FROM {_what(others[0])} there" if loose(plan) else ""),
+            )
+    match node:
+        case Join():
+            _check_join(node, stream, refuse)
+        case Window():
+            raise refuse(
+                "R2",
+                "window",
+                f'a window looks at rows of stream "{stream}" before they are grouped',
+                node.at,
+                f"group first, and let the window look at the groups: SELECT …, rank() OVER (ORDER BY n) FROM (SELECT …, count(*) AS n "
+                f"FROM {stream} GROUP BY …), {NOT_ROWS}",
+            )
+        case Limit(query=Sort()):
+            raise refuse(
+                "R7",
+                "ORDER BY … LIMIT",
+                f'ORDER BY … LIMIT picks rows of stream "{stream}" before they are grouped',
+                node.query.at if isinstance(node.query, Sort) else node.at,
+                f"use max_by(value, key) for the value of the greatest key; or put it after the GROUP BY, {NOT_ROWS}",
+            )
+        case Limit():
+            raise refuse(
+                "R7",
+                "LIMIT",
+                f'LIMIT picks rows of stream "{stream}" before they are grouped',
+                node.at,
+                f"put it after the GROUP BY, {NOT_ROWS}",
+            )
+        case SetOperation(kind="intersect" | "except"):
+            word = node.kind.upper()
+            raise refuse(
+                "R2",
+                word,
+                f'{word} would have to keep the rows of stream "{stream}"',
+                node.at,
+                group_sides(node, stream),
+            )
+        case SetOperation():
+            _check_union(node, stream, refuse)
+        case Filter() | Generate() | Project() | Derived() | Sort() | Scan():
+            pass
+        case _:
+            raise refuse("R2", type(node).__name__.lower(), f'stream "{stream}" is not grouped', streams[0].at, "group it first")
+    for below in inputs(node):
+        _check(below, grouping, refuse)
+
+
+def _what(scan: Scan) -> str:
+    return "the groups of another stream" if scan.kind == "state" else name_of(scan)
+
+
+def _check_union(node: SetOperation, stream: str, refuse: Refuser) -> None:
+    for side in (node.left, node.right):
+        if not loose(side) and (others := changing(side)):
+            raise refuse(
+                "R3",
+                "UNION ALL",
+                f'rows of stream "{stream}" are put together with groups',
+                others[0].at,
+                group_first(stream, "put the groups together with the others, which have 1 AS n"),
+            )
+
+
+def _check_join(node: Join, stream: str, refuse: Refuser, *, grouped: bool = True) -> None:
+    left, right = loose(node.left), loose(node.right)
+    if left and right:
+        a, b = name_of(left[0]), name_of(right[0])
+        message = f'streams "{a}" and "{b}" are joined, but stream "{a}" must be grouped first, and so must "{b}"'
+        if a == b:
+            message = f'stream "{a}" is joined with itself, but it must be grouped first, on both sides'
+        raise refuse("R3", "join", message, node.at, join_groups(node, left[0], right[0], grouped=grouped))
+    other = node.right if left else node.left
+    if others := changing(other):
+        kept = group_first(stream, "join the groups")
+        raise refuse(
+            "R3",
+            "join",
+            f'stream "{stream}" is joined with "{_what(others[0])}", which changes too, before it is grouped',
+            node.at,
+            kept if grouped else f"group {stream} first, and join the groups, {NOT_ROWS}",
+        )
+    kept_kinds = ("inner", "cross", "left", "semi", "anti") if left else ("inner", "cross", "right")
+    if node.kind not in kept_kinds or (right and node.lateral):
+        _refuse_side(node, (left or right)[0], other, refuse, grouped=grouped)
+
+
+def _refuse_side(node: Join, scan: Scan, other: Node, refuse: Refuser, *, grouped: bool) -> None:
+    table = next((name_of(found) for found in scans(other)), "the table")
+    words = "LATERAL" if node.lateral else {"semi": "LEFT SEMI", "anti": "LEFT ANTI"}.get(node.kind, node.kind.upper())
+    side = "right" if other is node.right else "left"
+    message = f'{words} JOIN keeps rows of "{table}", on its {side}, for which stream "{name_of(scan)}" has no row yet'
+    raise refuse("R4", f"{words} JOIN", message, node.at, keep_side(node, scan, other, grouped=grouped))
+
+
+def _check_settled(node: Node, stream: str, refuse: Refuser) -> None:
+    for value in scalars(node):
+        for call in nodes(value.node):
+            if isinstance(call, exp.Anonymous) and str(call.this) == "session_window":
+                raise refuse(
+                    "R2",
+                    "session_window",
+                    "sessions of different ranges of a stream would have to be joined",
+                    _place(call, value),
+                    sessions(call, stream),
+                )
+            name = volatile_name(call)
+            if name is not None:
+                raise refuse(
+                    "H1",
+                    name,
+                    f"{name} is asked before the grouping, so stored groups would keep old answers",
+                    _place(call, value),
+                    ask_above(name, value),
+                )
+
+
+def _place(call: exp.Expr, value: Scalar) -> Place | None:
+    found = [call.meta["at"]] if "at" in call.meta else [inner.meta["at"] for inner in nodes(value.node) if "at" in inner.meta]
+    return min(found) if found else None
+
+
+def volatile_name(node: exp.Expr) -> str | None:
+    """The name of a function that a node calls, if its answer is not settled by its arguments."""
+    if not isinstance(node, exp.Anonymous):
+        return None
+    name = str(node.this).lower()
+    # Without a time to convert it gives the time of the query.
+    return name if name in VOLATILE or (name == "unix_timestamp" and not node.expressions) else None
+
+
+def is_volatile(query: Query) -> bool:
+    """Whether a plan's answer depends on the time, on who asks, or on chance."""
+    return any(volatile_name(call) for found in walk(query) for value in scalars(found) for call in nodes(value.node))
+
+
+def refuse_loose(query: Query, refuse: Refuser) -> None:
+    """Refuses a query in which a stream is left without a grouping above it."""
+    streams = loose(query)
+    if not streams:
+        return
+    for found in walk(query):
+        if isinstance(found, Join) and loose(found):
+            _check_join(found, name_of(loose(found)[0]), refuse, grouped=False)
+    for found in walk(query):
+        for plan in subqueries(found):
+            if inner := loose(plan):
+                column = next((output.name for output in outputs(plan)), "key")
+                raise refuse(
+                    "R1",
+                    "sub-query",
+                    f'stream "{name_of(inner[0])}" must be grouped in the sub-query that reads it',
+                    inner[0].at,
+                    group_inside(found, plan, inner[0], column),
+                )
+    stream = streams[0]
+    name = name_of(stream)
+    whole = any(isinstance(found, Aggregate) or (isinstance(found, Scan) and found.kind == "state") for found in walk(query))
+    rule, message = (
+        ("R1", f'stream "{name}" must be grouped') if whole else ("R9", f'stream "{name}" must be grouped: a view keeps groups, not rows')
+    )
+    column = stream.fields[0].name if stream.fields else "key"
+    raise refuse(rule, "stream", message, stream.at, group_rows(name, column))

@@ -1,0 +1,344 @@
+"""Aggregates that split: what each stores for a range of rows, how stored values merge, and how the answer is made of them.
+
+Every stored value is merged by an aggregate of Spark's own, so that one GROUP BY merges all columns of a state at once. Sums of floats
+depend on the order of addition, so results over FLOAT and DOUBLE agree with one pass over all rows to about 1e-9 relative; all others
+are exact.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from platform_plugin.algebra.functions import canonical
+from platform_plugin.algebra.plan.names import output_name
+from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, Primitive, Struct, list_of
+from platform_plugin.algebra.types.infer import DOUBLE, LONG, STRING, sum_type
+from platform_plugin.operators.group.aggregate_table import SPLIT
+from platform_plugin.operators.group.calls import Call, cast, fn, make
+from platform_plugin.operators.group.moments import MOMENTS, PAIRS, moment_answer, moment_merge, moment_parts, pair_merge, pair_parts
+from platform_plugin.operators.group.sketches import sketch, split_hll, split_kll
+from platform_plugin.operators.group.splitting import ByValue, NoSplit, Part, Splitting, known_type, number_of, one_part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from platform_plugin.operators.group.splitting import Parts
+
+
+def split_call(call: Call, argument_type: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting | ByValue:
+    """How a call is split. `argument_type` is its first argument's type if known; `row_id` gives the column that numbers the rows."""
+    name = canonical(call.name)
+    if call.distinct and name not in ("min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "any_value"):
+        return _distinct(call, name, argument_type)
+    maker = _MAKERS.get(name)
+    if maker is None or name not in SPLIT:
+        raise NoSplit(
+            f"aggregate {call.name} can't be kept up to date part by part", f"{near(name)} can, not the same: see docs/views/aggregates.md"
+        )
+    if call.order is not None and name not in ("listagg", "percentile_cont", "percentile_disc", "mode"):
+        raise NoSplit(
+            f"ORDER BY inside of {call.name} can't be kept up to date part by part",
+            "collect struct(key, value), and sort the array above: sort_array(…).value",
+        )
+    return maker(call, argument_type, row_id)
+
+
+def near(name: str) -> str:
+    """The aggregates that split and are most like one that does not."""
+    for members, found in _NEAR.items():
+        if any(part in name for part in members.split()):
+            return found
+    return "count, sum, avg, min, max and collect_set"
+
+
+_NEAR = {
+    "top_k count_min": "approx_count_distinct, mode and hll_sketch_agg",
+    "tuple": "theta_sketch_agg and hll_sketch_agg",
+    "vector product": "sum, avg and collect_list",
+    "schema": "collect_set",
+}
+
+
+def _count(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    del kind, row_id
+    value = call.filtered(fn(call.name, *call.args))
+    name = "n" if isinstance(call.args[0], exp.Star) else f"n_{call.word()}"
+    return one_part(name, value, "sum", LONG, lambda column: make("coalesce(_0, 0)", column))
+
+
+def _sum_part(call: Call, kind: DataType) -> Part:
+    summed = sum_type(kind)
+    if summed is None:
+        raise NoSplit(
+            f"{call.name} of {kind} can't be kept up to date part by part", "sum a number, not the same: the answer is a number too"
+        )
+
+    def merge(columns: Parts) -> exp.Expr:
+        # The sum of decimals gains ten digits at every level, so each merge brings it back to the type of the first.
+        total = fn("sum", columns[0])
+        return cast(total, str(summed)) if isinstance(summed, Decimal) else total
+
+    return Part(name=f"sum_{call.word()}", value=call.filtered(fn("sum", call.args[0])), merge=merge, type=summed)
+
+
+def _sum(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    del row_id
+    return Splitting(parts=(_sum_part(call, known_type(call, kind)),), answer=lambda columns: columns[0])
+
+
+def _try_sum(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    """NULL says both no rows and overflow, so the number of rows tells them apart."""
+    del row_id
+    summed = sum_type(known_type(call, kind))
+    total = f"TRY_CAST(try_sum(_0) AS {summed})" if isinstance(summed, Decimal) else "try_sum(_0)"
+
+    def merge(columns: Parts) -> exp.Expr:
+        return make(f"CASE WHEN count_if(_0 IS NULL AND _1 > 0) = 0 THEN {total} END", *columns)
+
+    value = Part(name=f"try_sum_{call.word()}", value=call.filtered(fn("try_sum", call.args[0])), merge=merge, type=summed)
+    number = number_of(call)
+    return Splitting(parts=(value, number), answer=lambda columns: columns[0])
+
+
+def _avg(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    del row_id
+    found = known_type(call, kind)
+    if isinstance(found, Decimal):
+        return _decimal_avg(call, found)
+    if found == LONG:
+        call = call.of(cast(call.args[0], "DOUBLE"))
+        found = DOUBLE
+
+    def answer(columns: Parts) -> exp.Expr:
+        return make("CASE WHEN _1 > 0 THEN CAST(_0 AS DOUBLE) / _1 END", *columns)
+
+    return Splitting(parts=(_sum_part(call, found), number_of(call)), answer=answer)
+
+
+def _decimal_avg(call: Call, kind: Decimal) -> Splitting:
+    """Spark divides with 38 digits and rounds once; a quotient with fewer places than that would round twice."""
+    if call.name == "try_avg" or kind.precision > WIDEST_AVG:
+        raise NoSplit(
+            f"{call.name} of {kind} can't be split without rounding twice",
+            f"write avg(CAST({call.shown()} AS DECIMAL({WIDEST_AVG},{min(kind.scale, WIDEST_AVG)}))), "
+            "not the same for values that do not fit",
+        )
+    result = Decimal(precision=kind.precision + 4, scale=kind.scale + 4)
+
+    def answer(columns: Parts) -> exp.Expr:
+        return make(f"CASE WHEN _1 > 0 THEN CAST(_0 / CAST(_1 AS DECIMAL(20,0)) AS {result}) END", *columns)
+
+    return Splitting(parts=(_sum_part(call, kind), number_of(call)), answer=answer)
+
+
+# Up to here the quotient of the sum has at least four places more than the argument.
+WIDEST_AVG = 24
+
+
+def _same(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    del row_id
+    name = canonical(call.name)
+    kept = Primitive("boolean") if name.startswith("bool") else kind
+    return one_part(f"{name}_{call.word()}", call.filtered(fn(name, *call.args)), name, kept)
+
+
+def _by_row(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    """The first or last by the row id, so that every reader sees the same one, whatever was merged with what."""
+    pick, bound = ("max_by", "max") if canonical(call.name) == "last" else ("min_by", "min")
+    value, rows = call.args[0], row_id()
+    if call.ignores_nulls:
+        rows = make("CASE WHEN _0 IS NOT NULL THEN _1 END", value, rows)
+    word = f"{canonical(call.name)}_{call.word()}" + ("_set" if call.ignores_nulls else "")
+    chosen = Part(name=word, value=call.filtered(fn(pick, value, rows)), merge=lambda columns: fn(pick, columns[0], columns[1]), type=kind)
+    place = Part(name=f"{word}_row", value=call.filtered(fn(bound, rows)), merge=lambda columns: fn(bound, columns[1]), type=LONG)
+    return Splitting(parts=(chosen, place), answer=lambda columns: columns[0])
+
+
+def _by_other(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    del row_id
+    if len(call.args) != 2:
+        raise NoSplit(
+            f"{call.name} of {len(call.args)} arguments can't be kept up to date part by part",
+            f"write {call.name}(x, y), not the same: one value, not several",
+        )
+    name, bound = canonical(call.name), canonical(call.name)[:3]
+    word = f"{name}_{call.word()}_{call.word(1)}"
+    chosen = Part(name=word, value=call.filtered(fn(name, *call.args)), merge=lambda columns: fn(name, columns[0], columns[1]), type=kind)
+    by = Part(name=f"{word}_by", value=call.filtered(fn(bound, call.args[1])), merge=lambda columns: fn(bound, columns[1]), type=None)
+    return Splitting(parts=(chosen, by), answer=lambda columns: columns[0])
+
+
+def _list(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    del row_id
+    stored = None if kind is None else list_of(kind)
+    part = Part(
+        name=f"list_{call.word()}",
+        value=call.filtered(fn("collect_list", call.args[0])),
+        merge=lambda columns: fn("flatten", fn("collect_list", columns[0])),
+        type=stored,
+    )
+    return Splitting(parts=(part,), answer=lambda columns: columns[0])
+
+
+def _set(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr] | None = None) -> Splitting:
+    del row_id
+    part = Part(
+        name=f"set_{call.word()}",
+        value=call.filtered(fn("collect_set", call.args[0])),
+        merge=lambda columns: fn("array_distinct", fn("flatten", fn("collect_list", columns[0]))),
+        type=None if kind is None else list_of(kind),
+    )
+    return Splitting(parts=(part,), answer=lambda columns: columns[0])
+
+
+def _joined(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    found = known_type(call, kind)
+    separator = call.args[1] if len(call.args) > 1 else exp.Literal.number("''")
+    sorted_by = _own_order(call)
+    if found == Primitive("blob") or (sorted_by is not None and found != STRING):
+        hint = (
+            _sorted_list(call) if sorted_by is not None else f"write {call.name}(CAST({call.shown()} AS STRING), …), not the same: a STRING"
+        )
+        raise NoSplit(f"{call.name} of {found} can't be kept up to date part by part", hint)
+    texts = call.of(call.args[0] if found == STRING else cast(call.args[0], "STRING"))
+    stored = _set(texts, STRING) if call.distinct else _list(texts, STRING, row_id)
+
+    def answer(columns: Parts) -> exp.Expr:
+        values = columns[0] if sorted_by is None else fn("sort_array", columns[0], exp.Boolean(this=not sorted_by))
+        return make("CASE WHEN size(_0) > 0 THEN array_join(_1, _2) END", columns[0], values, separator)
+
+    return Splitting(parts=stored.parts, answer=answer)
+
+
+def _sorted_list(call: Call) -> str:
+    """Values joined in the order of something, of what can be kept."""
+    keys = [] if call.order is None else call.order.expressions
+    down = {bool(key.args.get("desc")) for key in keys}
+    if len(down) != 1:
+        return "collect struct(keys, value), and sort that: array_sort(…, (a, b) -> …)"
+    value, separator = call.shown(), output_name(call.args[1]) if len(call.args) > 1 else "''"
+    parts = ", ".join([*(f"{output_name(key.this)} AS k{number}" for number, key in enumerate(keys)), f"{value} AS v"])
+    collected = f"sort_array(collect_list(struct({parts})){', false' if down == {True} else ''})"
+    joined = f"array_join(transform({collected}, e -> string(e.v)), {separator})"
+    return f"write CASE WHEN count({value}) > 0 THEN {joined} END"
+
+
+def _own_order(call: Call) -> bool | None:
+    """Whether WITHIN GROUP sorts by the argument itself, and then whether downwards; None without it."""
+    if call.order is None:
+        return None
+    keys = call.order.expressions
+    if len(keys) != 1 or keys[0].this != call.args[0]:
+        raise NoSplit(
+            f"{call.name} in the order of something else can't be kept up to date part by part",
+            _sorted_list(call),
+        )
+    return bool(keys[0].args.get("desc"))
+
+
+def _moments(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    del kind, row_id
+    part = Part(
+        name=f"moments_{call.word()}", value=moment_parts(call), merge=lambda columns: moment_merge(columns[0]), type=_doubles("n mean m2")
+    )
+    return Splitting(parts=(part,), answer=lambda columns: moment_answer(canonical(call.name), columns[0]))
+
+
+def _pairs(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    del kind, row_id
+    name = f"moments_{call.word()}_{call.word(1)}"
+    part = Part(name=name, value=pair_parts(call), merge=lambda columns: pair_merge(columns[0]), type=_doubles("n mx my sxx syy sxy"))
+    return Splitting(parts=(part,), answer=lambda columns: moment_answer(canonical(call.name), columns[0]))
+
+
+def _doubles(names: str) -> Struct:
+    return Struct(fields=tuple(Field(name=name, type=DOUBLE) for name in names.split()))
+
+
+def _percentile(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> ByValue:
+    del kind, row_id
+    name = canonical(call.name)
+    if name == "median":
+        return ByValue(values=call.args[:1], answer=lambda values, number: make("percentile(_0, 0.5D, _1)", values[0], number))
+    if name == "percentile_cont":
+        order = _sorted_column(call)
+        if order.args.get("desc"):
+            return _expanded((order.this,), call)
+        share = call.args[0]
+        return ByValue(values=(order.this,), answer=lambda values, number: fn("percentile", values[0], share, number))
+    if len(call.args) == 3:
+        share = call.args[1]
+        return ByValue(
+            values=(call.args[0], call.args[2]),
+            answer=lambda values, number: make("percentile(_0, _1, _2 * _3)", values[0], share, values[1], number),
+        )
+    return ByValue(values=call.args[:1], answer=lambda values, number: fn("percentile", values[0], *call.args[1:], number))
+
+
+def _sorted_column(call: Call) -> exp.Expr:
+    if call.order is None or len(call.order.expressions) != 1:
+        raise NoSplit(f"{call.name} needs WITHIN GROUP (ORDER BY one column)", f"write {call.name}(0.5) WITHIN GROUP (ORDER BY x)")
+    found: exp.Expr = call.order.expressions[0]
+    return found
+
+
+def _whole(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> ByValue:
+    """Aggregates of which nothing smaller than the values with their numbers is enough."""
+    del kind, row_id
+    if canonical(call.name) == "mode" and call.order is None and len(call.args) == 1:
+        return ByValue(
+            values=call.args, answer=lambda values, number: make("max_by(_0, CASE WHEN _0 IS NOT NULL THEN _1 END)", values[0], number)
+        )
+    values = tuple(item.this for item in call.order.expressions) if call.order is not None else call.args[:1]
+    return _expanded(values, call)
+
+
+def _expanded(values: tuple[exp.Expr, ...], call: Call) -> ByValue:
+    return ByValue(values=values, answer=lambda columns, _: call.over(values, columns), expand=True)
+
+
+def _distinct(call: Call, name: str, kind: DataType | None) -> Splitting | ByValue:
+    if name in ("collect_list", "collect_set"):
+        return _set(call, kind)
+    if name == "listagg":
+        return _joined(call, kind, exp.null)
+    if name not in ("count", "sum", "avg", "try_sum", "try_avg", "count_if", "var_samp", "var_pop", "stddev_samp", "stddev_pop"):
+        raise NoSplit(
+            f"{call.name}(DISTINCT …) can't be kept up to date part by part",
+            "only count, sum and avg can: "
+            f"write SELECT …, {call.name}({call.shown()}) FROM (SELECT DISTINCT …, {call.shown()} FROM …) GROUP BY …",
+        )
+    return ByValue(values=call.args, answer=lambda values, _: call.over(call.args, values))
+
+
+_MAKERS: dict[str, Callable[[Call, DataType | None, Callable[[], exp.Expr]], Splitting | ByValue]] = {
+    "count": _count,
+    "count_if": _count,
+    "sum": _sum,
+    "try_sum": _try_sum,
+    "avg": _avg,
+    "try_avg": _avg,
+    **dict.fromkeys(("min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"), _same),
+    **dict.fromkeys(("any_value", "first", "last"), _by_row),
+    **dict.fromkeys(("min_by", "max_by"), _by_other),
+    **dict.fromkeys(MOMENTS, _moments),
+    **dict.fromkeys(PAIRS, _pairs),
+    "collect_list": _list,
+    "collect_set": _set,
+    "listagg": _joined,
+    "approx_count_distinct": split_hll,
+    "percentile_approx": split_kll,
+    "hll_sketch_agg": sketch("hll_union_agg"),
+    "hll_union_agg": sketch("hll_union_agg"),
+    "theta_sketch_agg": sketch("theta_union_agg"),
+    "theta_union_agg": sketch("theta_union_agg"),
+    "theta_intersection_agg": sketch("theta_intersection_agg"),
+    **{f"kll_{what}_agg_{kind}": sketch(f"kll_merge_agg_{kind}") for what in ("sketch", "merge") for kind in ("bigint", "double", "float")},
+    "bitmap_construct_agg": sketch("bitmap_or_agg"),
+    "bitmap_or_agg": sketch("bitmap_or_agg"),
+    "bitmap_and_agg": sketch("bitmap_and_agg"),
+    **dict.fromkeys(("median", "percentile", "percentile_cont"), _percentile),
+    **dict.fromkeys(("mode", "percentile_disc", "skewness", "kurtosis", "histogram_numeric"), _whole),
+}

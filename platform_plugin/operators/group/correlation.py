@@ -1,0 +1,53 @@
+"""Correlation: a sub-query that is asked again for each row of the query around it, made to ask stored groups instead of rows.
+
+`(SELECT count(*) FROM posts WHERE uid = u.id)` counts by uid once, and each `u.id` looks up the counts: the condition moves above the
+grouping, and what it compares becomes a key. Groups are then merged, so that any condition will do, and no group at all counts as 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.algebra.plan.copies import aliases_in, columns_in, map_columns, ref
+from platform_plugin.algebra.plan.names import unique
+from platform_plugin.algebra.plan.nodes import Filter, Item, Scalar, columns
+from platform_plugin.operators.group.lookups import conjuncts, filtered
+
+if TYPE_CHECKING:
+    from platform_plugin.algebra.plan.nodes import Aggregate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apart:
+    """Conditions that mention the query around, and the keys that a state has for their sake."""
+
+    keys: tuple[Item, ...] = ()
+    conditions: tuple[Scalar, ...] = ()
+
+    def over(self, source: Any, alias: str) -> Any:
+        """The stored groups, called `alias`, for which the conditions are true."""
+        names = {column: item.name for item in self.keys for column in columns_in(item.value)}
+        return filtered(
+            source,
+            (map_columns(found, lambda column: ref(alias, names[column]) if column in names else None) for found in self.conditions),
+        )
+
+
+def uncorrelate(node: Aggregate) -> tuple[Aggregate, Apart]:
+    """A grouping by more keys without the conditions of its WHERE that mention the query around, and those conditions."""
+    own = aliases_in(node)
+    every: list[Scalar] = []
+    base: Any = node.source
+    while isinstance(base, Filter):
+        every = [*conjuncts(base.condition), *every]
+        base = base.source
+    outer = [found for found in every if not found.plans and any(column.alias not in own for column in columns_in(found))]
+    if not outer or node.sets is not None:
+        return node, Apart()
+    kinds = columns(base)
+    taken = {item.name.lower() for item in (*node.keys, *node.calls)}
+    inner = sorted({column for found in outer for column in columns_in(found) if column.alias in own})
+    keys = tuple(Item(value=ref(*column), name=unique(column.name, taken), type=kinds.get(column)) for column in inner)
+    finer = replace(node, source=filtered(base, (found for found in every if found not in outer)), keys=(*node.keys, *keys))
+    return finer, Apart(keys=keys, conditions=tuple(outer))

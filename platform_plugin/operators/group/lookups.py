@@ -1,0 +1,188 @@
+"""Look-ups: the inner joins below a grouping put in an order in which the stream is probed and tables are read as little as possible.
+
+`FROM a, b, s, c WHERE …` joins a with b first, which is their product if nothing but the stream connects them. So the tables beside a
+stream are taken apart; each is filtered by what concerns it alone; those that another's row leads to by their primary key stay with that
+one; and the stream looks into one after the other, first into those that it is connected with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from platform_plugin.algebra.plan.copies import column_of, columns_in, is_plan, map_nodes, nodes
+from platform_plugin.algebra.plan.nodes import Column, Derived, Filter, Generate, Join, Project, Scalar, Scan, columns
+from platform_plugin.operators.group.admission import loose
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from platform_plugin.algebra.plan.nodes import Query
+
+
+def conjuncts(value: Scalar) -> tuple[Scalar, ...]:
+    """The conditions that all hold where a condition holds, each with the sub-queries that it asks itself."""
+    stack, found = [value.node], []
+    while stack:
+        node = stack.pop()
+        inner = node
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if isinstance(inner, exp.And):
+            stack += [inner.expression, inner.this]
+        else:
+            found.append(_alone(node, value.plans))
+    return tuple(found)
+
+
+def _alone(node: exp.Expr, plans: tuple[Query, ...]) -> Scalar:
+    used = list(dict.fromkeys(int(inner.name) for inner in nodes(node) if is_plan(inner)))
+    numbered = map_nodes(node, lambda inner: exp.Placeholder(this=str(used.index(int(inner.name)))) if is_plan(inner) else None)
+    return Scalar(numbered, tuple(plans[number] for number in used))
+
+
+def filtered(source: Any, conditions: Iterable[Scalar]) -> Any:
+    """A source under conditions, one filter for each."""
+    return reduce(lambda below, condition: Filter(source=below, condition=condition), conditions, source)
+
+
+def arrange(source: Any, keys: Mapping[tuple[str, ...], tuple[str, ...]]) -> Any:
+    """A branch whose inner joins start from the stream; `keys` are the primary keys of relations by their names."""
+    conditions: list[Scalar] = []
+    below = source
+    while isinstance(below, Filter):
+        conditions = [*conjuncts(below.condition), *conditions]
+        below = below.source
+    if isinstance(below, Derived) and isinstance(below.query, Project) and loose(below):
+        inner = arrange(below.query.source, keys)
+        return filtered(replace(below, query=replace(below.query, source=inner)), conditions)
+    if isinstance(below, Generate) and loose(below):
+        settled = [found for found in conditions if not found.plans and below.alias not in {column.alias for column in columns_in(found)}]
+        inner = arrange(filtered(below.source, settled), keys)
+        above = [found for found in conditions if found not in settled]
+        while isinstance(inner, Filter):
+            above.insert(0, inner.condition)
+            inner = inner.source
+        return filtered(replace(below, source=inner), above)
+    if not _is_inner(below):
+        return source
+    region = _Region()
+    region.take(below)
+    region.conditions += conditions
+    return region.arranged(keys)
+
+
+def _is_inner(source: Any) -> bool:
+    return isinstance(source, Join) and source.kind in ("inner", "cross") and not source.lateral
+
+
+@dataclass(slots=True, kw_only=True)
+class _Table:
+    """Tables that are looked into together, the columns they have, and the conditions on them alone."""
+
+    sources: list[Any]
+    conditions: list[Scalar] = field(default_factory=list)
+
+    @property
+    def columns(self) -> set[Column]:
+        return {column for source in self.sources for column in columns(source)}
+
+    def made(self) -> Any:
+        """One source of them all."""
+        whole = reduce(lambda left, right: Join(left=left, right=right, kind="cross", condition=None), self.sources)
+        if not self.conditions:
+            return whole
+        if len(self.sources) == 1 and not isinstance(whole, (Scan, Derived)):
+            return whole
+        return filtered(whole, self.conditions)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Region:
+    stream: Any = None
+    tables: list[_Table] = field(default_factory=list)
+    conditions: list[Scalar] = field(default_factory=list)
+
+    def take(self, source: Any) -> None:
+        """The parts of a tree of inner joins; a join of tables that has a condition stays whole, as its author wrote it."""
+        if _is_inner(source) and (loose(source) or source.condition is None):
+            self.take(source.left)
+            self.take(source.right)
+            if source.condition is not None:
+                self.conditions += conjuncts(source.condition)
+        elif loose(source):
+            self.stream = source
+        else:
+            self.tables.append(_Table(sources=[source]))
+
+    def arranged(self, keys: Mapping[tuple[str, ...], tuple[str, ...]]) -> Any:
+        self._settle_own()
+        while self._put_together(keys):
+            pass
+        source, seen, left = self.stream, set(columns(self.stream)), list(self.tables)
+        while left:
+            table = next((found for found in left if self._links(seen, found)), left[0])
+            left.remove(table)
+            seen |= table.columns
+            on = [condition for condition in self.conditions if not condition.plans and self._crosses(condition, table, seen)]
+            self.conditions = [condition for condition in self.conditions if condition not in on]
+            both = Scalar(exp.and_(*(_wrapped(condition.node) for condition in on))) if on else None
+            source = Join(left=source, right=table.made(), kind="inner" if on else "cross", condition=both)
+        return filtered(source, self.conditions)
+
+    def _settle_own(self) -> None:
+        """What concerns one table alone is asked when that table is read."""
+        for table in self.tables:
+            if not isinstance(table.sources[0], (Scan, Derived)):
+                continue
+            own = [condition for condition in self.conditions if self._concerns(condition, table.columns)]
+            table.conditions += own
+            self.conditions = [condition for condition in self.conditions if condition not in own]
+
+    @staticmethod
+    def _concerns(condition: Scalar, known: set[Column]) -> bool:
+        mentioned = columns_in(condition)
+        return not condition.plans and bool(mentioned) and mentioned <= known
+
+    def _crosses(self, condition: Scalar, table: _Table, seen: set[Column]) -> bool:
+        mentioned = columns_in(condition)
+        return bool(mentioned & table.columns) and mentioned <= seen
+
+    def _links(self, seen: set[Column], table: _Table) -> bool:
+        return any(a in seen and b in table.columns for a, b in self._equal())
+
+    def _equal(self) -> list[tuple[Column, Column]]:
+        found = []
+        for condition in self.conditions:
+            node = condition.node
+            while isinstance(node, exp.Paren):
+                node = node.this
+            if isinstance(node, exp.EQ) and (a := column_of(node.this)) is not None and (b := column_of(node.expression)) is not None:
+                found += [(a, b), (b, a)]
+        return found
+
+    def _put_together(self, keys: Mapping[tuple[str, ...], tuple[str, ...]]) -> bool:
+        """One table joins another, each of whose rows leads to at most one of its own."""
+        equal = self._equal()
+        for table in self.tables:
+            scan = table.sources[0]
+            if not isinstance(scan, Scan) or not keys.get(scan.relation) or len(table.sources) != 1:
+                continue
+            wanted = {Column(scan.alias, name) for name in keys[scan.relation]}
+            for other in self.tables:
+                if other is not table and wanted <= {b for a, b in equal if a in other.columns}:
+                    self.tables.remove(table)
+                    other.sources += table.sources
+                    other.conditions += table.conditions
+                    own = [condition for condition in self.conditions if self._concerns(condition, other.columns)]
+                    other.conditions += own
+                    self.conditions = [condition for condition in self.conditions if condition not in own]
+                    return True
+        return False
+
+
+def _wrapped(node: exp.Expr) -> exp.Expr:
+    return exp.Paren(this=node.copy()) if isinstance(node, exp.Or) else node.copy()

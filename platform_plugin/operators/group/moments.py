@@ -1,0 +1,97 @@
+"""Moments: variances and covariances as structs of doubles, merged by Chan's formula, which keeps digits where plain sums lose them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.operators.group.calls import cast, fn, make
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from platform_plugin.operators.group.calls import Call
+
+MOMENTS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
+PAIRS = (
+    "covar_pop",
+    "covar_samp",
+    "corr",
+    "regr_count",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_sxx",
+    "regr_syy",
+    "regr_sxy",
+    "regr_slope",
+    "regr_intercept",
+    "regr_r2",
+)
+
+_ANSWERS = {
+    "var_pop": "CASE WHEN _0.n > 0 THEN _0.m2 / _0.n END",
+    "var_samp": "CASE WHEN _0.n > 1 THEN _0.m2 / (_0.n - 1) END",
+    "stddev_pop": "CASE WHEN _0.n > 0 THEN sqrt(_0.m2 / _0.n) END",
+    "stddev_samp": "CASE WHEN _0.n > 1 THEN sqrt(_0.m2 / (_0.n - 1)) END",
+    "covar_pop": "CASE WHEN _0.n > 0 THEN _0.sxy / _0.n END",
+    "covar_samp": "CASE WHEN _0.n > 1 THEN _0.sxy / (_0.n - 1) END",
+    "corr": "CASE WHEN _0.n > 1 AND _0.sxx > 0 AND _0.syy > 0 THEN _0.sxy / sqrt(_0.sxx * _0.syy) END",
+    "regr_count": "coalesce(CAST(_0.n AS BIGINT), 0)",
+    "regr_avgx": "CASE WHEN _0.n > 0 THEN _0.mx END",
+    "regr_avgy": "CASE WHEN _0.n > 0 THEN _0.my END",
+    "regr_sxx": "CASE WHEN _0.n > 0 THEN _0.sxx END",
+    "regr_syy": "CASE WHEN _0.n > 0 THEN _0.syy END",
+    "regr_sxy": "CASE WHEN _0.n > 0 THEN _0.sxy END",
+    "regr_slope": "CASE WHEN _0.n > 0 AND _0.sxx > 0 THEN _0.sxy / _0.sxx END",
+    "regr_intercept": "CASE WHEN _0.n > 0 AND _0.sxx > 0 THEN _0.my - _0.sxy / _0.sxx * _0.mx END",
+    "regr_r2": "CASE WHEN _0.n > 0 AND _0.sxx > 0 THEN CASE WHEN _0.syy > 0 THEN _0.sxy * _0.sxy / (_0.sxx * _0.syy) ELSE 1.0D END END",
+}
+_MERGE = """
+aggregate(collect_list(_0), named_struct('n', 0.0D, 'mean', 0.0D, 'm2', 0.0D), (a, b) -> CASE WHEN b.n = 0 THEN a WHEN a.n = 0 THEN b
+ELSE named_struct('n', a.n + b.n,
+'mean', a.mean + (b.mean - a.mean) * b.n / (a.n + b.n),
+'m2', a.m2 + b.m2 + (b.mean - a.mean) * (b.mean - a.mean) * a.n * b.n / (a.n + b.n)) END)
+"""
+_PAIR_MERGE = """
+aggregate(collect_list(_0), named_struct('n', 0.0D, 'mx', 0.0D, 'my', 0.0D, 'sxx', 0.0D, 'syy', 0.0D, 'sxy', 0.0D), (a, b) ->
+CASE WHEN b.n = 0 THEN a WHEN a.n = 0 THEN b
+ELSE named_struct('n', a.n + b.n,
+'mx', a.mx + (b.mx - a.mx) * b.n / (a.n + b.n),
+'my', a.my + (b.my - a.my) * b.n / (a.n + b.n),
+'sxx', a.sxx + b.sxx + (b.mx - a.mx) * (b.mx - a.mx) * a.n * b.n / (a.n + b.n),
+'syy', a.syy + b.syy + (b.my - a.my) * (b.my - a.my) * a.n * b.n / (a.n + b.n),
+'sxy', a.sxy + b.sxy + (b.mx - a.mx) * (b.my - a.my) * a.n * b.n / (a.n + b.n)) END)
+"""
+
+
+def moment_parts(call: Call) -> exp.Expr:
+    """n, mean and M2, the sum of squared distances from the mean, of a range's rows."""
+    value = cast(call.args[0], "DOUBLE")
+    number, mean, spread = (call.filtered(fn(name, found)) for name, found in (("count", call.args[0]), ("avg", value), ("var_pop", value)))
+    text = "named_struct('n', CAST(_0 AS DOUBLE), 'mean', coalesce(_1, 0.0D), 'm2', coalesce(_2 * _0, 0.0D))"
+    return make(text, number, mean, spread)
+
+
+def pair_parts(call: Call) -> exp.Expr:
+    """The same for pairs; Spark's own functions leave out pairs with a NULL."""
+    y, x = (cast(value, "DOUBLE") for value in call.args[:2])
+    names = ("regr_count", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy", "regr_sxy")
+    text = (
+        "named_struct('n', CAST(_0 AS DOUBLE), 'mx', coalesce(_1, 0.0D), 'my', coalesce(_2, 0.0D), "
+        "'sxx', coalesce(_3, 0.0D), 'syy', coalesce(_4, 0.0D), 'sxy', coalesce(_5, 0.0D))"
+    )
+    return make(text, *(call.filtered(fn(name, y, x)) for name in names))
+
+
+def moment_merge(column: exp.Expr) -> exp.Expr:
+    """All stored moments of a group as one."""
+    return make(_MERGE, column)
+
+
+def pair_merge(column: exp.Expr) -> exp.Expr:
+    """The same for pairs."""
+    return make(_PAIR_MERGE, column)
+
+
+def moment_answer(name: str, column: exp.Expr) -> exp.Expr:
+    """A function's value from merged moments, of one column or of pairs."""
+    return make(_ANSWERS[name], column)

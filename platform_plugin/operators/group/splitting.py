@@ -1,0 +1,88 @@
+"""Splittings: how one call of an aggregate is stored, merged and answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from platform_plugin.algebra.types.infer import LONG
+from platform_plugin.operators.group.calls import fn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sqlglot import exp
+
+    from platform_plugin.algebra.types.data_types import DataType
+    from platform_plugin.operators.group.calls import Call
+
+    Parts = Sequence[exp.Expr]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One stored column: the aggregate over the rows of a range, how columns of a call merge into it, its type, and what to call it."""
+
+    name: str
+    value: exp.Expr
+    merge: Callable[[Parts], exp.Expr]
+    type: DataType | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splitting:
+    """A call as stored columns, and its answer made of the merged columns."""
+
+    parts: tuple[Part, ...]
+    answer: Callable[[Parts], exp.Expr]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByValue:
+    """A call that needs the different values of its arguments, stored as further keys with the number of rows of each.
+
+    `answer` makes the call over those rows from the columns of the values and of the number; with `expand` each row stands for as
+    many as its number says.
+    """
+
+    values: tuple[exp.Expr, ...]
+    answer: Callable[[Parts, exp.Expr], exp.Expr]
+    expand: bool = False
+
+
+class NoSplit(Exception):
+    """A call can't be split, with what to write instead."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def known_type(call: Call, kind: DataType | None) -> DataType:
+    """The type of a call's argument, without which the call can't be split."""
+    if kind is None:
+        shown = call.shown()
+        raise NoSplit(
+            f"the type of {shown} is not known before Spark runs it, so {call.name} can't be split",
+            f"write {call.name}(CAST({shown} AS …))",
+        )
+    return kind
+
+
+def one_part(
+    name: str, value: exp.Expr, merge: str, kind: DataType | None, answer: Callable[[exp.Expr], exp.Expr] | None = None
+) -> Splitting:
+    """A call with one stored column, merged by the function of this name."""
+    part = Part(name=name, value=value, merge=lambda columns: fn(merge, columns[0]), type=kind)
+    return Splitting(parts=(part,), answer=lambda columns: answer(columns[0]) if answer else columns[0])
+
+
+def number_of(call: Call) -> Part:
+    """The number of a call's values as a stored column; it is the last of its call."""
+    return Part(
+        name=f"n_{call.word()}",
+        value=call.filtered(fn("count", call.args[0])),
+        merge=lambda columns: fn("sum", columns[-1]),
+        type=LONG,
+    )

@@ -1,0 +1,170 @@
+"""Answers: the queries of a maintenance run, run as one Spark job, and their rows written to the tables that they are for."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from platform_plugin.algebra.types.data_types import widens
+from platform_plugin.operators.group.packing import pack
+from platform_plugin.operators.group.sharing import SET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import timedelta
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.spark.session.metrics import JobMetrics
+    from platform_plugin.engine.spark.session.session import Session
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Table
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.operators.group.sharing import SharedPart
+
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+# Rows of an answer that wait in memory before they become a file.
+_WAITING_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One query of a run: the rows of the tables that its answer's rows go to, told from each other by `split`."""
+
+    frame: DataFrame
+    targets: tuple[Target, ...]
+    cached_as: tuple[object, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A state's table, what of an answer is for it, and the files that those rows take the place of; `was` is a table that has to grow."""
+
+    table: Table
+    part: SharedPart | None = None
+    replaces: tuple[int, ...] = ()
+    was: Table | None = None
+    keeps: list[pa.Table] | None = None
+    """Where the rows go if they are to be looked at before anything is written."""
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The answer's columns that are for the table's, in its order; None for all of them."""
+        return None if self.part is None else tuple(column for _, column in self.part.columns)
+
+    def rows_of(self, answer: pa.Table) -> pa.Table:
+        """The rows that are for this table, in its columns."""
+        part = self.part
+        if part is None:
+            return answer
+        if part.number is not None:
+            answer = answer.filter(pc.equal(answer.column(SET), part.number))
+        if part.hits is not None:
+            answer = answer.filter(pc.greater(answer.column(part.hits), 0))
+        return pa.table([answer.column(column) for _, column in part.columns], names=[name for name, _ in part.columns])
+
+
+@contextmanager
+def planned_as_one(session: Session) -> Iterator[None]:
+    """Let Spark run a query as one job: with adaptive execution each shuffle of each view would be a job of its own."""
+    session.spark.conf.set(_ADAPTIVE, "false")
+    try:
+        yield
+    finally:
+        session.spark.conf.unset(_ADAPTIVE)
+
+
+def run_answers(
+    work: Workspace, answers: Sequence[Answer], *, timeout: timedelta | None, progress: ProgressHandler | None
+) -> tuple[list[tuple[Target, list[DataFile]]], JobMetrics]:
+    """Run all queries as one and write each target's rows as files of its table; if that fails, nothing is left."""
+    lake = work.lake
+    with work.session.job():
+        schemas = [_schema(answer) for answer in answers]
+    names = [schema.names for schema in schemas]
+    packed = pack([answer.frame for answer in answers], schemas)
+    targets = [_widened(target, schema) for answer, schema in zip(answers, schemas, strict=True) for target in answer.targets]
+    waiting: dict[int, list[pa.Table]] = {number: [] for number in range(len(targets))}
+    files: list[list[DataFile]] = [[] for _ in targets]
+    starts = [sum(len(answer.targets) for answer in answers[:place]) for place in range(len(answers))]
+
+    def write(number: int) -> None:
+        rows = [part for part in waiting[number] if part.num_rows]
+        waiting[number] = []
+        keeps = targets[number].keeps
+        if keeps is not None:
+            keeps += rows
+        elif rows:
+            files[number].append(lake.write(targets[number].table, pa.concat_tables(rows)))
+
+    try:
+        with planned_as_one(work.session), work.session.arrow(packed.frame, timeout=timeout, progress=progress) as stream:
+            for batch in stream:
+                for place, rows in packed.unpack(batch, names):
+                    for number, target in enumerate(answers[place].targets, start=starts[place]):
+                        waiting[number].append(target.rows_of(rows))
+                        if sum(part.nbytes for part in waiting[number]) >= _WAITING_BYTES:
+                            write(number)
+            for number in range(len(targets)):
+                write(number)
+            metrics = stream.metrics()
+    except BaseException:
+        lake.discard(file for found in files for file in found)
+        raise
+    return list(zip(targets, files, strict=True)), metrics
+
+
+def put_answers(commit: Commit, written: Sequence[tuple[Target, Sequence[DataFile]]]) -> None:
+    """Let what a run wrote become part of its tables, whose columns grow where the answers have."""
+    grown: set[tuple[object, str]] = set()
+    for target, files in written:
+        before = {field.id: field.type for field in target.was.fields} if target.was is not None else {}
+        for field in target.table.fields:
+            if target.was is not None and before[field.id] != field.type and (target.table.uuid, field.name) not in grown:
+                grown.add((target.table.uuid, field.name))
+                commit.widen_column(target.was, field.name, to=field.type)
+        if target.replaces:
+            commit.replace(target.table, target.replaces, files)
+        else:
+            commit.append(target.table, files)
+
+
+def _widened(target: Target, schema: StructType) -> Target:
+    """The target with columns for what the answer gives now: a column of the stream may have become wider since the table was made."""
+    from platform_plugin.engine.spark.frames.schema import from_spark_type
+
+    if target.keeps is not None:
+        return target
+    table = target.table
+    columns = target.columns if target.columns is not None else tuple(schema.names)
+    types = {field.name: field.dataType for field in schema.fields}
+    fields = []
+    for field, column in zip(table.fields, columns, strict=True):
+        found = from_spark_type(types[column], column=column)
+        fields.append(replace(field, type=found) if found != field.type and widens(field.type, found) else field)
+    if tuple(fields) == table.fields:
+        return target
+    return replace(target, table=replace(table, fields=tuple(fields)), was=table)
+
+
+_SCHEMAS: dict[tuple[object, ...], StructType] = {}
+_CACHED_SCHEMAS = 1_000
+
+
+def _schema(answer: Answer) -> StructType:
+    """The columns of an answer; the same queries over the same relations have the same, so that the server is asked once."""
+    known = _SCHEMAS.get(answer.cached_as) if answer.cached_as is not None else None
+    if known is None:
+        known = answer.frame.schema
+        if answer.cached_as is not None:
+            if len(_SCHEMAS) >= _CACHED_SCHEMAS:
+                _SCHEMAS.clear()
+            _SCHEMAS[answer.cached_as] = known
+    return known

@@ -1,0 +1,73 @@
+"""DROP: relations of every kind end in a commit, unless somebody needs them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.catalogue.tables import Table
+from platform_plugin.language.text.places import at
+from platform_plugin.relations import hooks
+from platform_plugin.relations.bind import lake_name, pointing_at
+from platform_plugin.relations.kinds import find_kind
+from platform_plugin.relations.target import find_existing, find_target, outcome, refuse_protected
+
+if TYPE_CHECKING:
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, View
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.language import statements as s
+    from platform_plugin.relations.result import Result
+
+
+def run_drop(work: Workspace, statement: s.Drop) -> Result:
+    """End a relation or a schema; with CASCADE a schema's relations end with it."""
+    lake, base = work.lake, work.lake.snapshot()
+    if statement.kind == "SCHEMA":
+        return _drop_schema(work, statement, base)
+    name = lake_name(statement.name)
+    relation = find_existing(lake, name, base)
+    if relation is None:
+        if statement.if_exists:
+            return outcome(base, f"{statement.kind.lower()} {name} does not exist")
+        find_target(lake, statement.name, base)
+        raise AssertionError  # unreachable: what does not exist is no target
+    actual = find_kind(lake, relation, base).name
+    if actual != statement.kind.lower():
+        raise at(statement.name.span).attach(
+            InvalidValue(f'"{name}" is a {actual}, not a {statement.kind.lower()}', hint=f"write DROP {actual.upper()}")
+        )
+    if isinstance(relation, Table):
+        with pointing_at(statement.name.span):
+            hooks.before_drop(work, relation, actual, base)
+    with pointing_at(statement.name.span), lake.commit(f"drop {actual} {name}", base=base) as commit:
+        drop_relation(work, commit, relation, base, alone=True)
+    return outcome(commit.made, f"{actual} {name} dropped")
+
+
+def _drop_schema(work: Workspace, statement: s.Drop, base: Snapshot) -> Result:
+    name = statement.name.relation
+    if name not in work.lake.schemas(base) and statement.if_exists:
+        return outcome(base, f"schema {name} does not exist")
+    with pointing_at(statement.name.span), work.lake.commit(f"drop schema {name}", base=base) as commit:
+        if statement.cascade:
+            relations: list[Table | View] = [*work.lake.tables(base), *work.lake.views(base)]
+            for relation in relations:
+                # Parts go with the view or sample that they belong to.
+                if relation.name.schema == name and not find_kind(work.lake, relation, base).is_hidden:
+                    drop_relation(work, commit, relation, base)
+        commit.drop_schema(name)
+    return outcome(commit.made, f"schema {name} dropped")
+
+
+def drop_relation(work: Workspace, commit: Commit, relation: Table | View, snapshot: Snapshot, *, alone: bool = False) -> None:
+    """End a relation in a commit, and all that its kind keeps of it; `alone` if a statement names it."""
+    if isinstance(relation, Table):
+        refuse_protected(work.lake, relation)
+    find_kind(work.lake, relation, snapshot).drop(work, commit, relation, snapshot, alone=alone)
+
+
+def make_room(work: Workspace, commit: Commit, old: Table | View | None) -> None:
+    """End what has the name of a relation that the same commit creates."""
+    if old is not None:
+        drop_relation(work, commit, old, commit.base)

@@ -1,0 +1,172 @@
+"""The kind of a relation: all that statements, SHOW, the dialect, the command line and Dagster ask of it without a case for each kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
+
+from platform_plugin.relations.hooks import Listener
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import timedelta
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.algebra.plan.nodes import RelationKind
+    from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.relations import Declaration
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.language import statements as s
+    from platform_plugin.relations.declared import Declared, Defined, Described
+    from platform_plugin.relations.lookups import Recent, Small
+    from platform_plugin.relations.reading import Dependency, Need, Reading, Source
+
+R_contra = TypeVar("R_contra", bound="Table | View", contravariant=True)
+"""What a relation of a kind is in the catalogue: a table, or a view."""
+Reflection = Literal["table", "view", "sequence"]
+
+
+class Kind(Listener, Protocol[R_contra]):
+    """One kind of relation. What is said here holds for a relation whose rows are the files of its own table; a kind says where it differs.
+
+    A kind is in `KINDS`, and its module imports what it needs inside its methods: the list of kinds has to be cheap.
+    """
+
+    name: str
+    """The word for it in the catalogue and in statements, as `stream`."""
+    plural: str
+    """What SHOW lists it under, as `STREAMS`."""
+    reflected_as: Reflection = "table"
+    """Which of SQLAlchemy's lists of names it is in."""
+    planned_as: RelationKind = "table"
+    """What it is to the plan of a query: only what a view follows is no table there."""
+    intake: str | None = None
+    """How a run takes up what there is for it: `ingest` reads a source, `sample` draws."""
+    is_alterable: bool = True
+    """Whether ALTER changes it."""
+    is_hidden: bool = False
+    """Whether it is part of something else: no list shows it, no file declares it."""
+    has_arrivals: bool = False
+    """Whether rows arrive in it that have a number and a time."""
+
+    def read(self, reading: Reading, relation: R_contra, snapshot: Snapshot, need: Need) -> Source:
+        """The rows at a snapshot as a DataFrame; what is read for it is counted in `reading`."""
+        from platform_plugin.relations.reading import read_table
+
+        return read_table(reading, cast("Table", relation), snapshot, need)
+
+    def find_small(self, work: Workspace, relation: R_contra, snapshot: Snapshot) -> Small | None:
+        """Its stored rows, in memory if they are few; None where nothing stored is its rows as they are."""
+        from platform_plugin.relations.lookups import read_stored
+
+        return read_stored(work.lake, cast("Table", relation), snapshot)
+
+    def compute_small(self, work: Workspace, relation: R_contra, snapshot: Snapshot) -> Small | None:
+        """The rows where `find_small` has none, computed here if that takes no engine; else None."""
+        del work, relation, snapshot
+        return None
+
+    def find_recent(self, work: Workspace, relation: R_contra, snapshot: Snapshot, staleness: timedelta) -> Recent | None:
+        """Stored rows that are at most so much behind the snapshot; None where there are none, or where rows are never behind."""
+        del work, relation, snapshot, staleness
+        return None
+
+    def dependencies(self, work: Workspace, relation: R_contra, snapshot: Snapshot) -> Iterator[Dependency]:
+        """What a read of it also depends on, beside its own table; `Unknowable` where that is the clock or chance."""
+        del work, relation, snapshot
+        return iter(())
+
+    def fields(self, work: Workspace, relation: R_contra, snapshot: Snapshot) -> tuple[Field, ...]:
+        """Its columns at a snapshot."""
+        del work, snapshot
+        return cast("Table", relation).fields
+
+    def facts(
+        self, work: Workspace, relation: R_contra, declaration: Declaration, snapshot: Snapshot, *, internal: bool
+    ) -> Mapping[str, Any]:
+        """What DESCRIBE EXTENDED says of it beside kind, size and comment; `internal` asks for the names of its parts."""
+        del work, relation, snapshot, internal
+        key = {"primary_key": ", ".join(declaration.primary_key)} if declaration.primary_key else {}
+        return {**declaration.options, **key}
+
+    def text(self, lake: Lake, relation: R_contra, declaration: Declaration, snapshot: Snapshot) -> str:
+        """The statement that makes a relation like this one."""
+        ...
+
+    def declared(self, statement: s.Statement) -> Declared | None:
+        """What a statement declares; None if it defines no relation of this kind."""
+        ...
+
+    def define(
+        self,
+        work: Workspace,
+        statement: s.Statement,
+        old: R_contra | None,
+        *,
+        since: Snapshot | None = None,
+        progress: ProgressHandler | None = None,
+    ) -> Defined | None:
+        """Let the lake hold what a statement declares; None if there is one already that a statement can only be compared with.
+
+        What begins with what arrives begins `since` a snapshot, if one is given.
+        """
+        ...
+
+    def differences(self, declared: s.Statement, stored: s.Statement) -> Iterator[str]:
+        """What a definition says otherwise than the one that the lake has, one line each."""
+        del declared, stored
+        return iter(())
+
+    def describe(
+        self, connection: Connection, relations: Sequence[R_contra], declarations: Mapping[str, Declaration]
+    ) -> Iterator[Described]:
+        """Relations of this kind as they are, in their order, from the catalogue alone."""
+        from platform_plugin.lake.catalogue.relations import Declaration
+        from platform_plugin.relations.declared import Described
+
+        del connection
+        for relation in cast("Sequence[Table]", relations):
+            declaration = declarations.get(str(relation.uuid), Declaration())
+            yield Described(
+                fields=relation.fields,
+                primary_key=declaration.primary_key,
+                options=declaration.options,
+                takes_in=self.takes_in(declaration),
+            )
+
+    def takes_in(self, declaration: Declaration) -> bool:
+        """Whether a run takes up what there is for a relation of this kind."""
+        del declaration
+        return False
+
+    def reflect_options(self, declaration: Declaration) -> Mapping[str, Any]:
+        """The options of SQLAlchemy's table that make it one of this kind again, by their names without the dialect's."""
+        del declaration
+        return {}
+
+    def refuse_append(self, table: Table, declaration: Declaration) -> None:
+        """An error where statements can't add rows to it."""
+        del table, declaration
+
+    def refuse_change(self, table: Table, declaration: Declaration) -> None:
+        """An error where statements can't update or delete its rows."""
+        del table, declaration
+
+    def find_twin(self, work: Workspace, table: Table, declaration: Declaration, snapshot: Snapshot, statement: s.Alter) -> Table | None:
+        """The table that ALTER has to change in the same commit, or an error where the relation changes only with another one."""
+        del work, table, declaration, snapshot, statement
+        return None
+
+    def set_options(self, commit: Commit, table: Table, declaration: Declaration, options: Sequence[s.Option]) -> None:
+        """Write the options of ALTER … SET to a commit."""
+        from platform_plugin.relations.options import declare_options, stored_option
+
+        declare_options(commit, table, declaration, dict(stored_option(option) for option in options))
+
+    def drop(self, work: Workspace, commit: Commit, relation: R_contra, snapshot: Snapshot, *, alone: bool) -> None:
+        """End it and all that it keeps in a commit; `alone` if the statement names it, and not what it belongs to."""
+        ...

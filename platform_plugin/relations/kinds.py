@@ -1,0 +1,110 @@
+"""The list of the kinds of relations. A kind more is a folder and a line here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from platform_plugin.errors import CatalogueError, InvalidValue
+from platform_plugin.relations.samples.kind import SAMPLE
+from platform_plugin.relations.streams.kind import STREAM
+from platform_plugin.relations.tables.kind import TABLE
+from platform_plugin.relations.views.kind import STATE, VIEW
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from platform_plugin.lake.catalogue.relations import Declaration
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.language.statements.registry import StatementKind
+    from platform_plugin.language.statements.statement import Statement
+    from platform_plugin.language.text.kind_words import KindWord
+    from platform_plugin.relations.declared import Declared
+    from platform_plugin.relations.kind import Kind
+
+KINDS: tuple[Kind[Any], ...] = (TABLE, STREAM, VIEW, SAMPLE, STATE)
+"""The kinds of the package, in the order in which they are asked and told."""
+
+
+class Registered(NamedTuple):
+    """A kind from outside the package, with what it adds to the language."""
+
+    kind: Kind[Any]
+    word: KindWord
+    statements: tuple[StatementKind, ...]
+
+
+_REGISTERED: dict[str, Registered] = {}
+_BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+def register(kind: Kind[Any], *, word: KindWord, statements: Sequence[StatementKind] = ()) -> None:
+    """Add a kind from outside the package, the word for it, and the statements that it brings; a name that is taken is refused."""
+    from platform_plugin.language.statements.registry import STATEMENTS
+    from platform_plugin.language.text.kind_words import KIND_WORDS
+
+    unregister(kind)
+    taken = {each for other in every_kind() for each in (other.name, other.plural)}
+    if taken.intersection((kind.name, kind.plural)):
+        raise InvalidValue(f'there is a kind "{kind.name}" or "{kind.plural}" already', hint="give it another name")
+    _REGISTERED[kind.name] = Registered(kind, word, tuple(statements))
+    KIND_WORDS.append(word)
+    STATEMENTS.extend(statements)
+
+
+def unregister(kind: Kind[Any]) -> None:
+    """Take a kind off again that was registered, and its statements with it."""
+    from platform_plugin.language.statements.registry import STATEMENTS
+    from platform_plugin.language.text.kind_words import KIND_WORDS
+
+    registered = _REGISTERED.pop(kind.name, None)
+    if registered is not None:
+        KIND_WORDS.remove(registered.word)
+        for statement in registered.statements:
+            STATEMENTS.remove(statement)
+
+
+def every_kind() -> tuple[Kind[Any], ...]:
+    """The kinds of the package and those that were registered."""
+    return (*KINDS, *(each.kind for each in _REGISTERED.values())) if _REGISTERED else KINDS
+
+
+def named_kind(name: str) -> Kind[Any] | None:
+    """The kind of a name, or None."""
+    registered = _REGISTERED.get(name)
+    return registered.kind if registered is not None else _BY_NAME.get(name)
+
+
+def find_declared(statement: Statement) -> tuple[Kind[Any], Declared] | None:
+    """The kind of relation that a statement defines, and what it declares; None if it defines none."""
+    return next(((kind, found) for kind in every_kind() if (found := kind.declared(statement)) is not None), None)
+
+
+def is_hidden(name: str) -> bool:
+    """Whether relations of the kind of this name are parts of others."""
+    kind = named_kind(name)
+    return kind is not None and kind.is_hidden
+
+
+def declared_kind(relation: Table | View, declaration: Declaration) -> Kind[Any]:
+    """The kind of a relation that was declared so; one that only another version of the package knows is an error."""
+    kind = named_kind(declaration.kind)
+    if kind is None:
+        raise CatalogueError(f'"{relation.name}" is a {declaration.kind}, which is not known here', hint="open the lake with what made it")
+    return kind
+
+
+def find_kind(lake: Lake, relation: Table | View, snapshot: Snapshot) -> Kind[Any]:
+    """The kind of a relation at a snapshot."""
+    from platform_plugin.lake.catalogue.relations import Declaration
+
+    return declared_kind(relation, Declaration(kind=kind_name(lake, relation, snapshot)))
+
+
+def kind_name(lake: Lake, relation: Table | View, snapshot: Snapshot) -> str:
+    """The word for what a relation is."""
+    from platform_plugin.lake.catalogue.relations import known_kinds
+    from platform_plugin.lake.catalogue.tables import Table
+
+    declared = known_kinds(lake, snapshot).get(str(relation.uuid))
+    return declared or (TABLE if isinstance(relation, Table) else VIEW).name

@@ -1,0 +1,142 @@
+"""Ranges: the rows of a stream from one row id up to another, as files of a scan and as a DataFrame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import StreamOverrun
+from platform_plugin.lake.read.inlined import read_row_ids
+from platform_plugin.lake.read.read import read_rows
+from platform_plugin.lake.read.scan import Scan
+from platform_plugin.lake.ring.arrivals import has_rings
+from platform_plugin.lake.ring.segments import read_ring
+from platform_plugin.operators.group.parts import ROW_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.engine.spark.session.session import Session
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.read.scan import FileScan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """Rows of a stream whose ids are from `first_row_id` up to but not including `next_row_id`; `scan` holds them, and perhaps others."""
+
+    scan: Scan
+    first_row_id: int
+    next_row_id: int
+
+    @property
+    def stream(self) -> Table:
+        """The stream."""
+        return self.scan.table
+
+    @property
+    def row_count(self) -> int:
+        """How many rows it has, those included that were deleted by another client."""
+        return self.next_row_id - self.first_row_id
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it."""
+        return self.row_count <= 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the scan holds these rows and no others."""
+        return not self.scan.inlined and all(self._holds(file) for file in self.scan.files)
+
+    def _holds(self, file: FileScan) -> bool:
+        start, end = _span(file)
+        return self.first_row_id <= start and end <= self.next_row_id and file.row_id_start is not None
+
+
+def read_range(lake: Lake, stream: Table, snapshot: Snapshot, first_row_id: int, *, view: str) -> Range:
+    """The rows of a stream from a row id on, as they are at a snapshot; rows that have left unseen are a gap and an error."""
+    scan = lake.scan(stream, snapshot)
+    with lake.reading() as connection:
+        spans = [*_inlined_spans(connection, scan), *(_span(file) for file in scan.files)]
+        ring = read_ring(connection, stream.uuid) if not spans and has_rings(connection) else None
+    held = min((start for start, _ in spans), default=ring.first_row_id if ring is not None else first_row_id)
+    if held > first_row_id:
+        raise StreamOverrun(
+            f'view "{view}" has a gap: rows {first_row_id} to {held - 1} of stream "{stream.name}" left before it had taken them up',
+            hint="make the view anew, and keep more with retention or on_unconsumed = 'keep'",
+        )
+    files = tuple(file for file in scan.files if _span(file)[1] > first_row_id)
+    end = max((end for _, end in spans), default=first_row_id)
+    return Range(scan=replace(scan, files=files), first_row_id=first_row_id, next_row_id=max(end, first_row_id))
+
+
+def read_covered(lake: Lake, stream: Table, history: Table | None, snapshot: Snapshot, first_row_id: int, *, view: str) -> Range:
+    """As `read_range`, but rows that have left the stream are taken from its history, which has the same columns and row ids."""
+    if history is None:
+        return read_range(lake, stream, snapshot, first_row_id, view=view)
+    scan, older = lake.scan(stream, snapshot), lake.scan(history, snapshot)
+    both = replace(scan, files=(*older.files, *scan.files))
+    with lake.reading() as connection:
+        end = max([first_row_id, *(end for _, end in (*_inlined_spans(connection, both), *(_span(file) for file in both.files)))])
+    files = tuple(file for file in both.files if _span(file)[1] > first_row_id)
+    return Range(scan=replace(both, files=files), first_row_id=first_row_id, next_row_id=end)
+
+
+def oldest_row_id(lake: Lake, stream: Table, history: Table | None, snapshot: Snapshot) -> int:
+    """The first row that a stream or its history still has; the next one to come where neither has any."""
+    held = first_uncovered(lake, stream, snapshot, earliest=True)
+    older = () if history is None else lake.scan(history, snapshot).files
+    return min([held, *(_span(file)[0] for file in older)])
+
+
+def empty_range(stream: Table, snapshot: Snapshot) -> Range:
+    """No rows of a stream, for those who want to know what columns they would have."""
+    return Range(scan=Scan(table=stream, snapshot=snapshot, files=()), first_row_id=0, next_row_id=0)
+
+
+def first_uncovered(lake: Lake, stream: Table, snapshot: Snapshot, *, earliest: bool = False) -> int:
+    """The row id from which a view made at a snapshot takes up a stream: what comes later, or also what is there."""
+    scan = lake.scan(stream, snapshot)
+    with lake.reading() as connection:
+        spans = [*_inlined_spans(connection, scan), *(_span(file) for file in scan.files)]
+        if not spans:
+            return read_ring(connection, stream.uuid).next_row_id
+    return min(start for start, _ in spans) if earliest else max(end for _, end in spans)
+
+
+def _span(file: FileScan) -> tuple[int, int]:
+    start = file.row_id_start or 0
+    return start, start + file.record_count
+
+
+def _inlined_spans(connection: Connection, scan: Scan) -> Iterator[tuple[int, int]]:
+    """The row ids of rows that another client keeps in the catalogue."""
+    for inlined in scan.inlined:
+        yield read_row_ids(connection, inlined, scan.snapshot)
+
+
+def rows_of(session: Session, lake: Lake, found: Range, *, columns: Sequence[str] | None = None, row_ids: bool = False) -> DataFrame:
+    """The rows of a range, with `_row_id` where that is asked for."""
+    from pyspark.sql.connect import functions as f
+
+    from platform_plugin.engine.spark.frames.scan import HIDDEN, ROWID, read_relation
+
+    if found.is_whole and not row_ids:
+        return read_relation(session, lake, found.scan, columns=columns)
+    rows = read_relation(session, lake, found.scan, columns=columns, hidden=True)
+    inside = rows if found.is_whole else rows.where((f.col(ROWID) >= found.first_row_id) & (f.col(ROWID) < found.next_row_id))
+    inside = inside.withColumn(ROW_ID, f.col(ROWID)) if row_ids else inside
+    return inside.drop(*HIDDEN)
+
+
+def arrow_rows_of(lake: Lake, found: Range, columns: Collection[str]) -> pa.Table:
+    """The same as Arrow, of a range whose scan holds these rows and no others; of the stream's columns those that are wanted."""
+    names = [field.name for field in found.stream.fields]
+    # Without any column nobody would know how many rows there are.
+    return read_rows(lake, found.scan, columns=[name for name in names if name in columns] or names[:1])

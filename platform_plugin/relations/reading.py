@@ -1,0 +1,107 @@
+"""Reading: the rows of a relation as a DataFrame, while what is read for a query is counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from platform_plugin.language.query.blocks import Input
+from platform_plugin.language.query.size import SMALL_BYTES, SMALL_ROWS
+from platform_plugin.relations.arrivals import read_with_arrivals, wants_arrivals
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.algebra.plan.predicates import Predicate
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table, View
+    from platform_plugin.lake.read.scan import Scan
+    from platform_plugin.language.query.references import Reference
+    from platform_plugin.relations.arguments import Arguments
+
+
+@dataclass(slots=True)
+class Reading:
+    """What is gathered while a query and the views in it are bound."""
+
+    work: Workspace
+    snapshot: Snapshot
+    streams: frozenset[str] | None = None
+    tables: list[Table] = field(default_factory=list)
+    bytes_planned: int = 0
+    files_planned: int = 0
+    rows_planned: int = 0
+    is_plain: bool = True
+
+    def count(self, table: Table, scan: Scan) -> None:
+        """Note what one more scan will read."""
+        self.tables.append(table)
+        self.bytes_planned += scan.size_bytes
+        self.files_planned += len(scan.files)
+        self.rows_planned += sum(part.record_count for part in scan.files) + sum(part.row_count for part in scan.inlined)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether little is read, once."""
+        return self.is_plain and len(self.tables) <= 1 and self.rows_planned <= SMALL_ROWS and self.bytes_planned <= SMALL_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What a query needs of a relation; nothing said, all of it."""
+
+    reference: Reference | None = None
+    arguments: Arguments = ()
+    staleness: timedelta | None = None
+    """By how much what is read may be behind."""
+    within: tuple[Name, ...] = ()
+    """The views that the query is in, outermost first."""
+
+    @property
+    def columns(self) -> list[str] | None:
+        """The columns that are mentioned, in lower case; None where that can't be told."""
+        return None if self.reference is None or self.reference.columns is None else sorted(self.reference.columns)
+
+    @property
+    def predicates(self) -> tuple[Predicate, ...]:
+        """Conditions that every row has to meet which is of any use."""
+        return () if self.reference is None else tuple(self.reference.filter(self.arguments))
+
+
+class Source(NamedTuple):
+    """A relation as a query reads it, and what is known of it."""
+
+    frame: DataFrame
+    known: Input
+
+
+def read_table(reading: Reading, table: Table, snapshot: Snapshot, need: Need) -> Source:
+    """The rows of a table's own files; of streams and their histories with the hidden columns where these are meant."""
+    from platform_plugin.engine.spark.frames.scan import read_relation
+
+    lake, columns = reading.work.lake, need.columns
+    hidden = columns is not None and wants_arrivals(lake, table, columns)
+    scan = lake.scan(table, snapshot, where=need.predicates)
+    reading.count(table, scan)
+    known = Input(
+        columns=frozenset(field.name.lower() for field in table.fields),
+        size_bytes=scan.size_bytes,
+        is_stream=str(table.uuid) in (reading.streams or ()),
+        fields=table.fields,
+    )
+    if hidden and columns is not None:
+        return Source(read_with_arrivals(reading.work.session, lake, scan, columns), known)
+    return Source(read_relation(reading.work.session, lake, scan, columns=columns), known)
+
+
+class Dependency(NamedTuple):
+    """A relation that an answer depends on, and whether only rows that are added to it count."""
+
+    relation: Table | View
+    appends_only: bool
+
+
+class Unknowable(Exception):
+    """What an answer depends on can't be told."""

@@ -1,0 +1,151 @@
+"""The kind *sample*: so many rows drawn from another relation, uniform at every snapshot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from platform_plugin.relations.kind import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.relations import Declaration
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.language import statements as s
+    from platform_plugin.relations.declared import Declared, Defined
+    from platform_plugin.relations.hooks import AppendPart, JointScan, RangeKey
+    from platform_plugin.relations.lookups import Small
+    from platform_plugin.relations.reading import Dependency, Need, Reading, Source
+
+
+class SampleKind(Kind["Table"]):
+    """Samples of streams, which grow with them, and samples that are drawn when they are read."""
+
+    name = "sample"
+    plural = "SAMPLES"
+    planned_as = "sample"
+    intake = "sample"
+    is_alterable = False
+
+    def read(self, reading: Reading, relation: Table, snapshot: Snapshot, need: Need) -> Source:
+        """The rows drawn from its relation as that is at the snapshot."""
+        from platform_plugin.relations.samples.source import read_source
+
+        return read_source(reading, relation, snapshot, need)
+
+    def find_small(self, work: Workspace, relation: Table, snapshot: Snapshot) -> Small | None:
+        """Its rows; one that Spark has to draw is drawn on the way of every other query."""
+        from platform_plugin.relations.lookups import Small
+        from platform_plugin.relations.samples.read import is_drawn_here, read_sample
+        from platform_plugin.relations.samples.record import get_sample
+
+        sample = get_sample(work.lake, relation, snapshot)
+        return Small(sample.table, read_sample(work, sample, snapshot).rows if is_drawn_here(work, sample, snapshot) else None)
+
+    def dependencies(self, work: Workspace, relation: Table, snapshot: Snapshot) -> Iterator[Dependency]:
+        """What it is drawn from. A window of time moves with every snapshot."""
+        from platform_plugin.relations.samples.record import get_sample
+        from platform_plugin.relations.samples.sources import find_dependencies
+
+        return find_dependencies(work, get_sample(work.lake, relation, snapshot), snapshot)
+
+    def facts(self, work: Workspace, relation: Table, declaration: Declaration, snapshot: Snapshot, *, internal: bool) -> Mapping[str, Any]:
+        """What it stands for, how its strata are covered, and how old it is."""
+        from platform_plugin.relations.samples.figures import sample_facts
+        from platform_plugin.relations.samples.record import get_sample
+
+        del declaration, internal
+        return sample_facts(work, get_sample(work.lake, relation, snapshot), snapshot)
+
+    def declared(self, statement: s.Statement) -> Declared | None:
+        """CREATE SAMPLE."""
+        from platform_plugin.relations.samples.differences import read_declared
+
+        return read_declared(statement)
+
+    def define(
+        self,
+        work: Workspace,
+        statement: s.Statement,
+        old: Table | None,
+        *,
+        since: Snapshot | None = None,
+        progress: ProgressHandler | None = None,
+    ) -> Defined | None:
+        """A sample is created once."""
+        from platform_plugin.relations.declared import Defined
+        from platform_plugin.relations.samples.define import run_create_sample
+
+        del since, progress
+        if old is not None:
+            return None
+        run_create_sample(work, cast("s.CreateSample", statement))
+        return Defined("created")
+
+    def differences(self, declared: s.Statement, stored: s.Statement) -> Iterator[str]:
+        """Its relation, size, condition, strata, weight and window."""
+        from platform_plugin.relations.samples.differences import sample_differences
+
+        return sample_differences(declared, stored)
+
+    def takes_in(self, declaration: Declaration) -> bool:
+        """A run draws or merges what it holds."""
+        del declaration
+        return True
+
+    def text(self, lake: Lake, relation: Table, declaration: Declaration, snapshot: Snapshot) -> str:
+        """CREATE SAMPLE, with its seed."""
+        from platform_plugin.language.statements.registry import statement_text
+        from platform_plugin.relations.samples.definition import Definition
+        from platform_plugin.relations.samples.record import Sample
+        from platform_plugin.relations.samples.sources import sample_statement
+        from platform_plugin.relations.target import written_name
+
+        sample = Sample(table=relation, definition=Definition.of(declaration.options))
+        return statement_text(sample_statement(lake, written_name(relation), sample, snapshot))
+
+    def refuse_append(self, table: Table, declaration: Declaration) -> None:
+        """Its rows are drawn."""
+        self.refuse_change(table, declaration)
+
+    def refuse_change(self, table: Table, declaration: Declaration) -> None:
+        """Its rows are drawn."""
+        from platform_plugin.errors import InvalidValue
+
+        del declaration
+        raise InvalidValue(f'"{table.name}" is a sample', hint="write to what it is drawn from")
+
+    def drop(self, work: Workspace, commit: Commit, relation: Table, snapshot: Snapshot, *, alone: bool) -> None:
+        """End it and its claim on rows of its stream."""
+        from platform_plugin.relations.samples.remove import drop_sample
+
+        del work, snapshot
+        drop_sample(commit, relation, alone=alone)
+
+    def appending(self, lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> AppendPart | None:
+        """The samples of a stream pick theirs of rows that are at hand."""
+        from platform_plugin.relations.samples.reservoir.picking import prepare_picks
+
+        return prepare_picks(lake, base, table, rows)
+
+    def before_drop(self, work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> None:
+        """A stream that is sampled stays, and a sample that another one merges."""
+        from platform_plugin.relations.samples.remove import refuse_sampled
+
+        if kind in ("stream", self.name):
+            refuse_sampled(work.lake, table, kind, snapshot)
+
+    def joint_scans(self, work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> Sequence[JointScan]:
+        """Samples that have just these ranges to take up."""
+        from platform_plugin.relations.samples.reservoir.joining import find_guests
+
+        return find_guests(work, snapshot, ranges)
+
+
+SAMPLE = SampleKind()

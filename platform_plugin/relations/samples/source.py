@@ -1,0 +1,39 @@
+"""A sample as a query reads it: its files where they are just the sample, else its rows in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.language.query.blocks import Input
+from platform_plugin.relations.reading import Source
+from platform_plugin.relations.samples.read import find_scan, read_sample
+from platform_plugin.relations.samples.record import get_sample
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.relations.reading import Need, Reading
+    from platform_plugin.relations.samples.record import Sample
+
+
+def read_source(reading: Reading, table: Table, snapshot: Snapshot, need: Need) -> Source:
+    """The rows of a sample at a snapshot."""
+    before, names = reading.bytes_planned, frozenset(field.name.lower() for field in table.fields)
+    frame = _read(reading, get_sample(reading.work.lake, table, snapshot), snapshot, need)
+    return Source(frame, Input(columns=names, size_bytes=reading.bytes_planned - before, fields=table.fields))
+
+
+def _read(reading: Reading, sample: Sample, snapshot: Snapshot, need: Need) -> DataFrame:
+    from platform_plugin.engine.spark.frames.scan import frame_of, read_relation
+
+    work = reading.work
+    scan = find_scan(work, sample, snapshot)
+    if scan is not None:
+        reading.count(sample.table, scan)
+        return read_relation(work.session, work.lake, scan, columns=need.columns)
+    rows = read_sample(work, sample, snapshot).rows
+    reading.tables.append(sample.table)
+    reading.rows_planned += rows.num_rows
+    reading.bytes_planned += rows.nbytes
+    return frame_of(work.session, sample.table.fields, rows)

@@ -1,0 +1,32 @@
+"""CREATE STREAM: a table whose rows arrive, are numbered and leave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.relations.bind import lake_name, pointing_at
+from platform_plugin.relations.drop import make_room
+from platform_plugin.relations.streams.declaration import stored_limits
+from platform_plugin.relations.streams.feeds.declaration import declared_feed
+from platform_plugin.relations.target import find_existing, outcome
+
+if TYPE_CHECKING:
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.language import statements as s
+    from platform_plugin.relations.result import Result
+
+
+def run_create_stream(work: Workspace, statement: s.CreateStream) -> Result:
+    """Create a stream: a table whose declared retention is noted with it."""
+    name = lake_name(statement.name)
+    base = work.lake.snapshot()
+    old = find_existing(work.lake, name, base)
+    if old is not None and statement.if_not_exists:
+        return outcome(base, f"stream {name} exists already")
+    declared = declared_feed(work.lake, statement, name, base)
+    with pointing_at(statement.name.span), work.lake.commit(f"create stream {name}", base=base) as commit:
+        make_room(work, commit, old if statement.or_replace else None)
+        table = declared.create(commit, name, statement.comment)
+        declare(commit, table, Declaration(kind="stream", options={**stored_limits(statement), **declared.options}))
+    return outcome(commit.made, f"stream {name} created")

@@ -1,0 +1,80 @@
+"""The kind *table*: rows that stay until a statement changes them, or what has left a stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.relations.kind import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.relations import Declaration
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.language import statements as s
+    from platform_plugin.relations.declared import Declared, Defined
+
+
+class TableKind(Kind["Table"]):
+    """Tables that people fill, results of queries, and histories of streams."""
+
+    name = "table"
+    plural = "TABLES"
+
+    def declared(self, statement: s.Statement) -> Declared | None:
+        """CREATE TABLE, with columns or a query, and CREATE TABLE … AS HISTORY OF."""
+        from platform_plugin.relations.tables.declaration import read_declared
+
+        return read_declared(statement)
+
+    def define(
+        self,
+        work: Workspace,
+        statement: s.Statement,
+        old: Table | None,
+        *,
+        since: Snapshot | None = None,
+        progress: ProgressHandler | None = None,
+    ) -> Defined | None:
+        """A table that is the result of a query is computed anew; another one is created once."""
+        from platform_plugin.relations.tables.define import define_table
+
+        del since
+        return define_table(work, statement, old, progress=progress)
+
+    def differences(self, declared: s.Statement, stored: s.Statement) -> Iterator[str]:
+        """Columns, key and options; of a history its stream."""
+        from platform_plugin.relations.tables.declaration import table_differences
+
+        return table_differences(declared, stored)
+
+    def text(self, lake: Lake, relation: Table, declaration: Declaration, snapshot: Snapshot) -> str:
+        """CREATE TABLE, or CREATE TABLE … AS HISTORY OF."""
+        from platform_plugin.relations.tables.declaration import table_text
+
+        return table_text(lake, relation, declaration, snapshot)
+
+    def refuse_append(self, table: Table, declaration: Declaration) -> None:
+        """A history takes its rows from its stream."""
+        from platform_plugin.relations.tables.history import refuse_history
+
+        refuse_history(table, declaration)
+
+    def find_twin(self, work: Workspace, table: Table, declaration: Declaration, snapshot: Snapshot, statement: s.Alter) -> Table | None:
+        """The columns of a history change only with its stream."""
+        from platform_plugin.relations.tables.history import refuse_own_columns
+
+        refuse_own_columns(work.lake, table, declaration, snapshot, statement)
+        return None
+
+    def drop(self, work: Workspace, commit: Commit, relation: Table, snapshot: Snapshot, *, alone: bool) -> None:
+        """End the table."""
+        del work, snapshot, alone
+        commit.drop_table(relation)
+
+
+TABLE = TableKind()

@@ -1,0 +1,94 @@
+"""Passes: the queries over one range of a stream for all views that take it up, few however many the views are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from platform_plugin.operators.group.sharing import SharedPass, ViewParts, plan_sharing
+from platform_plugin.relations.answers import Answer, Target
+from platform_plugin.relations.bind import new_name
+from platform_plugin.relations.ranges import rows_of
+from platform_plugin.relations.views.follow.strategy import rows_parts, wants_row_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from uuid import UUID
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.operators.group.parts import SplitPlan
+    from platform_plugin.relations.hooks import JointScan
+    from platform_plugin.relations.ranges import Range
+
+_PASSES: dict[tuple[object, ...], SharedPass] = {}
+_CACHED_PASSES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taking:
+    """A view that takes up ranges of its streams: the tables of its parts, and the results that it looks up."""
+
+    name: str
+    uuid: UUID
+    plan: SplitPlan
+    tables: Mapping[str, Table]
+    ranges: Mapping[str, Range]
+    statics: Mapping[str, DataFrame]
+    is_deferred: bool = False
+
+
+def answers_of_range(
+    work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Taking], cached: list[DataFrame], *, guests: Sequence[JointScan] = ()
+) -> list[Answer]:
+    """The queries over the one range of a stream that all these views take up; what is kept for their run is added to `cached`.
+
+    Guests look at the same rows in the same scan.
+    """
+    from platform_plugin.engine.spark.frames.scan import query_relations
+
+    tail = views[0].ranges[stream]
+    answers = [_stored_rows(work, stream, view) for view in views if view.is_deferred]
+    views = [view for view in views if not view.is_deferred]
+    if not views:
+        return answers + [guest.answer(work, rows_of(work.session, work.lake, tail, row_ids=True)) for guest in guests]
+    by_name = {view.name: view for view in views}
+    statics: dict[str, DataFrame] = {}
+    parts = []
+    for view in views:
+        # A result that several views look up is one relation, so that they share what is made of it.
+        called = {part.name: f"static_{view.tables[part.name].uuid.hex}" for part in view.plan.statics if part.feeds is None}
+        statics |= {called[part]: frame for part, frame in view.statics.items()}
+        parts.append(ViewParts(view=view.name, plan=view.plan, statics=called))
+    # Which queries views share depends on nothing but their plans, so it is found out once.
+    once = (work.lake.uuid, snapshot.schema_version, stream, tuple(sorted(str(view.uuid) for view in views)))
+    shared = _PASSES.get(once)
+    if shared is None:
+        if len(_PASSES) >= _CACHED_PASSES:
+            _PASSES.clear()
+        shared = _PASSES[once] = plan_sharing(parts, stream)
+    rows: DataFrame | None = None
+    if len(shared.queries) + len(guests) > 1:
+        # Decoded once and kept until the run has ended.
+        row_ids = bool(guests) or any(query.row_id for query in shared.queries)
+        rows = rows_of(work.session, work.lake, tail, row_ids=row_ids).persist()
+        cached.append(rows)
+    for number, query in enumerate(shared.queries):
+        names = {relation: new_name() for relation in query.relations}
+        frames = {name: statics[relation] for relation, name in names.items() if relation in statics}
+        frames[names[stream]] = rows if rows is not None else rows_of(work.session, work.lake, tail, row_ids=query.row_id)
+        targets = tuple(Target(table=by_name[part.view].tables[part.state], part=part) for part in query.parts)
+        known = (*once, number)
+        answers.append(Answer(frame=query_relations(work.session, query.sql(names), frames), targets=targets, cached_as=known))
+    if rows is not None:
+        answers += [guest.answer(work, rows) for guest in guests]
+    return answers
+
+
+def _stored_rows(work: Workspace, stream: str, view: Taking) -> Answer:
+    """The rows of a range as a deferred view keeps them."""
+    table = view.tables[rows_parts(view.plan)[stream]]
+    rows = rows_of(work.session, work.lake, view.ranges[stream], row_ids=wants_row_ids(view.plan, stream))
+    return Answer(frame=rows.select([field.name for field in table.fields]), targets=(Target(table=table),))

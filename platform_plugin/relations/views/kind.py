@@ -1,0 +1,190 @@
+"""The kinds *view* and *state*: a query under a name, and the tables that a continuous one keeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.relations.kind import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import timedelta
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.relations import Declaration
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.lake import Lake
+    from platform_plugin.language import statements as s
+    from platform_plugin.relations.declared import Declared, Defined, Described
+    from platform_plugin.relations.lookups import Recent, Small
+    from platform_plugin.relations.reading import Dependency, Need, Reading, Source
+
+
+class ViewKind(Kind["View"]):
+    """Queries under a name: computed when they are read or, over streams, maintained."""
+
+    name = "view"
+    plural = "VIEWS"
+    reflected_as = "view"
+
+    def read(self, reading: Reading, relation: View, snapshot: Snapshot, need: Need) -> Source:
+        """The stored result where it holds, else the states with the rows that wait, else the query."""
+        from platform_plugin.relations.views.read.source import read_source
+
+        return read_source(reading, relation, snapshot, need)
+
+    def find_small(self, work: Workspace, relation: View, snapshot: Snapshot) -> Small | None:
+        """The stored result, where nothing has changed since."""
+        from platform_plugin.relations.lookups import read_stored
+        from platform_plugin.relations.views.read.stored import find_stored
+
+        stored = find_stored(work, relation, snapshot)
+        return None if stored is None else read_stored(work.lake, stored, snapshot)
+
+    def compute_small(self, work: Workspace, relation: View, snapshot: Snapshot) -> Small | None:
+        """A view that has changed, computed with Arrow."""
+        from platform_plugin.relations.lookups import Small
+        from platform_plugin.relations.views.read.local import read_local
+
+        local = read_local(work, relation, snapshot)
+        return None if local is None else Small(local.table, local.rows)
+
+    def find_recent(self, work: Workspace, relation: View, snapshot: Snapshot, staleness: timedelta) -> Recent | None:
+        """What the view answered last, if that is recent enough."""
+        from platform_plugin.relations.views.read.stored import find_recent
+
+        return find_recent(work, relation, snapshot, staleness)
+
+    def dependencies(self, work: Workspace, relation: View, snapshot: Snapshot) -> Iterator[Dependency]:
+        """Of a continuous view all that its plan reads; what another query depends on nobody knows."""
+        from platform_plugin.relations.views.read.stored import find_dependencies
+
+        return find_dependencies(work, relation, snapshot)
+
+    def fields(self, work: Workspace, relation: View, snapshot: Snapshot) -> tuple[Field, ...]:
+        """The columns of its result; of a view that is not continuous, what its query gives at the snapshot."""
+        from platform_plugin.relations.views.figures import view_fields
+
+        return view_fields(work, relation, snapshot)
+
+    def facts(self, work: Workspace, relation: View, declaration: Declaration, snapshot: Snapshot, *, internal: bool) -> Mapping[str, Any]:
+        """Its query; of a continuous one also what it stores and what waits for it."""
+        from platform_plugin.relations.views.figures import find_facts
+
+        del declaration
+        return find_facts(work, relation, snapshot, internal=internal)
+
+    def declared(self, statement: s.Statement) -> Declared | None:
+        """CREATE VIEW."""
+        from platform_plugin.relations.views.declaration import read_declared
+
+        return read_declared(statement)
+
+    def define(
+        self,
+        work: Workspace,
+        statement: s.Statement,
+        old: View | None,
+        *,
+        since: Snapshot | None = None,
+        progress: ProgressHandler | None = None,
+    ) -> Defined | None:
+        """A view whose query has changed starts over; another lag is set while the view stays what it is."""
+        from platform_plugin.relations.views.declaration import define_view
+
+        del progress
+        return define_view(work, statement, old, since=since)
+
+    def describe(self, connection: Connection, relations: Sequence[View], declarations: Mapping[str, Declaration]) -> Iterator[Described]:
+        """Queries, and the columns and options of continuous views."""
+        from platform_plugin.relations.views.declaration import describe_views
+
+        del declarations
+        return describe_views(connection, relations)
+
+    def text(self, lake: Lake, relation: View, declaration: Declaration, snapshot: Snapshot) -> str:
+        """CREATE VIEW."""
+        from platform_plugin.relations.views.explain import view_text
+
+        del lake, declaration, snapshot
+        return view_text(relation)
+
+    def drop(self, work: Workspace, commit: Commit, relation: View, snapshot: Snapshot, *, alone: bool) -> None:
+        """End it, and those of its tables that no other view shares."""
+        from platform_plugin.relations.views.making import drop_view
+
+        del alone
+        drop_view(work, commit, relation, snapshot)
+
+    def appended(self, work: Workspace, table: Table, snapshot: Snapshot) -> None:
+        """Eager views take up what has come, and batched ones if enough waits."""
+        from platform_plugin.relations.views.follow.propagate import propagate
+
+        propagate(work, table, snapshot)
+
+    def before_drop(self, work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> None:
+        """A stream that continuous views are made over stays."""
+        from platform_plugin.relations.views.define import refuse_consumed
+
+        if kind == "stream":
+            refuse_consumed(work.lake, table, snapshot)
+
+
+class StateKind(Kind["Table"]):
+    """Tables that hold the states, the static parts or the result of a continuous view."""
+
+    name = "state"
+    plural = "STATES"
+    is_hidden = True
+
+    def declared(self, statement: s.Statement) -> Declared | None:
+        """No statement declares one."""
+        del statement
+        return None
+
+    def define(
+        self,
+        work: Workspace,
+        statement: s.Statement,
+        old: Table | None,
+        *,
+        since: Snapshot | None = None,
+        progress: ProgressHandler | None = None,
+    ) -> Defined | None:
+        """No statement declares one."""
+        del work, statement, old, since, progress
+        return None
+
+    def text(self, lake: Lake, relation: Table, declaration: Declaration, snapshot: Snapshot) -> str:
+        """What makes a table with its columns: the statement of its view makes the table itself."""
+        from platform_plugin.language.statements.create_table import CreateTable
+        from platform_plugin.language.statements.registry import statement_text
+        from platform_plugin.relations.target import written_name
+
+        del lake, declaration, snapshot
+        return statement_text(CreateTable(name=written_name(relation), columns=relation.fields, comment=relation.comment))
+
+    def refuse_append(self, table: Table, declaration: Declaration) -> None:
+        """Only maintenance writes it."""
+        self.refuse_change(table, declaration)
+
+    def refuse_change(self, table: Table, declaration: Declaration) -> None:
+        """Only maintenance writes it."""
+        from platform_plugin.errors import InvalidValue
+
+        del declaration
+        raise InvalidValue(f'table "{table.name}" is part of a continuous view', hint="only maintenance writes it")
+
+    def drop(self, work: Workspace, commit: Commit, relation: Table, snapshot: Snapshot, *, alone: bool) -> None:
+        """End the table."""
+        del work, snapshot, alone
+        commit.drop_table(relation)
+
+
+VIEW = ViewKind()
+STATE = StateKind()

@@ -1,0 +1,98 @@
+"""The split plan of a view's query over the relations of a lake at a snapshot."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import PlatformError
+from platform_plugin.operators.group.sharing import ViewParts
+from platform_plugin.operators.group.split import plan_split, read_plan
+from platform_plugin.relations.bind import bind_query
+from platform_plugin.relations.views.record import read_records
+from platform_plugin.relations.views.relations import Meaning, describe_relations, grown_relations, read_meaning
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from platform_plugin.algebra.plan.nodes import Query
+    from platform_plugin.algebra.types.data_types import DataType
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.language.text.places import Span
+    from platform_plugin.operators.group.parts import SplitPlan
+    from platform_plugin.relations.views.record import ViewRecord
+
+_CACHED_PLANS = 1_000
+_PLANS: dict[tuple[UUID, UUID, int], SplitPlan] = {}
+
+
+def find_plan(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> SplitPlan:
+    """The plan of a view that exists; relations look the same within a schema version, so it is made once for each.
+
+    What is stored was made by the plan of the view's creation, so names mean what they meant then; only types may have grown.
+    """
+    key = (work.lake.uuid, record.uuid, snapshot.schema_version)
+    plan = _PLANS.get(key)
+    if plan is None:
+        plan = _prepare_again(work, record, snapshot)
+        if len(_PLANS) >= _CACHED_PLANS:
+            _PLANS.clear()
+        _PLANS[key] = plan
+    return plan
+
+
+def _prepare_again(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> SplitPlan:
+    meaning = read_meaning(work, record.uuid)
+    if meaning is None:
+        return prepare_plan(work, record.query, snapshot, columns=record.columns)[0]
+
+    def type_columns(text: str) -> tuple[DataType, ...]:
+        try:
+            return _type_columns(work, text, snapshot)
+        except PlatformError:
+            # What it reads may be gone, since it was only needed when the view was made.
+            if text in meaning.types:
+                return meaning.types[text]
+            raise
+
+    relations = grown_relations(work, meaning, snapshot)
+    return plan_split(record.query, relations, names=tuple(record.columns), typer=type_columns)
+
+
+def read_whole(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Query:
+    """The plan of a view's query before it is split."""
+    meaning = read_meaning(work, record.uuid)
+    return read_plan(record.query, describe_relations(work, record.query, snapshot) if meaning is None else meaning.relations)
+
+
+def prepare_plan(work: Workspace, query: str | Span, snapshot: Snapshot, *, columns: Sequence[str] = ()) -> tuple[SplitPlan, Meaning]:
+    """The plan of a query with what the query means now, or the rule that it breaks as an error."""
+    meaning = Meaning(relations=describe_relations(work, query, snapshot))
+
+    def type_columns(text: str) -> tuple[DataType, ...]:
+        meaning.types[text] = _type_columns(work, text, snapshot)
+        return meaning.types[text]
+
+    return plan_split(query, meaning.relations, names=tuple(columns), typer=type_columns), meaning
+
+
+def _type_columns(work: Workspace, text: str, snapshot: Snapshot) -> tuple[DataType, ...]:
+    from platform_plugin.engine.spark.frames.schema import from_spark_type
+
+    bound = bind_query(work, text, snapshot)
+    with work.session.job():
+        return tuple(from_spark_type(part.dataType, column=part.name) for part in bound.frame.schema.fields)
+
+
+def read_plans(work: Workspace, snapshot: Snapshot) -> list[ViewParts]:
+    """The plans of all continuous views at a snapshot; one that can't be planned any more is left out."""
+    with work.lake.reading() as connection:
+        records = read_records(connection)
+    found = []
+    for view in work.lake.views(snapshot):
+        if view.uuid in records:
+            with suppress(PlatformError):
+                found.append(ViewParts(view=str(view.name), plan=find_plan(work, records[view.uuid], snapshot)))
+    return found

@@ -1,0 +1,223 @@
+"""The overview: what `platform status` says of a lake, read from its catalogue with a handful of small queries.
+
+A local catalogue is read through Python's own SQLite, because importing SQLAlchemy and Arrow takes longer than the whole answer may.
+Whatever is out of the ordinary there is left to `Lake`, which knows what to say about it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from platform_plugin.relations.kinds import is_hidden, named_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Rows = list[tuple[Any, ...]]
+
+_LOCAL = "platform+local://"
+# The newest snapshot has what no snapshot has ended, so that both databases read these from an index.
+_SNAPSHOT = "SELECT snapshot_id, snapshot_time FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1"
+_COUNT = "SELECT count(*) FROM ducklake_snapshot"
+_RELATIONS = """
+    SELECT s.schema_name, t.table_name, t.table_uuid, t.table_id
+    FROM ducklake_table t JOIN ducklake_schema s ON s.schema_id = t.schema_id AND s.end_snapshot IS NULL
+    WHERE t.end_snapshot IS NULL ORDER BY s.schema_name, t.table_name
+"""
+_VIEWS = """
+    SELECT s.schema_name, v.view_name
+    FROM ducklake_view v JOIN ducklake_schema s ON s.schema_id = v.schema_id AND s.end_snapshot IS NULL
+    WHERE v.end_snapshot IS NULL ORDER BY s.schema_name, v.view_name
+"""
+_FILES = """
+    SELECT table_id, count(*), sum(record_count), sum(file_size_bytes) FROM ducklake_data_file WHERE end_snapshot IS NULL GROUP BY table_id
+"""
+_DELETES = "SELECT table_id, sum(delete_count) FROM ducklake_delete_file WHERE end_snapshot IS NULL GROUP BY table_id"
+_KINDS = "SELECT relation_uuid, kind FROM platform_relation"
+_RATES = """
+    SELECT p.relation_uuid, s.first_row_id, sum(p.next_row_id - p.first_row_id), min(p.arrived_at), max(p.arrived_at)
+    FROM platform_segment p JOIN platform_stream s ON s.relation_uuid = p.relation_uuid
+    WHERE p.snapshot_id >= {since} GROUP BY p.relation_uuid, s.first_row_id
+"""
+_MINUTE_AGO = "SELECT min(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time > '{moment}'"
+_LEASES = "SELECT snapshot_id, holder, expires_at FROM platform_lease"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelationSize:
+    """A relation and how large it is; a view has no size."""
+
+    schema: str
+    name: str
+    kind: str
+    rows: int | None
+    files: int | None
+    bytes: int | None
+    rows_per_second: float | None = None
+    last_arrival: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """A lake at a glance."""
+
+    lake: str
+    snapshot: int
+    committed_at: datetime
+    snapshots: int
+    leases: int
+    relations: tuple[RelationSize, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(relation.bytes or 0 for relation in self.relations)
+
+
+class Catalogue(Protocol):
+    """An open read transaction on either database."""
+
+    def rows(self, sql: str) -> Rows: ...
+
+    def has(self, table: str) -> bool: ...
+
+
+def read_overview(url: str) -> Overview:
+    """A lake at a glance; a place that is no lake is refused with the reason that opening it gives."""
+    return _read_local(url) or _read_any(url)
+
+
+def _read_local(url: str) -> Overview | None:
+    folder = _plain_folder(url)
+    file = folder / "lake.sqlite" if folder else None
+    if folder is None or file is None or not file.is_file() or not (folder / "data").is_dir():
+        return None
+    try:
+        with closing(sqlite3.connect(file, timeout=0.2, isolation_level=None)) as connection:
+            connection.execute("PRAGMA query_only = 1")
+            connection.execute("BEGIN")
+            metadata = dict(connection.execute("SELECT key, value FROM ducklake_metadata WHERE scope IS NULL").fetchall())
+            if metadata.get("version") != "1.0" or metadata.get("data_path") != f"{folder / 'data'}/":
+                return None
+            return _overview(f"{_LOCAL}{folder}", _Sqlite(connection))
+    except (sqlite3.Error, OSError):
+        return None
+
+
+def _plain_folder(url: str) -> Path | None:
+    """The folder of a local lake whose URL holds nothing that wants more than cutting off its beginning."""
+    if any(mark in url for mark in "%?#"):
+        return None
+    if url.startswith(_LOCAL + "/"):
+        return Path("/" + url.removeprefix(_LOCAL).lstrip("/"))
+    return None if "://" in url or url.startswith("platform") else Path(url).expanduser().absolute()
+
+
+def _read_any(url: str) -> Overview:
+    from platform_plugin.lake.lake import Lake
+
+    with Lake.open(url) as lake, lake.reading() as connection:
+        import sqlalchemy as sa
+
+        def rows(sql: str) -> Rows:
+            return [tuple(row) for row in connection.exec_driver_sql(sql)]
+
+        return _overview(str(lake.location), _Any(rows, sa.inspect(connection).has_table))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sqlite:
+    connection: sqlite3.Connection
+
+    def rows(self, sql: str) -> Rows:
+        return self.connection.execute(sql).fetchall()
+
+    def has(self, table: str) -> bool:
+        return bool(self.connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [table]).fetchall())
+
+
+@dataclass(frozen=True, slots=True)
+class _Any:
+    rows: Callable[[str], Rows]
+    has: Callable[[str], bool]
+
+
+def _overview(lake: str, catalogue: Catalogue) -> Overview:
+    now = datetime.now(UTC)
+    snapshot, committed_at = catalogue.rows(_SNAPSHOT)[0]
+    kinds = {str(uuid): kind for uuid, kind in catalogue.rows(_KINDS)} if catalogue.has("platform_relation") else {}
+    leases = catalogue.rows(_LEASES) if catalogue.has("platform_lease") else []
+    files = {table: (int(count), int(rows or 0), int(size or 0)) for table, count, rows, size in catalogue.rows(_FILES)}
+    changed = _inlined(catalogue)
+    for table, count in catalogue.rows(_DELETES):
+        changed[table] -= int(count or 0)
+    relations = []
+    arrivals = _arrivals(catalogue, now)
+    for schema, name, uuid, table in catalogue.rows(_RELATIONS):
+        count, rows, size = files.get(table, (0, 0, 0))
+        kind = kinds.get(str(uuid), "table")
+        if is_hidden(kind):
+            continue
+        known = named_kind(kind)
+        speed, last = arrivals.get(str(uuid), (0.0, None)) if known is not None and known.has_arrivals else (None, None)
+        relations.append(
+            RelationSize(
+                schema=schema,
+                name=name,
+                kind=kind,
+                rows=rows + changed[table],
+                files=count,
+                bytes=size,
+                rows_per_second=speed,
+                last_arrival=last,
+            )
+        )
+    for schema, name in catalogue.rows(_VIEWS):
+        relations.append(RelationSize(schema=schema, name=name, kind="view", rows=None, files=None, bytes=None))
+    return Overview(
+        lake=lake,
+        snapshot=int(snapshot),
+        committed_at=_moment(committed_at),
+        snapshots=int(catalogue.rows(_COUNT)[0][0]),
+        leases=sum(_moment(expires_at) > now for _, _, expires_at in leases),
+        relations=tuple(relations),
+    )
+
+
+def _arrivals(catalogue: Catalogue, now: datetime) -> dict[str, tuple[float, datetime]]:
+    """Rows a second over the last minute and the last arrival of the streams that anything has come to in that time."""
+    if not catalogue.has("platform_segment"):
+        return {}
+    moment = f"{now - timedelta(minutes=1):%Y-%m-%d %H:%M:%S.%f}+00"
+    since = catalogue.rows(_MINUTE_AGO.format(moment=moment))[0][0]
+    found: dict[str, tuple[float, datetime]] = {}
+    for uuid, first, rows, oldest, last in catalogue.rows(_RATES.format(since=int(since))) if since is not None else []:
+        # Of a ring that turns in less than a minute only what it still holds is known.
+        seconds = min(60.0, max((now - _moment(oldest)).total_seconds(), 1.0)) if first else 60.0
+        found[str(uuid)] = (int(rows) / seconds, _moment(last))
+    return found
+
+
+def _inlined(catalogue: Catalogue) -> Counter[int]:
+    """Rows that other clients keep in the catalogue, less the deletes that they keep there, by table."""
+    changed: Counter[int] = Counter()
+    tables = catalogue.rows("SELECT table_id, table_name FROM ducklake_inlined_data_tables")
+    for table, name in tables:
+        if catalogue.has(name):
+            changed[table] += int(catalogue.rows(f'SELECT count(*) FROM "{name}" WHERE end_snapshot IS NULL')[0][0])
+    for table, *_ in catalogue.rows("SELECT DISTINCT table_id FROM ducklake_data_file WHERE end_snapshot IS NULL"):
+        name = f"ducklake_inlined_delete_{int(table)}"
+        if catalogue.has(name):
+            live = "SELECT data_file_id FROM ducklake_data_file WHERE end_snapshot IS NULL"
+            changed[table] -= int(catalogue.rows(f"SELECT count(*) FROM {name} WHERE file_id IN ({live})")[0][0])
+    return changed
+
+
+def _moment(value: datetime | str) -> datetime:
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return moment.astimezone(UTC)
