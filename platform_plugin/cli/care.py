@@ -76,9 +76,9 @@ def run_status(given: argparse.Namespace) -> int:
 def _show_status(given: argparse.Namespace) -> int:
     import os
 
-    from platform_plugin.cli.overview import read_overview
     from platform_plugin.cli.server import server_document, server_text
     from platform_plugin.engine.spark.server.attach import status
+    from platform_plugin.select.overview import read_overview
 
     server = status(timeout=timedelta(seconds=2))
     url = given.url or os.environ.get(URL_VARIABLE)
@@ -127,7 +127,7 @@ def _show_status(given: argparse.Namespace) -> int:
 
 def run_tables(given: argparse.Namespace) -> int:
     """List the relations of the newest snapshot."""
-    from platform_plugin.cli.overview import read_overview
+    from platform_plugin.select.overview import read_overview
 
     url = lake_url(given)
     check_reach(url)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.cli.amounts import said_bytes, said_seconds
 from platform_plugin.cli.machine import print_document
-from platform_plugin.cli.overview import resident_bytes
 from platform_plugin.cli.progress import ProgressLine
 from platform_plugin.language.text.counting import counted
 
@@ -69,7 +70,7 @@ def run_down(given: argparse.Namespace) -> int:
 def server_document(status: ServerStatus) -> dict[str, Any]:
     """The server's state for programs."""
     details = status.details
-    memory = {name: resident_bytes(details.get(key)) for name, key in (("driver_bytes", "pid"), ("jvm_bytes", "jvm_pid"))}
+    memory = {name: _resident_bytes(details.get(key)) for name, key in (("driver_bytes", "pid"), ("jvm_bytes", "jvm_pid"))}
     if not status.running:
         memory = {}
     return {"running": status.running, "phase": status.phase, "runtime": str(status.runtime), "log": str(status.log), **details, **memory}
@@ -97,3 +98,12 @@ def server_text(status: ServerStatus) -> str:
     if status.phase == "not answering":
         parts.append("`platform down` ends it")
     return ", ".join(parts)
+
+
+def _resident_bytes(pid: int | None) -> int | None:
+    """The memory that a process holds now, where the system tells."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) if pid else None
+    except (OSError, ValueError, IndexError):
+        return None
+    return None if pages is None else pages * os.sysconf("SC_PAGE_SIZE")

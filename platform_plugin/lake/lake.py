@@ -292,7 +292,7 @@ class Lake:
         """The files, deletes and inlined rows that hold a table's rows at a snapshot, those that can't match left out."""
         with self.reading() as connection:
             known = table if table.id is not None else self.find_table(connection, table.name, snapshot)
-            return scan.plan_scan(connection, known, snapshot, where=where)
+            return scan.read_scan(connection, known, snapshot, where=where)
 
     def read(
         self,
@@ -306,7 +306,7 @@ class Lake:
         with self.reading() as connection:
             snapshot = snapshot or self._snapshot(connection, None, None)
             table = self.find_table(connection, Name.of(name), snapshot)
-            plan = scan.plan_scan(connection, table, snapshot, where=where)
+            plan = scan.read_scan(connection, table, snapshot, where=where)
         return read.read_rows(self, plan, columns=columns, where=where)
 
     def changes(self, name: str | tuple[str, str] | Name, *, after: Snapshot, until: Snapshot | None = None) -> changes.Changes:

@@ -18,7 +18,7 @@ from platform_plugin.lake.ring.history import read_history
 from platform_plugin.language.text.writing import identifier, type_text
 from platform_plugin.relations.bind import new_name, read_named
 from platform_plugin.relations.follow.ranges import oldest_row_id, read_covered, rows_of
-from platform_plugin.relations.views.plans import plan_view, read_whole
+from platform_plugin.relations.views.plans import find_plan, read_whole
 from platform_plugin.relations.views.read.view import read_view, split_name
 from platform_plugin.relations.views.record import CREATED, FROM, read_records
 
@@ -65,7 +65,7 @@ def run_reconcile(work: Workspace, name: Name, *, parts: int = 1, part: int = 0)
             record = read_records(connection, only=view.uuid).get(view.uuid)
         if not isinstance(view, View) or record is None:
             raise InvalidValue(f'"{name}" is not a continuous view', hint="other views are computed when they are read")
-        plan = plan_view(work, record, snapshot)
+        plan = find_plan(work, record, snapshot)
         if plan.volatile:
             return Reconciled(snapshot=snapshot.id, why_not="its answer depends on the time of the read")
         try:

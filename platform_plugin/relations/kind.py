@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
     from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome, DescribedRelation
-    from platform_plugin.relations.follow.changes import Dependency
     from platform_plugin.relations.lookups import RecentResult, SmallRelation
-    from platform_plugin.relations.reading import Reading, ReadRequest, RelationRows
+    from platform_plugin.relations.reading import Dependency, Reading, ReadRequest, RelationRows
 
 R_contra = TypeVar("R_contra", bound="Table | View", contravariant=True)
 """What a relation of a kind is in the catalogue: a table, or a view."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.plan.predicates import Predicate
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table, View
     from platform_plugin.lake.read.scan import Scan
     from platform_plugin.language.query.references import Reference
     from platform_plugin.relations.arguments import Arguments
@@ -94,3 +94,14 @@ def read_table(reading: Reading, table: Table, snapshot: Snapshot, need: ReadReq
     if hidden and columns is not None:
         return RelationRows(read_with_arrivals(reading.work.session, lake, scan, columns), known)
     return RelationRows(read_relation(reading.work.session, lake, scan, columns=columns), known)
+
+
+class Dependency(NamedTuple):
+    """A relation that an answer depends on, and whether only rows that are added to it count."""
+
+    relation: Table | View
+    appends_only: bool
+
+
+class Unknowable(Exception):
+    """What an answer depends on can't be told."""

@@ -10,12 +10,12 @@ import pyarrow as pa
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.tables import Table
+from platform_plugin.lake.read.sizes import count_tables
 from platform_plugin.language.text.places import at
 from platform_plugin.language.text.writing import type_text
 from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.kinds import every_kind, find_kind, is_hidden, kind_name
 from platform_plugin.relations.result import Result
-from platform_plugin.relations.sizes import count_sizes
 from platform_plugin.relations.tables.kind import TABLE
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snaps
 
 def relation_rows(lake: Lake, connection: Connection, snapshot: Snapshot, *, schema: str | None = None) -> list[dict[str, Any]]:
     """Every relation but the parts of views with its kind and size; rows are counted from the catalogue, deleted ones taken off."""
-    counts = count_sizes(connection, snapshot)
+    counts = count_tables(connection, snapshot)
     rows = []
     relations: list[Table | View] = [*lake.tables(snapshot), *lake.views(snapshot)]
     for relation in relations:

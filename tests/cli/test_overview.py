@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from platform_plugin.cli import overview
 from platform_plugin.lake.lake import Lake
+from platform_plugin.select import overview
 from tests.cli.conftest import ROOT
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from platform_plugin.cli.overview import read_overview
 from platform_plugin.errors import PlatformError
 from platform_plugin.platform import Platform
+from platform_plugin.select.overview import read_overview
 
 if TYPE_CHECKING:
     from pathlib import Path

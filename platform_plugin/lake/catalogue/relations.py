@@ -10,6 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.bulk import among
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -30,6 +31,7 @@ RELATION = sa.Table(
     sa.Column("kind", sa.String, nullable=False),
     sa.Column("options", sa.String, nullable=False),
 )
+RELATION_TABLES = (RELATION,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,3 +96,9 @@ def read_streams(connection: Connection) -> frozenset[str]:
     if not sa.inspect(connection).has_table(RELATION.name):
         return frozenset()
     return frozenset(connection.execute(sa.select(RELATION.c.relation_uuid).where(RELATION.c.kind == "stream")).scalars())
+
+
+def streams_among(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
+    """Those of some identities that were declared as streams; the lake has declarations."""
+    query = sa.select(RELATION.c.relation_uuid).where(among(connection, RELATION.c.relation_uuid, uuids), RELATION.c.kind == "stream")
+    return frozenset(connection.execute(query).scalars())

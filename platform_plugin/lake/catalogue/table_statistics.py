@@ -13,6 +13,8 @@ from platform_plugin.lake.catalogue.statistics import ColumnStatistics, either, 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sqlalchemy.engine import Connection
+
     from platform_plugin.algebra.types.data_types import DataType
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.commit.writer import Writer
@@ -28,6 +30,19 @@ def table_totals(w: Writer, ids: Sequence[int]) -> dict[int, tuple[int, int, int
         for part in chunks(ids)
         for row in w.connection.execute(query.where(among(w.connection, s.table_id, part)))
     }
+
+
+def read_next_row_id(connection: Connection, table_id: int | None) -> int:
+    """The id that the next row of a table will have."""
+    s = c.TABLE_STATS.c
+    return int(connection.execute(sa.select(s.next_row_id).where(s.table_id == table_id)).scalar() or 0)
+
+
+def next_row_id_of(parameter: str) -> sa.ScalarSelect[int]:
+    """The same of the table whose identity is a parameter of the query that this is part of; NULL of one without rows."""
+    t, s = c.TABLE.c, c.TABLE_STATS.c
+    table = sa.select(t.table_id).where(t.table_uuid == sa.bindparam(parameter, type_=t.table_uuid.type)).limit(1).scalar_subquery()
+    return sa.select(s.next_row_id).where(s.table_id == table).scalar_subquery()
 
 
 def write_totals(w: Writer, table_id: int, totals: tuple[int, int, int], *, known: bool) -> None:

@@ -234,6 +234,18 @@ def read_tables(
     ]
 
 
+def read_identities(connection: Connection) -> dict[int, UUID]:
+    """The identities of all tables that there ever were, by their ids."""
+    return {int(number): uuid for number, uuid in connection.execute(sa.select(c.TABLE.c.table_id, c.TABLE.c.table_uuid))}
+
+
+def read_table_names(connection: Connection, snapshot_id: int, uuids: Sequence[UUID]) -> list[str]:
+    """The names of those of some tables that are there at a snapshot, sorted; cheaper than the tables themselves."""
+    t = c.TABLE.c
+    query = sa.select(t.table_name).where(t.table_uuid.in_(uuids), c.live(c.TABLE, snapshot_id))
+    return sorted(connection.execute(query).scalars())
+
+
 def read_fields(connection: Connection, snapshot_id: int, table_ids: Sequence[int]) -> dict[int, tuple[Field, ...]]:
     """The columns of some tables at a snapshot, nested parts in place."""
     col, tag = c.COLUMN, c.COLUMN_TAG

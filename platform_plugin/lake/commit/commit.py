@@ -19,13 +19,14 @@ from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.admissible import check_field, check_name, check_text, partition_keys
 from platform_plugin.lake.catalogue.database import LostRace, writing
 from platform_plugin.lake.catalogue.identifiers import new_uuid
-from platform_plugin.lake.catalogue.relations import RELATION
+from platform_plugin.lake.catalogue.relations import RELATION_TABLES
+from platform_plugin.lake.catalogue.snapshots import find_marked
 from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table, View, numbered, read_schemas, read_snapshot
 from platform_plugin.lake.commit import column_operations as columns
 from platform_plugin.lake.commit import data_operations as data
 from platform_plugin.lake.commit import schema_operations as ddl
-from platform_plugin.lake.commit.dependents import DEPENDENT, check_needs
-from platform_plugin.lake.commit.not_null import plan_not_null
+from platform_plugin.lake.commit.dependents import DEPENDENT_TABLES, check_needs
+from platform_plugin.lake.commit.not_null import prepare_not_null
 from platform_plugin.lake.commit.writer import Writer
 from platform_plugin.lake.files.file_options import FileOptions, read_inherited
 from platform_plugin.lake.ring.retention import KeepRings, RingFull
@@ -193,7 +194,7 @@ class Commit:
 
     def forbid_null(self, table: Table, column: str) -> None:
         """Let a column hold NULL no longer; a row that holds it is an error, now or when the commit is made."""
-        self._do(plan_not_null(self._lake, table, column, self.base))
+        self._do(prepare_not_null(self._lake, table, column, self.base))
 
     def set_default(self, table: Table, *path: str, default: str | None) -> None:
         """Set or drop the literal that new rows get where a writer leaves the column out."""
@@ -309,9 +310,9 @@ class Commit:
 
     def _run(self) -> Snapshot:
         operations = self._planned()
-        rings = [RELATION, *RING_TABLES] if any(isinstance(operation, KeepRings) for operation in operations) else []
+        rings = [*RELATION_TABLES, *RING_TABLES] if any(isinstance(operation, KeepRings) for operation in operations) else []
         noted = [operation.table for operation in operations if isinstance(operation, data.PutRow | data.ForgetRow)]
-        self._lake.prepare_tables([DEPENDENT, *rings, *noted])
+        self._lake.prepare_tables([*DEPENDENT_TABLES, *rings, *noted])
         since = time.monotonic()
         while True:
             try:
@@ -398,13 +399,8 @@ class Commit:
         while True:
             try:
                 with self._lake.writing() as connection:
-                    row = connection.execute(
-                        sa.select(c.SNAPSHOT_CHANGES.c.snapshot_id).where(
-                            c.SNAPSHOT_CHANGES.c.snapshot_id > self.base.id,
-                            c.SNAPSHOT_CHANGES.c.commit_extra_info.contains(self._identity, autoescape=True),
-                        )
-                    ).first()
-                    snapshot = read_snapshot(connection, id=row.snapshot_id) if row else None
+                    found = find_marked(connection, self._identity, after=self.base.id)
+                    snapshot = None if found is None else read_snapshot(connection, id=found)
             except CatalogueError as still:
                 if time.monotonic() > deadline:
                     self._lake.spare_files()

@@ -33,6 +33,7 @@ DEPENDENT = sa.Table(
     sa.Column("dependent_id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("needs", sa.String, nullable=False),
 )
+DEPENDENT_TABLES = (DEPENDENT,)
 _TABLES = (c.TABLE, c.TABLE.c.table_id, c.TABLE.c.table_name)
 _VIEWS = (c.VIEW, c.VIEW.c.view_id, c.VIEW.c.view_name)
 _OTHER_ROWS = ("inserted_into_table", "deleted_from_table", "dropped_table")
@@ -126,6 +127,15 @@ def find_protector(connection: Connection, table: Table, snapshot_id: int) -> Na
         if holder is not None and _Wanted.read(row.needs).rows:
             return holder
     return None
+
+
+def read_dependents(connection: Connection) -> list[tuple[int, int]]:
+    """The ids of all relations that stored queries need, each with the id of the view that does."""
+    if not has_table(connection, DEPENDENT.name):
+        return []
+    return [
+        (int(relation), int(view)) for relation, view in connection.execute(sa.select(DEPENDENT.c.relation_id, DEPENDENT.c.dependent_id))
+    ]
 
 
 def protected(table: Name, view: Name) -> InvalidValue:

@@ -10,7 +10,7 @@ from platform_plugin.errors import InvalidValue, NullRefused
 from platform_plugin.lake.commit.column_operations import ChangeColumn
 from platform_plugin.lake.read.inlined import read_inlined
 from platform_plugin.lake.read.read import iter_rows
-from platform_plugin.lake.read.scan import plan_scan
+from platform_plugin.lake.read.scan import read_scan
 
 if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
@@ -29,7 +29,7 @@ class SetNotNull:
     def apply(self, w: Writer) -> None:
         w.table_id(self.table)
         if self.table.id is not None:
-            scan = plan_scan(w.connection, self.table, w.head, where=[IsNull(self.column)])
+            scan = read_scan(w.connection, self.table, w.head, where=[IsNull(self.column)])
             if any(file.id not in self.looked_at for file in scan.files):
                 raise w.conflict(f'rows came to table "{self.table.name}" that may hold NULL in column "{self.column}"')
             fields = [field for field in self.table.fields if field.name.lower() == self.column.lower()]
@@ -40,7 +40,7 @@ class SetNotNull:
         ChangeColumn(table=self.table, path=(self.column,), nullable=False).apply(w)
 
 
-def plan_not_null(lake: Lake, table: Table, column: str, base: Snapshot) -> SetNotNull:
+def prepare_not_null(lake: Lake, table: Table, column: str, base: Snapshot) -> SetNotNull:
     """Look at the files whose statistics do not tell, before the commit that others wait for; a NULL in a row is an error."""
     field = table.field(column)
     if field is None or table.id is None:

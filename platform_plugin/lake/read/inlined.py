@@ -55,6 +55,14 @@ def read_inlined(
     return decode_rows(rows, found, replace(table, fields=wanted))
 
 
+def read_row_ids(connection: Connection, inlined: InlinedTable, snapshot: Snapshot) -> tuple[int, int]:
+    """The first row id of an inlined table's rows that are part of a snapshot, and the one after the last."""
+    rows = inlined_rows(connection, inlined.name)
+    query = sa.select(sa.func.min(rows.c.row_id), sa.func.max(rows.c.row_id)).where(c.live(rows, snapshot.id))
+    first, last = connection.execute(query).one()
+    return first, last + 1
+
+
 def fetch_whole(connection: Connection, name: str, query: sa.Select[Any], count: int | None) -> Sequence[Any]:
     """Inlined rows that were counted when the read was planned; fewer of them means that they were moved to a file meanwhile."""
     rows = connection.execute(query).all() if sa.inspect(connection).has_table(name) else []

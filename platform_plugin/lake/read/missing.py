@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -13,8 +12,8 @@ import sqlalchemy as sa
 from platform_plugin.errors import PlatformError, QueryFailed, SnapshotExpired, StorageError, StreamOverrun
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.tables import read_snapshot, read_tables
-from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.ring.segments import refuse_overrun
+from platform_plugin.lake.upkeep.held import read_lease_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,8 +100,5 @@ def _owners(connection: Connection, path: str, named: Sequence[tuple[int, int, i
 
 
 def _said_lease(connection: Connection, snapshot: Snapshot) -> str:
-    lease, until = c.PLATFORM_LEASE.c, None
-    if has_table(connection, c.PLATFORM_LEASE.name):
-        query = sa.select(sa.func.max(lease.expires_at)).where(lease.snapshot_id == snapshot.id, lease.expires_at > datetime.now(UTC))
-        until = connection.execute(query).scalar()
+    until = read_lease_end(connection, snapshot.id)
     return f"no lease holds snapshot {snapshot.id}" if until is None else f"snapshot {snapshot.id} is under lease until {until:%F %T} UTC"

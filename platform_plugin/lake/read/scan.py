@@ -98,7 +98,7 @@ class Scan:
         return sum(file.size_bytes for file in self.files)
 
 
-def plan_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where: Sequence[Predicate] = ()) -> Scan:
+def read_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where: Sequence[Predicate] = ()) -> Scan:
     """The scan of a table at a snapshot, files that hold no row of the filter left out."""
     if read_snapshot(connection, id=snapshot.id) is None:
         raise SnapshotExpired(f"snapshot {snapshot.id} is no longer kept", hint="read the newest one, or take a lease before a long read")
@@ -154,6 +154,35 @@ def plan_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where
         for id_, path, relative, _, records, size, footer, row_id_start, begin, partial_max, mapping_id, _, partition_id in rows
     )
     return Scan(table=table, snapshot=snapshot, files=files, inlined=_read_inlined_tables(connection, table, table_id, snapshot.id))
+
+
+def read_files_beyond(connection: Connection, table: Table, row_id: int, snapshot: Snapshot, *, since: Snapshot) -> list[FileScan]:
+    """The files of a table with rows from a row id on, in that order, also those that have come and left between two snapshots."""
+    f = c.DATA_FILE.c
+    query = (
+        sa.select(c.DATA_FILE)
+        .where(
+            f.table_id == table.id,
+            f.begin_snapshot <= snapshot.id,
+            f.row_id_start + f.record_count > row_id,
+            sa.or_(f.end_snapshot.is_(None), f.end_snapshot > since.id),
+        )
+        .order_by(f.row_id_start, f.record_count.desc())
+    )
+    return [
+        FileScan(
+            id=row.data_file_id,
+            path=resolved(table.path, row.path, relative=row.path_is_relative),
+            record_count=row.record_count,
+            size_bytes=row.file_size_bytes,
+            footer_bytes=row.footer_size,
+            row_id_start=row.row_id_start,
+            begin_snapshot=row.begin_snapshot,
+            partial_max=row.partial_max,
+            mapping_id=row.mapping_id,
+        )
+        for row in connection.execute(query)
+    ]
 
 
 def read_file_sizes(connection: Connection, tables: Sequence[Table], snapshot: Snapshot) -> dict[UUID, list[int]]:

@@ -10,15 +10,16 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import among, chunks
+from platform_plugin.lake.catalogue.bulk import chunks
 from platform_plugin.lake.catalogue.formats import inlined_rows
-from platform_plugin.lake.catalogue.relations import RELATION, Declaration, read_declarations
+from platform_plugin.lake.catalogue.relations import Declaration, read_declarations, streams_among
+from platform_plugin.lake.catalogue.snapshots import read_times
 from platform_plugin.lake.catalogue.table_statistics import table_totals, write_totals
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.read.scan import resolved
+from platform_plugin.lake.ring.consumers import read_consumers, write_reader
 from platform_plugin.lake.ring.history import take_up
 from platform_plugin.lake.ring.segments import (
-    CONSUMER,
     LEFT_FILE,
     SEGMENT,
     Limits,
@@ -29,8 +30,8 @@ from platform_plugin.lake.ring.segments import (
     read_segments,
     write_ring,
 )
+from platform_plugin.lake.upkeep.held import SESSION, read_any_held
 from platform_plugin.lake.upkeep.holders import is_gone, this_holder
-from platform_plugin.lake.upkeep.leases import SESSION, read_held
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,8 +67,7 @@ class KeepRings:
 
 def _streams(w: Writer, tables: Sequence[Table]) -> list[tuple[Table, Declaration]]:
     by_uuid = {str(table.uuid): table for table in tables}
-    query = sa.select(RELATION.c.relation_uuid).where(among(w.connection, RELATION.c.relation_uuid, by_uuid), RELATION.c.kind == "stream")
-    found = set(w.connection.execute(query).scalars())
+    found = streams_among(w.connection, by_uuid)
     if not found:
         return []
     declarations = read_declarations(w.connection, only=found)
@@ -80,7 +80,7 @@ def keep_ring(w: Writer, table: Table, declaration: Declaration) -> None:
     known = read_ring(w.connection, table.uuid)
     grown = _count_in(w, table, table_id, known)
     limits = Limits.of(declaration.options)
-    cut = _plan_cut(w, table, table_id, grown, limits)
+    cut = _find_cut(w, table, table_id, grown, limits)
     kept = grown
     if cut > grown.first_row_id:
         kept = _let_go(w, table, table_id, grown, cut, borrowed=bool(declaration.options.get("borrows_files")))
@@ -104,7 +104,7 @@ def _count_in(w: Writer, table: Table, table_id: int, known: Ring) -> Ring:
         .order_by(sa.func.min(f.row_id_start))
     )
     found = [(snapshot, first, int(size)) for snapshot, first, size in w.connection.execute(query)]
-    times = _times(w, [snapshot for snapshot, _, _ in found if snapshot != w.id])
+    times = read_times(w.connection, [snapshot for snapshot, _, _ in found if snapshot != w.id])
     ring, writer = known, this_holder("writer")
     # A segment reaches to the next one: rows that a client keeps in the catalogue count with the files after them.
     starts = [known.next_row_id if place == 0 else first for place, (_, first, _) in enumerate(found)] or [known.next_row_id]
@@ -131,15 +131,7 @@ def _count_in(w: Writer, table: Table, table_id: int, known: Ring) -> Ring:
     return ring
 
 
-def _times(w: Writer, snapshots: Sequence[int]) -> dict[int, datetime]:
-    if not snapshots:
-        return {}
-    s = c.SNAPSHOT.c
-    query = sa.select(s.snapshot_id, s.snapshot_time)
-    return {row[0]: row[1] for part in chunks(snapshots) for row in w.connection.execute(query.where(s.snapshot_id.in_(part)))}
-
-
-def _plan_cut(w: Writer, table: Table, table_id: int, ring: Ring, limits: Limits) -> int:
+def _find_cut(w: Writer, table: Table, table_id: int, ring: Ring, limits: Limits) -> int:
     """The row id before which everything leaves."""
     w.flush()
     due = _due(w, table.uuid, ring, limits)
@@ -196,15 +188,14 @@ def _due(w: Writer, uuid: UUID, ring: Ring, limits: Limits) -> list[Segment]:
 
 def _held_from(w: Writer, table: Table, limits: Limits) -> int | None:
     """The oldest row that a consumer, or under `on_overrun = 'block'` any reader, still needs; None if nothing is held."""
-    own = CONSUMER.c.relation_uuid == str(table.uuid)
     needed = []
-    for consumer, next_row_id in w.connection.execute(sa.select(CONSUMER.c.consumer, CONSUMER.c.next_row_id).where(own)).all():
+    for consumer, next_row_id in read_consumers(w.connection, table.uuid).items():
         is_session = consumer.startswith(SESSION)
         if is_session and is_gone(consumer):
-            w.connection.execute(sa.delete(CONSUMER).where(own, CONSUMER.c.consumer == consumer))
+            write_reader(w.connection, table.uuid, consumer, None)
         elif is_session or not limits.drops_unconsumed:
             needed.append(next_row_id)
-    if limits.blocks and has_table(w.connection, c.PLATFORM_LEASE.name) and read_held(w.connection).has_readers:
+    if limits.blocks and read_any_held(w.connection).has_readers:
         return 0
     return min(needed, default=None)
 
@@ -260,7 +251,7 @@ def _release(w: Writer, table: Table, limits: Limits) -> int:
     ).all()
     if not waiting:
         return 0
-    held = read_held(w.connection).snapshots if has_table(w.connection, c.PLATFORM_LEASE.name) else frozenset()
+    held = read_any_held(w.connection).snapshots
     oldest = min(held, default=None)
     free = [
         row

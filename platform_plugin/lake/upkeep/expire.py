@@ -14,7 +14,7 @@ from platform_plugin.lake.catalogue.formats import VIEW_COLUMN_TAG, inlined_rows
 from platform_plugin.lake.catalogue.tables import read_snapshot
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.read.scan import resolved
-from platform_plugin.lake.upkeep.leases import read_held
+from platform_plugin.lake.upkeep.held import LEASE_TABLES, read_held, read_newest_lease
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> Expire
     A dry run does the same and takes it back, so what it says is what would happen.
     """
     moment = older_than if older_than.tzinfo is not None else older_than.replace(tzinfo=UTC)
-    lake.prepare_tables([c.PLATFORM_LEASE])
+    lake.prepare_tables(LEASE_TABLES)
     with lake.writing() as connection:
         held = read_held(connection)
         newest = read_snapshot(connection)
@@ -99,7 +99,7 @@ def schedule(connection: Connection, rows: Sequence[c.AnyRow]) -> None:
     if not rows:
         return
     newest = read_snapshot(connection)
-    leased = connection.execute(sa.select(sa.func.max(c.PLATFORM_LEASE.c.acquired_at))).scalar()
+    leased = read_newest_lease(connection)
     # Never before a lease's or a snapshot's own time, even if the clock went back: vacuum compares these times.
     now = max(datetime.now(UTC), *(moment for moment in (newest.time if newest else None, leased) if moment is not None))
     folders = table_folders(connection, {row[1] for row in rows})

@@ -10,11 +10,11 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import SnapshotExpired
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import chunks
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.tables import Snapshot, read_snapshot
 from platform_plugin.lake.read.missing import explain_failed_query
-from platform_plugin.lake.upkeep.holders import is_gone, this_holder
+from platform_plugin.lake.upkeep.held import LEASE_TABLES
+from platform_plugin.lake.upkeep.holders import this_holder
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
 
 DURATION = timedelta(hours=1)
-SESSION = "session"
 
 
 @dataclass(slots=True)
@@ -68,7 +67,7 @@ class Lease:
 
 def acquire(lake: Lake, snapshot: Snapshot | None, *, holder: str | None, duration: timedelta) -> Lease:
     """Take a lease on a snapshot, by default the newest; one that is gone already can't be leased."""
-    lake.prepare_tables([c.PLATFORM_LEASE])
+    lake.prepare_tables(LEASE_TABLES)
     with lake.writing(shared=True) as connection:
         newest = read_snapshot(connection)
         found = newest if snapshot is None else read_snapshot(connection, id=snapshot.id)
@@ -90,33 +89,6 @@ def _insert(connection: Connection, lease: Lease, holder: str | None) -> None:
             acquired_at=lease.acquired_at,
             expires_at=lease.expires_at,
         )
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """What all leases that have not run out hold."""
-
-    snapshots: frozenset[int]
-    since: datetime | None
-    has_readers: bool
-    """Whether others than sessions are among the holders: a session says by itself how far it has read a stream."""
-
-
-def read_held(connection: Connection) -> Held:
-    """The snapshots under lease and the time of the oldest lease; leases that ran out, or whose process died, are removed."""
-    lease = c.PLATFORM_LEASE
-    now = datetime.now(UTC)
-    connection.execute(sa.delete(lease).where(lease.c.expires_at < now))
-    found = connection.execute(sa.select(lease.c.lease_id, lease.c.holder, lease.c.snapshot_id, lease.c.acquired_at)).all()
-    dead = [row.lease_id for row in found if row.holder and is_gone(row.holder)]
-    for ids in chunks(dead):
-        connection.execute(sa.delete(lease).where(lease.c.lease_id.in_(ids)))
-    rows = [row for row in found if row.lease_id not in set(dead)]
-    return Held(
-        snapshots=frozenset(row.snapshot_id for row in rows),
-        since=min((row.acquired_at for row in rows), default=None),
-        has_readers=any(not (row.holder or "").startswith(SESSION) for row in rows),
     )
 
 

@@ -20,7 +20,7 @@ from platform_plugin.lake.commit.data_operations import has_table, inlined_data_
 from platform_plugin.lake.read.scan import fields_of_version
 from platform_plugin.lake.upkeep.expire import forget_files, schedule
 from platform_plugin.lake.upkeep.merge_edges import read_edges
-from platform_plugin.lake.upkeep.merge_groups import plan_groups
+from platform_plugin.lake.upkeep.merge_groups import find_groups
 from platform_plugin.lake.upkeep.merge_rewriting import Rewritten, rewrite, rewrite_inlined
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def merge(lake: Lake, table: Table, *, target_bytes: int) -> Merged:
     base = lake.snapshot()
     with lake.reading() as connection:
         oldest = connection.execute(sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id))).scalar_one()
-        groups = plan_groups(connection, table, base, target_bytes=target_bytes)
+        groups = find_groups(connection, table, base, target_bytes=target_bytes)
         inlined = _inlined_tables(connection, table)
         edges = read_edges(connection, table)
     rewritten: list[Rewritten] = []

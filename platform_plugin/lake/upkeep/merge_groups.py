@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.tables import read_fields
-from platform_plugin.lake.read.scan import FileScan, plan_scan
+from platform_plugin.lake.read.scan import FileScan, read_scan
 from platform_plugin.lake.upkeep.merge_edges import Edges, read_edges
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ class Group:
     partition_values: tuple[str | None, ...]
 
 
-def plan_groups(connection: Connection, table: Table, base: Snapshot, *, target_bytes: int) -> list[Group]:
+def find_groups(connection: Connection, table: Table, base: Snapshot, *, target_bytes: int) -> list[Group]:
     """Runs of small neighbouring files with equal columns and partitions, each run no larger than one target file.
 
     Those of a stream also respect the edges at which its rows leave.
     """
     edges = read_edges(connection, table)
-    files = plan_scan(connection, table, base).files
+    files = read_scan(connection, table, base).files
     versions = _versions(connection, table)
     partitions, doubtful = _partition_values(connection, table)
     kinds: defaultdict[Any, list[FileScan]] = defaultdict(list)

@@ -16,7 +16,7 @@ from platform_plugin.lake.catalogue.formats import refuse_nested_schemas
 from platform_plugin.lake.catalogue.marks import MARKER, database_identity, refuse_strangers
 from platform_plugin.lake.read.scan import resolved
 from platform_plugin.lake.upkeep.expire import table_folders
-from platform_plugin.lake.upkeep.leases import read_held
+from platform_plugin.lake.upkeep.held import LEASE_TABLES, read_held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> Vacuumed:
 
     `grace` protects readers without a lease and writers that have not committed yet: it must be longer than they take.
     """
-    lake.prepare_tables([c.PLATFORM_LEASE])
+    lake.prepare_tables(LEASE_TABLES)
     before = datetime.now(UTC) - grace
     with lake.reading() as connection:
         # Left-overs in a folder without a mark may be another lake's; nothing at all is deleted for another copy of this catalogue.

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
-
 from platform_plugin.errors import NoLake, PlatformError
-from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.relations import read_declarations
+from platform_plugin.lake.catalogue.snapshots import read_last_note
 from platform_plugin.lake.catalogue.tables import Name, Table, View
 from platform_plugin.lake.lake import Lake
 from platform_plugin.relations.kinds import kind_name, named_kind
@@ -128,9 +126,6 @@ def _stored(relation: Table | View, kind: str, row: Mapping[str, Any], described
 
 def read_changed(lake: Lake, table: Table) -> int:
     """The snapshot that last changed a table: its rows or its columns. Later snapshots left it as it is."""
-    changes = c.SNAPSHOT_CHANGES.c
-    # An entry is `verb:id`, and entries are separated by commas; a comma at the end makes the last one like the others.
-    mentions = (changes.changes_made + ",").like(f"%:{table.id},%")
     with lake.reading() as connection:
-        found = connection.execute(sa.select(sa.func.max(changes.snapshot_id)).where(mentions)).scalar()
+        found = read_last_note(connection, table.id or -1)
     return max(found or 0, table.begin_snapshot or 0)

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.tables import View, read_tables
+from platform_plugin.lake.read.sizes import read_files, read_rewritten
 from platform_plugin.orchestration.components.apply import find_changed, run_definition
 from platform_plugin.orchestration.sensors.waiting import Waiting, read_waiting
 from platform_plugin.quality.gate import gated
@@ -129,7 +127,6 @@ class _State:
 
 def _read_states(platform: Platform, views: Sequence[View], snapshot: Snapshot, *, after: int) -> dict[Name, _State]:
     """What the parts of views hold, and what of that was added after a snapshot."""
-    f = c.DATA_FILE
     with platform.lake.reading() as connection:
         records = read_records(connection)
         found = {view.name: _State(columns=result_fields(records[view.uuid]) if view.uuid in records else ()) for view in views}
@@ -139,18 +136,17 @@ def _read_states(platform: Platform, views: Sequence[View], snapshot: Snapshot, 
                 if part != RESULT_PART:
                     owners[uuid].append(view.name)
         tables = {table.id or -1: owners[table.uuid] for table in read_tables(connection, snapshot.id, uuids=list(owners))}
-        query = sa.select(f.c.table_id, f.c.record_count, f.c.file_size_bytes, f.c.begin_snapshot).where(c.live(f, snapshot.id))
         new: defaultdict[int, list[int]] = defaultdict(list)
-        for table_id, rows, size, begin in connection.execute(query.where(f.c.table_id.in_(tables))):
-            if begin > after:
-                new[table_id].append(rows)
-            for state in (found[name] for name in tables[table_id]):
-                state.rows += rows
-                state.size += size
+        for file in read_files(connection, tables, snapshot):
+            is_new = file.begin_snapshot > after
+            if is_new:
+                new[file.table_id].append(file.rows)
+            for state in (found[name] for name in tables[file.table_id]):
+                state.rows += file.rows
+                state.size += file.size_bytes
                 state.files += 1
-                state.new_bytes += size if begin > after else 0
-        ended = sa.select(f.c.table_id).distinct().where(f.c.table_id.in_(tables), f.c.end_snapshot > after)
-        rewritten = set(connection.execute(ended).scalars())
+                state.new_bytes += file.size_bytes if is_new else 0
+        rewritten = read_rewritten(connection, tables, after=after)
     for table_id, rows_in_files in new.items():
         # What was only written together is no group that a new row belongs to; it is the largest of the new files.
         for name in tables[table_id]:

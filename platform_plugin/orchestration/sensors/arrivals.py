@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue.relations import Declaration, read_declarations
-from platform_plugin.lake.commit.data_operations import has_table
-from platform_plugin.lake.ring.segments import SEGMENT, STREAM
+from platform_plugin.lake.ring.arrivals import read_ends, read_last_arrival
 from platform_plugin.language.text.counting import counted
 from platform_plugin.orchestration.assets.overview import KEY, overview_metadata
 from platform_plugin.orchestration.assets.ranges import plan_keys
@@ -106,9 +104,7 @@ def _read_streams(moment: Moment) -> dict[str, tuple[Table, int]]:
     """The streams of the lake by what they are known by, each with the number of rows that ever came."""
     with moment.lake.reading() as connection:
         declared = read_declarations(connection)
-        came: dict[str, int] = {}
-        if has_table(connection, STREAM.name):
-            came = {uuid: int(rows) for uuid, rows in connection.execute(sa.select(STREAM.c.relation_uuid, STREAM.c.next_row_id))}
+        came = read_ends(connection)
     tables = ((str(table.uuid), table) for table in moment.lake.tables(moment.snapshot))
     return {uuid: (table, came.get(uuid, 0)) for uuid, table in tables if declared.get(uuid, Declaration()).kind == "stream"}
 
@@ -132,8 +128,7 @@ def _read_figures(moment: Moment, streams: Sequence[Table]) -> Iterator[tuple[Ta
         for table in streams:
             figures = read_figures(connection, table, moment.snapshot, moment.now)
             if figures is not None:
-                newest = sa.select(sa.func.max(SEGMENT.c.snapshot_id)).where(SEGMENT.c.relation_uuid == str(table.uuid))
-                yield table, figures, connection.execute(newest).scalar() or moment.snapshot.id
+                yield table, figures, read_last_arrival(connection, table.uuid) or moment.snapshot.id
 
 
 def arrival_metadata(figures: StreamFigures, rows_in: int, snapshot: Snapshot, now: datetime) -> Mapping[str, Any]:

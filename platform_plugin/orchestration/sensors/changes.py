@@ -6,14 +6,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
-from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.commit.data_operations import has_table
-from platform_plugin.lake.commit.dependents import DEPENDENT
-from platform_plugin.lake.ring.segments import STREAM
+from platform_plugin.lake.catalogue.snapshots import read_notes
+from platform_plugin.lake.catalogue.tables import read_identities
+from platform_plugin.lake.commit.dependents import read_dependents
+from platform_plugin.lake.ring.arrivals import read_ends
 from platform_plugin.relations.views.follow.strategy import BATCH, keeps_result, strategy_of
-from platform_plugin.relations.views.record import RESULT
+from platform_plugin.relations.views.record import read_results
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,10 +37,8 @@ class Change:
 
 def read_changes(connection: Connection, *, after: int, until: int) -> dict[int, Change]:
     """The tables that snapshots changed, by their ids in the catalogue."""
-    x, s = c.SNAPSHOT_CHANGES.c, c.SNAPSHOT.c
-    query = sa.select(x.snapshot_id, x.changes_made, s.snapshot_time).join(c.SNAPSHOT, s.snapshot_id == x.snapshot_id)
     found: dict[int, Change] = {}
-    for number, made, time in connection.execute(query.where(x.snapshot_id > after, x.snapshot_id <= until).order_by(x.snapshot_id)):
+    for number, made, time in read_notes(connection, after=after, until=until):
         # An entry is `verb:id`; one that makes something names it instead.
         for word in (made or "").split(","):
             verb, _, told = word.partition(":")
@@ -54,21 +50,17 @@ def read_changes(connection: Connection, *, after: int, until: int) -> dict[int,
 
 def find_outdated(connection: Connection, views: Mapping[UUID, View], records: Mapping[UUID, ViewRecord], until: int) -> dict[UUID, Change]:
     """The views with a stored result that was the answer before a table that they look up was changed, each with the oldest such change."""
-    if not (has_table(connection, RESULT.name) and has_table(connection, DEPENDENT.name)):
-        return {}
-    r = RESULT.c
-    answers = sa.select(r.view_uuid, sa.func.max(r.of_snapshot)).where(r.snapshot_id <= until).group_by(r.view_uuid)
-    of = {uuid: int(snapshot) for uuid, snapshot in connection.execute(answers)}
+    of = read_results(connection, until)
     kept = {view.id: uuid for uuid, view in views.items() if str(uuid) in of and uuid in records and _is_kept(records[uuid])}
     if not kept:
         return {}
     read: defaultdict[UUID, set[int]] = defaultdict(set)
-    for relation, dependent in connection.execute(sa.select(DEPENDENT.c.relation_id, DEPENDENT.c.dependent_id)):
+    for relation, dependent in read_dependents(connection):
         if dependent in kept:
-            read[kept[dependent]].add(int(relation))
+            read[kept[dependent]].add(relation)
     # What arrives in a stream is told by its ring.
-    streams = set(connection.execute(sa.select(STREAM.c.relation_uuid)).scalars()) if has_table(connection, STREAM.name) else set()
-    ids = {int(number) for number, uuid in connection.execute(sa.select(c.TABLE.c.table_id, c.TABLE.c.table_uuid)) if str(uuid) in streams}
+    streams = read_ends(connection)
+    ids = {number for number, uuid in read_identities(connection).items() if str(uuid) in streams}
     changes = read_changes(connection, after=min(of[str(uuid)] for uuid in kept.values()), until=until)
     found = {}
     for uuid, relations in read.items():

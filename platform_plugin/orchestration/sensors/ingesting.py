@@ -10,18 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import sqlalchemy as sa
-
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.relations import read_declarations
+from platform_plugin.lake.catalogue.table_statistics import read_next_row_id
 from platform_plugin.lake.catalogue.tables import read_tables
 from platform_plugin.lake.files.sources import EVERYWHERE
 from platform_plugin.orchestration.runs.jobs import Need
 from platform_plugin.orchestration.sensors.firing import Decision, build_sensor, checks_of, count_failures, pause_seconds
 from platform_plugin.relations.streams.feeds.declaration import FilesFeed, TableFeed, feed_declared
 from platform_plugin.relations.streams.feeds.file_listing import plan_batch, read_listing
-from platform_plugin.relations.streams.feeds.sources import read_known_files, read_marks, read_position
+from platform_plugin.relations.streams.feeds.positions import read_position
+from platform_plugin.relations.streams.feeds.sources import read_known_files, read_marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -123,10 +122,9 @@ def read_look(lake: Lake, stream: Table, feed: Feed, listings: Mapping[str, List
             case TableFeed():
                 schema, _, relation = feed.table.rpartition(".")
                 source = lake.table((schema, relation) if schema else relation)
-                stats = c.TABLE_STATS.c
-                next_row_id = connection.execute(sa.select(stats.next_row_id).where(stats.table_id == source.id)).scalar() or 0
+                next_row_id = read_next_row_id(connection, source.id)
                 position = read_position(connection, stream.uuid)
-                return Look(waiting=int(next_row_id) - (position.next_row_id if position is not None else 0), what="rows")
+                return Look(waiting=next_row_id - (position.next_row_id if position is not None else 0), what="rows")
             case _:
                 return Look(waiting=None, what="records")
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-import sqlalchemy as sa
-
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.tables import read_tables
-from platform_plugin.lake.commit.data_operations import has_table
-from platform_plugin.lake.ring.segments import CONSUMER, SEGMENT, read_ring
+from platform_plugin.lake.ring.arrivals import read_arrived_beyond
+from platform_plugin.lake.ring.consumers import has_consumers, read_cursor
+from platform_plugin.lake.ring.segments import read_ring
 from platform_plugin.orchestration.sensors.firing import Decision, build_sensor, checks_of, find_untold
 from platform_plugin.orchestration.sensors.refreshing import plan_refresh
 from platform_plugin.orchestration.sensors.waiting import Waiting, share_of_ring
@@ -47,15 +46,8 @@ def read_sample_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
             ring = read_ring(connection, stream.uuid)
             options = read_declaration(connection, stream.uuid).options
             progress = read_progress(connection, sample.table.uuid, snapshot.id)
-            since = None
-            if has_table(connection, SEGMENT.name):
-                s = SEGMENT.c
-                later = sa.select(sa.func.min(s.arrived_at)).where(
-                    s.relation_uuid == str(stream.uuid), s.next_row_id > progress.next_row_id
-                )
-                since = connection.execute(later).scalar()
-            own = sa.and_(CONSUMER.c.relation_uuid == str(stream.uuid), CONSUMER.c.consumer == str(sample.table.uuid))
-            holds = has_table(connection, CONSUMER.name) and connection.execute(sa.select(CONSUMER.c.next_row_id).where(own)).first()
+            since = read_arrived_beyond(connection, stream.uuid, progress.next_row_id)
+            holds = has_consumers(connection) and read_cursor(connection, stream.uuid, sample.table.uuid) is not None
             pending = read_pending(connection, sample.table.uuid, sample.definition.relation, snapshot.id)
         # What was picked when it came is in the sample for every reader, and joins the stored one when there is much of it.
         rows = max(ring.next_row_id - progress.next_row_id, 0) if pending.is_due else 0

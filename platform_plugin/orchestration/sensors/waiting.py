@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
-
 from platform_plugin.lake.catalogue.relations import read_declarations
-from platform_plugin.lake.commit.data_operations import has_table
-from platform_plugin.lake.ring.segments import CONSUMER, SEGMENT, STREAM
+from platform_plugin.lake.ring.consumers import has_consumers, read_behind, read_positions, read_waiting_since
 from platform_plugin.orchestration.components.apply import LAG
 from platform_plugin.orchestration.sensors.changes import find_outdated
-from platform_plugin.relations.views.follow.progress import read_taken_up
+from platform_plugin.relations.views.follow.progress import read_last_progress
 from platform_plugin.relations.views.follow.strategy import rows_wanted
-from platform_plugin.relations.views.record import VIEW, ViewRecord
+from platform_plugin.relations.views.record import ViewRecord, read_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,20 +78,19 @@ class _Sum:
 def read_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
     """Every continuous view, whether anything waits for it or not; the number of queries does not grow with that of views."""
     with lake.reading() as connection:
-        if not (has_table(connection, VIEW.name) and has_table(connection, CONSUMER.name)):
+        options = read_options(connection)
+        if not (options and has_consumers(connection)):
             return []
-        options = {uuid: json.loads(text)["options"] for uuid, text in _rows(connection, sa.select(VIEW.c.view_uuid, VIEW.c.definition))}
         sums = _read_sums(connection)
-        taken_up = read_taken_up(connection)
-        passed = sa.select(CONSUMER.c.consumer, sa.func.sum(CONSUMER.c.next_row_id)).group_by(CONSUMER.c.consumer)
-        positions: dict[str, int] = {uuid: int(count) for uuid, count in _rows(connection, passed)}
+        taken_up = read_last_progress(connection)
+        positions = read_positions(connection)
         views = {view.uuid: view for view in lake.views(snapshot)}
-        records = {uuid: ViewRecord(uuid=uuid, query="", options=options[str(uuid)]) for uuid in views if str(uuid) in options}
+        records = {uuid: ViewRecord(uuid=uuid, query="", options=options[uuid]) for uuid in views if uuid in options}
         outdated = find_outdated(connection, views, records, snapshot.id)
     found = []
     for view in views.values():
         key = str(view.uuid)
-        if key in options:
+        if view.uuid in options:
             waits = sums.get(key, _Sum())
             found.append(
                 Waiting(
@@ -107,7 +102,7 @@ def read_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
                     waits_for_first_run=waits.rows > 0 and taken_up.get(key, 0) <= (view.begin_snapshot or 0),
                     position=positions.get(key, 0),
                     fullness=waits.fullness,
-                    target_lag_seconds=options[key].get(LAG),
+                    target_lag_seconds=options[view.uuid].get(LAG),
                     rows_wanted=rows_wanted(records[view.uuid]),
                     looked_up_at=outdated[view.uuid].at if view.uuid in outdated else None,
                 )
@@ -116,24 +111,16 @@ def read_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
 
 
 def _read_sums(connection: Connection) -> Mapping[str, _Sum]:
-    own = sa.and_(STREAM.c.relation_uuid == CONSUMER.c.relation_uuid, STREAM.c.next_row_id > CONSUMER.c.next_row_id)
-    rows = sa.select(CONSUMER.c.consumer, CONSUMER.c.relation_uuid, STREAM.c.next_row_id - CONSUMER.c.next_row_id).join(STREAM, own)
     sums: defaultdict[str, _Sum] = defaultdict(_Sum)
-    behind = _rows(connection, rows)
+    behind = read_behind(connection)
     if not behind:
         return sums
     limits = read_declarations(connection, only={stream for _, stream, _ in behind})
     for view, stream, count in behind:
         sums[view].streams.add(stream)
-        sums[view].rows += int(count)
+        sums[view].rows += count
         if stream in limits:
-            sums[view].fullness = max(sums[view].fullness, share_of_ring(int(count), limits[stream].options))
-    later = sa.and_(SEGMENT.c.relation_uuid == CONSUMER.c.relation_uuid, SEGMENT.c.next_row_id > CONSUMER.c.next_row_id)
-    arrivals = sa.select(CONSUMER.c.consumer, sa.func.min(SEGMENT.c.arrived_at)).join(SEGMENT, later).group_by(CONSUMER.c.consumer)
-    for view, moment in _rows(connection, arrivals):
+            sums[view].fullness = max(sums[view].fullness, share_of_ring(count, limits[stream].options))
+    for view, moment in read_waiting_since(connection).items():
         sums[view].since.append(moment)
     return sums
-
-
-def _rows(connection: Connection, query: Any) -> list[Any]:
-    return list(connection.execute(query).all())

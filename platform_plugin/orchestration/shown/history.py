@@ -8,12 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
-from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.commit.data_operations import has_table
-from platform_plugin.lake.ring.segments import CONSUMER, SEGMENT
-from platform_plugin.relations.views.follow.progress import PROGRESS
+from platform_plugin.lake.ring.arrivals import has_segments, read_all_arrivals
+from platform_plugin.relations.views.follow.progress import read_steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,20 +43,16 @@ class Timeline:
 def read_timeline(lake: Lake, snapshot: Snapshot, now: datetime, window: timedelta = timedelta(minutes=15)) -> Timeline:
     """The last while from the catalogue alone; of a ring that has turned since, only what it still holds."""
     with lake.reading() as connection:
-        if not has_table(connection, SEGMENT.name):
+        if not has_segments(connection):
             return Timeline(since=now - window, until=now)
         arrivals: defaultdict[str, list[Arrival]] = defaultdict(list)
-        s = SEGMENT.c
-        for row in connection.execute(sa.select(s.relation_uuid, s.first_row_id, s.next_row_id, s.arrived_at).order_by(s.next_row_id)):
+        for row in read_all_arrivals(connection):
             arrivals[row.relation_uuid].append(
                 Arrival(next_row_id=row.next_row_id, at=row.arrived_at, rows=row.next_row_id - row.first_row_id)
             )
         positions: defaultdict[tuple[str, str], list[tuple[datetime, int]]] = defaultdict(list)
-        if has_table(connection, PROGRESS.name) and has_table(connection, CONSUMER.name):
-            p, x = PROGRESS.c, c.SNAPSHOT.c
-            query = sa.select(p.view_uuid, p.stream_uuid, x.snapshot_time, p.next_row_id).join(c.SNAPSHOT, x.snapshot_id == p.snapshot_id)
-            for row in connection.execute(query.order_by(p.snapshot_id)):
-                positions[row.view_uuid, row.stream_uuid].append((row.snapshot_time, row.next_row_id))
+        for row in read_steps(connection):
+            positions[row.view_uuid, row.stream_uuid].append((row.snapshot_time, row.next_row_id))
     # A lake that is young fills the picture too.
     first = min((known[0].at for known in arrivals.values()), default=now)
     window = max(_SHORTEST, min(window, now - first))

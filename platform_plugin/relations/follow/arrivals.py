@@ -6,10 +6,9 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import sqlalchemy as sa
 
-from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.lake.catalogue.snapshots import read_times
 from platform_plugin.lake.ring.segments import read_arrivals
 
 if TYPE_CHECKING:
@@ -54,8 +53,7 @@ def _arrivals(lake: Lake, scan: Scan) -> pa.Table:
     with lake.reading() as connection:
         segments = read_arrivals(connection, scan.table.uuid)
         begun = {file.begin_snapshot for file in scan.files}
-        t = c.SNAPSHOT.c
-        times = {row[0]: row[1] for row in connection.execute(sa.select(t.snapshot_id, t.snapshot_time).where(t.snapshot_id.in_(begun)))}
+        times = read_times(connection, begun)
     firsts = [segment.first_row_id for segment in segments]
     spans: list[tuple[str, int, int, object]] = []
     for file in scan.files:

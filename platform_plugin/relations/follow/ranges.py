@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
 from platform_plugin.errors import StreamOverrun
-from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.formats import inlined_rows
-from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.read.inlined import read_row_ids
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.lake.read.scan import Scan
-from platform_plugin.lake.ring.segments import STREAM, read_ring
+from platform_plugin.lake.ring.arrivals import has_rings
+from platform_plugin.lake.ring.segments import read_ring
 from platform_plugin.operators.group.parts import ROW_ID
 
 if TYPE_CHECKING:
@@ -67,7 +64,7 @@ def read_range(lake: Lake, stream: Table, snapshot: Snapshot, first_row_id: int,
     scan = lake.scan(stream, snapshot)
     with lake.reading() as connection:
         spans = [*_inlined_spans(connection, scan), *(_span(file) for file in scan.files)]
-        ring = read_ring(connection, stream.uuid) if not spans and has_table(connection, STREAM.name) else None
+        ring = read_ring(connection, stream.uuid) if not spans and has_rings(connection) else None
     held = min((start for start, _ in spans), default=ring.first_row_id if ring is not None else first_row_id)
     if held > first_row_id:
         raise StreamOverrun(
@@ -121,10 +118,7 @@ def _span(file: FileScan) -> tuple[int, int]:
 def _inlined_spans(connection: Connection, scan: Scan) -> Iterator[tuple[int, int]]:
     """The row ids of rows that another client keeps in the catalogue."""
     for inlined in scan.inlined:
-        rows = inlined_rows(connection, inlined.name)
-        query = sa.select(sa.func.min(rows.c.row_id), sa.func.max(rows.c.row_id)).where(c.live(rows, scan.snapshot.id))
-        low, high = connection.execute(query).one()
-        yield low, high + 1
+        yield read_row_ids(connection, inlined, scan.snapshot)
 
 
 def rows_of(session: Session, lake: Lake, found: Range, *, columns: Sequence[str] | None = None, row_ids: bool = False) -> DataFrame:

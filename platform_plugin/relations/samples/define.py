@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
-from platform_plugin.lake.catalogue.relations import RELATION, STATE, Declaration, declare, read_declaration
+from platform_plugin.lake.catalogue.relations import RELATION_TABLES, STATE, Declaration, declare, read_declaration
 from platform_plugin.lake.catalogue.tables import Table, View
 from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.language.text.places import at, did_you_mean
@@ -19,7 +19,7 @@ from platform_plugin.relations.follow.ranges import first_uncovered
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.missing import looking_for
 from platform_plugin.relations.samples.definition import LARGEST, Definition, parse_window
-from platform_plugin.relations.samples.draw.merged import plan_merged
+from platform_plugin.relations.samples.draw.merged import check_parts, plan_merged
 from platform_plugin.relations.samples.keys.weights import SAMPLE_WEIGHT, can_date, can_weigh, weight_field
 from platform_plugin.relations.samples.record import KIND, TABLES, Attach, Join, Progress, Store, find_sample
 from platform_plugin.relations.samples.reservoir.weighing import local_condition
@@ -63,7 +63,7 @@ def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
             definition = _definition(statement, relation, source)
             if definition.is_weighted:
                 fields, definition = _weighted(statement, relation, definition)
-        lake.prepare_tables([RELATION, *RING_TABLES, *TABLES])
+        lake.prepare_tables([*RELATION_TABLES, *RING_TABLES, *TABLES])
         with pointing_at(statement.name.span), lake.commit(f"create sample {name}", base=base) as commit:
             shown = [replace(field, nullable=True, default=None) for field in fields]
             table = commit.create_table(name, shown)
@@ -108,8 +108,8 @@ def _merged(work: Workspace, statement: s.CreateSample, base: Snapshot) -> tuple
     if window is not None:
         raise at(window.span).attach(InvalidValue("a merged sample has no window of its own", hint="give its samples one"))
     with pointing_at(statement.span):
-        definition = plan_merged(work.lake, parts, statement.size, _seed(statement), base)
-    return parts[0].table.fields, definition
+        check_parts(work.lake, parts, statement.size, base)
+    return parts[0].table.fields, plan_merged(parts, statement.size, _seed(statement))
 
 
 def _check_strata(statement: s.CreateSample, fields: tuple[Field, ...]) -> None:

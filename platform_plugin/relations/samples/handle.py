@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.relations.missing import looking_for
-from platform_plugin.relations.samples.draw.merged import merge_parts, plan_merged
+from platform_plugin.relations.samples.draw.merged import check_parts, merge_parts, plan_merged
 from platform_plugin.relations.samples.read import read_sample
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.samples.reservoir.merge import Sampled
@@ -65,7 +65,8 @@ def merge_named(work: Workspace, names: Sequence[str | tuple[str, str]], size: i
     """A merged sample without a name, as `CREATE SAMPLE … ON SAMPLES (…)` makes it."""
     with work.lake.lease(holder="sample") as lease:
         samples = [find_named(work, name, lease.snapshot) for name in names]
-        definition = plan_merged(work.lake, samples, size, seed, lease.snapshot)
+        check_parts(work.lake, samples, size, lease.snapshot)
+        definition = plan_merged(samples, size, seed)
         read = [read_sample(work, sample, lease.snapshot) for sample in samples]
         merged = merge_parts(definition, samples, read, lease.snapshot)
     return Sampled(rows=merged.rows, cardinality=sum(merged.progress.cardinalities.values()))

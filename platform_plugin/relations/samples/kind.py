@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
     from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome
-    from platform_plugin.relations.follow.changes import Dependency
     from platform_plugin.relations.hooks import AppendPart, JointScan, RangeKey
     from platform_plugin.relations.lookups import SmallRelation
-    from platform_plugin.relations.reading import Reading, ReadRequest, RelationRows
+    from platform_plugin.relations.reading import Dependency, Reading, ReadRequest, RelationRows
 
 
 class SampleKind(Kind["Table"]):
@@ -131,9 +130,9 @@ class SampleKind(Kind["Table"]):
 
     def appending(self, lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> AppendPart | None:
         """The samples of a stream pick theirs of rows that are at hand."""
-        from platform_plugin.relations.samples.reservoir.picking import plan_picks
+        from platform_plugin.relations.samples.reservoir.picking import prepare_picks
 
-        return plan_picks(lake, base, table, rows)
+        return prepare_picks(lake, base, table, rows)
 
     def before_drop(self, work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> None:
         """A stream that is sampled stays, and a sample that another one merges."""

@@ -14,13 +14,21 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import CatalogueError
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import chunks
 from platform_plugin.lake.catalogue.relations import read_declarations
-from platform_plugin.lake.catalogue.tables import read_tables
+from platform_plugin.lake.catalogue.snapshots import oldest_snapshot
+from platform_plugin.lake.catalogue.tables import read_table_names, read_tables
 from platform_plugin.lake.commit.data_operations import has_table
-from platform_plugin.lake.ring.segments import CONSUMER, read_ring
+from platform_plugin.lake.ring.consumers import add_consumer, move_cursor, read_cursor, remove_consumer
+from platform_plugin.lake.ring.segments import read_ring
 from platform_plugin.relations.samples.definition import Definition, Key
-from platform_plugin.relations.samples.reservoir.picks import ENDED_PICK, PICK, encode_rows, end_picks, insert_picks
+from platform_plugin.relations.samples.reservoir.picks import (
+    PICK_TABLES,
+    encode_rows,
+    end_picks,
+    end_picks_at,
+    end_picks_before,
+    insert_picks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +49,7 @@ SAMPLE = sa.Table(
     sa.Column("of_snapshot", sa.BigInteger, nullable=False),
     sa.Column("cardinalities", sa.String, nullable=False),
 )
-TABLES = (SAMPLE, PICK, ENDED_PICK)
+TABLES = (SAMPLE, *PICK_TABLES)
 KIND = "sample"
 
 
@@ -127,6 +135,13 @@ def read_progress(connection: Connection, sample: UUID, snapshot_id: int) -> Pro
     return Progress(next_row_id=row.next_row_id, of_snapshot=row.of_snapshot, cardinalities=counts, snapshot_id=row.snapshot_id)
 
 
+def last_progress(sample: sa.ColumnElement[str], version: sa.ColumnElement[int]) -> sa.ScalarSelect[int]:
+    """How many rows of its stream a sample had taken up at a version, as part of a query; NULL if it had taken up none."""
+    s = SAMPLE.c
+    newest = sa.select(s.next_row_id).where(s.sample_uuid == sample, s.snapshot_id <= version).order_by(s.snapshot_id.desc())
+    return newest.limit(1).scalar_subquery()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attach:
     """A new sample begins to consume a stream."""
@@ -139,7 +154,7 @@ class Attach:
         ring = read_ring(w.connection, self.stream.uuid)
         if ring.first_row_id > self.next_row_id:
             raise w.conflict(f'rows of stream "{self.stream.name}" left before the sample could hold them')
-        w.insert(CONSUMER, relation_uuid=str(self.stream.uuid), consumer=str(self.sample.uuid), next_row_id=self.next_row_id)
+        add_consumer(w, self.stream.uuid, self.sample.uuid, self.next_row_id)
         _note(w, self.sample, Progress(next_row_id=self.next_row_id))
 
 
@@ -153,8 +168,7 @@ class TakeUp:
     progress: Progress
 
     def apply(self, w: Writer) -> None:
-        own = sa.and_(CONSUMER.c.relation_uuid == str(self.stream.uuid), CONSUMER.c.consumer == str(self.sample.uuid))
-        seen = w.connection.execute(sa.select(CONSUMER.c.next_row_id).where(own)).scalar()
+        seen = read_cursor(w.connection, self.stream.uuid, self.sample.uuid)
         found = read_progress(w.connection, self.sample.uuid, w.id)
         if seen is None or found.snapshot_id != self.expected:
             raise w.conflict(
@@ -162,8 +176,8 @@ class TakeUp:
             )
         # What was picked meanwhile is the sample's already.
         if seen < self.progress.next_row_id:
-            w.connection.execute(sa.update(CONSUMER).where(own).values(next_row_id=self.progress.next_row_id))
-        end_picks(w, self.sample.uuid, PICK.c.first_row_id < self.progress.next_row_id)
+            move_cursor(w, self.stream.uuid, self.sample.uuid, self.progress.next_row_id)
+        end_picks_before(w, self.sample.uuid, self.progress.next_row_id)
         _note(w, self.sample, self.progress)
 
 
@@ -184,8 +198,7 @@ class Slide:
         found = read_progress(w.connection, self.sample.uuid, w.id)
         if found.snapshot_id != self.expected:
             raise w.conflict(f'another run has maintained sample "{self.sample.name}"')
-        for part in chunks(self.ended):
-            end_picks(w, self.sample.uuid, PICK.c.first_row_id.in_(part))
+        end_picks_at(w, self.sample.uuid, self.ended)
         for picks in self.picked:
             insert_picks(w, self.sample.uuid, picks.span, picks.strata, encode_rows(picks.rows))
         _note(w, self.sample, self.progress)
@@ -233,9 +246,7 @@ def _living(w: Writer, uuids: Sequence[str]) -> list[str]:
     if not uuids:
         return []
     w.flush()
-    t = c.TABLE.c
-    query = sa.select(t.table_name).where(t.table_uuid.in_([UUID(uuid) for uuid in uuids]), c.live(c.TABLE, w.id))
-    return sorted(w.connection.execute(query).scalars())
+    return read_table_names(w.connection, w.id, [UUID(uuid) for uuid in uuids])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +256,7 @@ class Detach:
     sample: Table
 
     def apply(self, w: Writer) -> None:
-        w.connection.execute(sa.delete(CONSUMER).where(CONSUMER.c.consumer == str(self.sample.uuid)))
+        remove_consumer(w, self.sample.uuid)
         end_picks(w, self.sample.uuid)
 
 
@@ -253,8 +264,7 @@ def _note(w: Writer, sample: Table, progress: Progress) -> None:
     """Note how far a sample is from this snapshot on, and forget what no snapshot that is kept needs."""
     s = SAMPLE.c
     own = s.sample_uuid == str(sample.uuid)
-    oldest = sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id)).scalar_subquery()
-    needed = w.connection.execute(sa.select(sa.func.max(s.snapshot_id)).where(own, s.snapshot_id <= oldest)).scalar()
+    needed = w.connection.execute(sa.select(sa.func.max(s.snapshot_id)).where(own, s.snapshot_id <= oldest_snapshot())).scalar()
     if needed is not None:
         w.connection.execute(sa.delete(SAMPLE).where(own, s.snapshot_id < needed))
     w.insert(

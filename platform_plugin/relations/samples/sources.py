@@ -13,8 +13,8 @@ from platform_plugin.lake.files.files import fit
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.language import statements as s
 from platform_plugin.language.text.places import Span
-from platform_plugin.relations.follow.changes import Dependency, Unknowable
 from platform_plugin.relations.kinds import find_kind
+from platform_plugin.relations.reading import Dependency, Unknowable
 from platform_plugin.relations.samples.record import find_sample
 
 if TYPE_CHECKING:

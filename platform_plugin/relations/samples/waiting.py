@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.relations.samples.record import SAMPLE
+from platform_plugin.lake.catalogue.table_statistics import next_row_id_of
+from platform_plugin.relations.samples.record import last_progress
 from platform_plugin.relations.samples.reservoir.picks import live_picks
 
 if TYPE_CHECKING:
@@ -45,14 +45,11 @@ def read_pending(connection: Connection, sample: UUID | str, relation: str, snap
     return Pending(unseen_rows=max(0, unseen), picks=picks, picked_bytes=int(size or 0))
 
 
-def _plan_counts() -> sa.Select[Any]:
+def _plan_counts() -> sa.Select[int, int, Any, Any, int]:
     """Made once: to put the statement together takes longer than to run it."""
-    p, q, t, s = live_picks().subquery().c, SAMPLE.c, c.TABLE.c, c.TABLE_STATS.c
+    p = live_picks().subquery().c
     sample, version = sa.bindparam("sample", type_=sa.String), sa.bindparam("version", type_=sa.BigInteger)
-    newest = sa.select(q.next_row_id).where(q.sample_uuid == sample, q.snapshot_id <= version).order_by(q.snapshot_id.desc()).limit(1)
-    taken = newest.scalar_subquery()
-    stream = sa.select(t.table_id).where(t.table_uuid == sa.bindparam("relation", type_=t.table_uuid.type)).limit(1).scalar_subquery()
-    end = sa.select(s.next_row_id).where(s.table_id == stream).scalar_subquery()
+    taken, end = last_progress(sample, version), next_row_id_of("relation")
     covered = sa.func.sum(sa.case((p.first_row_id >= taken, p.next_row_id - p.first_row_id), else_=0))
     return sa.select(taken, sa.func.count(p.first_row_id), covered, sa.func.sum(sa.func.length(p.rows)), end)
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
-
+from platform_plugin.lake.read.sizes import count_tables
+from platform_plugin.lake.ring.arrivals import has_rings, read_left_bytes, read_recent, read_span
+from platform_plugin.lake.ring.consumers import read_furthest_behind
 from platform_plugin.lake.ring.history import read_history
-from platform_plugin.lake.ring.segments import CONSUMER, LEFT_FILE, SEGMENT, STREAM, read_ring
+from platform_plugin.lake.ring.segments import read_ring
 from platform_plugin.language.statements.create_stream import feed_text
-from platform_plugin.relations.sizes import count_sizes
 from platform_plugin.relations.streams.declaration import stream_statement
 from platform_plugin.relations.streams.feeds.quarantine import find_quarantine
 from platform_plugin.relations.target import written_name
@@ -51,23 +51,15 @@ class StreamFigures:
 
 def read_figures(connection: Connection, stream: Table, snapshot: Snapshot, now: datetime | None = None) -> StreamFigures | None:
     """The figures of a stream, from the catalogue alone; None before anything was ever added to a stream of this lake."""
-    if not sa.inspect(connection).has_table(STREAM.name):
+    if not has_rings(connection):
         return None
     now = now or datetime.now(UTC)
-    uuid = str(stream.uuid)
     ring = read_ring(connection, stream.uuid)
-    s = SEGMENT.c
-    own = s.relation_uuid == uuid
-    arrivals = connection.execute(sa.select(sa.func.min(s.arrived_at), sa.func.max(s.arrived_at)).where(own)).one()
-    count, rows, writers = connection.execute(
-        sa.select(
-            sa.func.count(), sa.func.coalesce(sa.func.sum(s.next_row_id - s.first_row_id), 0), sa.func.count(sa.distinct(s.writer))
-        ).where(own, s.arrived_at > now - _RECENT)
-    ).one()
+    oldest, newest = read_span(connection, stream.uuid)
+    recent = read_recent(connection, stream.uuid, now - _RECENT)
     # Of a ring that turns in less than a minute only what it still holds is known.
-    span = _RECENT if not ring.first_row_id or arrivals[0] is None else min(_RECENT, max(now - arrivals[0], timedelta(seconds=1)))
-    left = sa.select(sa.func.coalesce(sa.func.sum(LEFT_FILE.c.size_bytes), 0)).where(LEFT_FILE.c.relation_uuid == uuid)
-    furthest_behind = connection.execute(sa.select(sa.func.min(CONSUMER.c.next_row_id)).where(CONSUMER.c.relation_uuid == uuid)).scalar()
+    span = _RECENT if not ring.first_row_id or oldest is None else min(_RECENT, max(now - oldest, timedelta(seconds=1)))
+    furthest_behind = read_furthest_behind(connection, stream.uuid)
     history = read_history(connection, stream, snapshot.id)
     return StreamFigures(
         rows=ring.row_count,
@@ -75,12 +67,12 @@ def read_figures(connection: Connection, stream: Table, snapshot: Snapshot, now:
         segments=ring.segment_count,
         first_row_id=ring.first_row_id,
         next_row_id=ring.next_row_id,
-        rows_per_second=int(rows) / span.total_seconds(),
-        segments_per_second=count / span.total_seconds(),
-        writers=writers,
-        last_arrival=arrivals[1],
-        oldest_arrival=arrivals[0],
-        bytes_held_by_readers=int(connection.execute(left).scalar_one()),
+        rows_per_second=recent.rows / span.total_seconds(),
+        segments_per_second=recent.segments / span.total_seconds(),
+        writers=recent.writers,
+        last_arrival=newest,
+        oldest_arrival=oldest,
+        bytes_held_by_readers=read_left_bytes(connection, stream.uuid),
         unconsumed_rows=0 if furthest_behind is None else max(ring.next_row_id - furthest_behind, 0),
         history=None if history is None else str(history.name),
     )
@@ -94,7 +86,7 @@ def stream_facts(work: Workspace, stream: Table, declaration: Declaration, snaps
     quarantine = find_quarantine(work.lake, stream, snapshot)
     with work.lake.reading() as connection:
         figures = read_figures(connection, stream, snapshot, now)
-        quarantined = 0 if quarantine is None else count_sizes(connection, snapshot).get(quarantine.id or -1, (0, 0, 0))[1]
+        quarantined = 0 if quarantine is None else count_tables(connection, snapshot).get(quarantine.id or -1, (0, 0, 0))[1]
     if figures is not None:
         lag = figures.lag_seconds(now)
         facts |= {

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import sqlalchemy as sa
 
 from platform_plugin.errors import CatalogueError, CommitConflict, OutcomeUnknown, PlatformError, UnknownObject
-from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.database import LostRace
 from platform_plugin.lake.catalogue.identifiers import new_uuid
+from platform_plugin.lake.catalogue.snapshots import find_marked
 from platform_plugin.relations import hooks
 from platform_plugin.relations.batches import BatchTaken, TakeBatches, read_batches
 from platform_plugin.relations.streams.rows import refitted_rows
@@ -215,12 +214,10 @@ class Group:
 
     def _find_commit(self, base: Snapshot, mark: str) -> Snapshot | None:
         """Whether a commit was made that the catalogue could not acknowledge. As a writer: it may still be at it."""
-        changes = c.SNAPSHOT_CHANGES.c
-        query = sa.select(changes.snapshot_id).where(changes.snapshot_id > base.id, changes.commit_extra_info.contains(mark))
         while True:
             try:
                 with self._lake.writing() as connection:
-                    found = connection.execute(query).scalar()
+                    found = find_marked(connection, mark, after=base.id)
                 return None if found is None else self._lake.snapshot(found)
             except CatalogueError as error:
                 self._pause(error)

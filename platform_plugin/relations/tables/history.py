@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue, ObjectExists
 from platform_plugin.lake.catalogue.identifiers import new_uuid
-from platform_plugin.lake.catalogue.relations import RELATION, Declaration, declare, read_declaration
+from platform_plugin.lake.catalogue.relations import RELATION_TABLES, Declaration, declare, read_declaration
 from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.commit.schema_operations import CreateTable
 from platform_plugin.lake.ring.history import FollowStream, read_history
@@ -44,7 +44,7 @@ def run_create_history(work: Workspace, statement: s.CreateHistory) -> Result:
             )
         if known is not None:
             raise ObjectExists(f'stream "{stream.name}" has a history already', hint=f"read {known.name}, or drop it first")
-    lake.prepare_tables([RELATION, *RING_TABLES])
+    lake.prepare_tables([*RELATION_TABLES, *RING_TABLES])
     # The same columns with the same ids, in the same folder: then a file of the stream is a file of its history.
     history = Table(id=None, uuid=new_uuid(), name=name, path=stream.path, fields=stream.fields, comment=f"history of stream {stream.name}")
     with pointing_at(statement.name.span), lake.commit(f"create history {name}", base=base) as commit:

@@ -11,7 +11,7 @@ from platform_plugin.language.text.comparing import normalised
 from platform_plugin.relations.declarations import UNCHANGED, DeclaredRelation, DefinitionOutcome, DescribedRelation
 from platform_plugin.relations.options import stored_option
 from platform_plugin.relations.views.define import run_create_view
-from platform_plugin.relations.views.follow.progress import read_taken_up
+from platform_plugin.relations.views.follow.progress import read_last_progress
 from platform_plugin.relations.views.gates import refuse_gate
 from platform_plugin.relations.views.record import change_options, read_records, result_fields
 
@@ -80,7 +80,7 @@ def is_defined(old: View | None, record: ViewRecord | None, statement: Statement
 def describe_views(connection: Connection, views: Sequence[View]) -> Iterator[DescribedRelation]:
     """Views as they are in the lake; of those that are not continuous only Spark knows the columns."""
     records = read_records(connection) if views else {}
-    taken_up = read_taken_up(connection) if views else {}
+    taken_up = read_last_progress(connection) if views else {}
     for view in views:
         record = records.get(view.uuid)
         yield DescribedRelation(

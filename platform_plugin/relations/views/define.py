@@ -6,13 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
-import sqlalchemy as sa
 
 from platform_plugin.errors import CommitConflict, InvalidValue, ObjectExists, PlatformError, RefusedView
 from platform_plugin.lake.catalogue.relations import Declaration, declare
 from platform_plugin.lake.catalogue.tables import Table
-from platform_plugin.lake.commit.data_operations import has_table
-from platform_plugin.lake.ring.segments import CONSUMER
+from platform_plugin.lake.ring.consumers import has_consumers, read_consumers
 from platform_plugin.language.text.places import at
 from platform_plugin.operators.group.sharing import ViewParts, plan_sharing
 from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
@@ -26,7 +24,7 @@ from platform_plugin.relations.views.follow.strategy import BATCH, DEFERRED, EAG
 from platform_plugin.relations.views.follow.twins import find_alike, likeness
 from platform_plugin.relations.views.gates import refuse_gate
 from platform_plugin.relations.views.making import NewView, first_rows, run_making
-from platform_plugin.relations.views.plans import plan_query, read_plans
+from platform_plugin.relations.views.plans import prepare_plan, read_plans
 from platform_plugin.relations.views.read.kept import find_kept
 from platform_plugin.relations.views.read.view import split_name
 
@@ -69,7 +67,7 @@ def run_create_view(work: Workspace, statement: s.CreateView, *, since: Snapshot
             )
         wanted = statement.continuous or any(option.name != "suite" for option in statement.options)
         try:
-            plan, meaning = plan_query(work, statement.query, lease.snapshot, columns=aliases)
+            plan, meaning = prepare_plan(work, statement.query, lease.snapshot, columns=aliases)
         except RefusedView as refused:
             # Without a grouping there is nothing to maintain: the view is the query itself, unless maintenance was asked for.
             if wanted or refused.rule != "R9":
@@ -90,7 +88,7 @@ def explain_create_view(work: Workspace, explain: s.Explain, _arguments: Argumen
     statement = cast("s.CreateView", explain.statement)
     snapshot = work.lake.snapshot()
     name = lake_name(statement.name)
-    plan, _ = plan_query(work, statement.query, snapshot, columns=tuple(alias.name for alias in statement.aliases))
+    plan, _ = prepare_plan(work, statement.query, snapshot, columns=tuple(alias.name for alias in statement.aliases))
     if not plan.streams:
         text = f"view {name} reads no stream: it is computed when it is read"
     else:
@@ -172,9 +170,9 @@ _MAINTAINED_BY = {
 def refuse_consumed(lake: Lake, stream: Table, snapshot: Snapshot) -> None:
     """Refuse to drop a stream that continuous views are made over."""
     with lake.reading() as connection:
-        if not has_table(connection, CONSUMER.name):
+        if not has_consumers(connection):
             return
-        consumers = set(connection.execute(sa.select(CONSUMER.c.consumer).where(CONSUMER.c.relation_uuid == str(stream.uuid))).scalars())
+        consumers = read_consumers(connection, stream.uuid)
     views = sorted(str(view.name) for view in lake.views(snapshot) if str(view.uuid) in consumers)
     if views:
         raise InvalidValue(f'stream "{stream.name}" is read by {", ".join(views)}', hint=f"drop what reads it first: DROP VIEW {views[0]}")

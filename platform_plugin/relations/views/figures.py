@@ -8,7 +8,7 @@ from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import PlatformError
 from platform_plugin.relations.bind import read_named
 from platform_plugin.relations.views.follow.twins import find_twins
-from platform_plugin.relations.views.plans import plan_view
+from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
 from platform_plugin.relations.views.record import FROM, read_records, result_fields
 
@@ -36,7 +36,7 @@ def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapsho
     """What DESCRIBE EXTENDED says of a continuous view, from the catalogue alone; the tables of its states are named if asked."""
     facts: dict[str, Any] = {"maintenance": record.options.get("maintenance", "split")}
     try:
-        plan = plan_view(work, record, snapshot)
+        plan = find_plan(work, record, snapshot)
         ranges = view_ranges(work, name, record, plan, snapshot)
         for stream, tail in ranges.items():
             seen = f"up to row {tail.first_row_id - 1}" if tail.first_row_id else "nothing"

@@ -11,7 +11,7 @@ from platform_plugin.relations.answers import Answer, Target, put_answers, run_a
 from platform_plugin.relations.bind import read_named
 from platform_plugin.relations.follow.ranges import read_covered
 from platform_plugin.relations.views.follow.poison import note_failure
-from platform_plugin.relations.views.plans import plan_view
+from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.stored import Wanted, run_storing
 from platform_plugin.relations.views.read.view import merged_state, query_upper, run_part, split_name
 from platform_plugin.relations.views.record import RESULT_PART, note_result, read_records
@@ -73,7 +73,7 @@ def pass_gates(
     for view in behind:
         try:
             for each in gated.get(view.name, ()):
-                find_gate(work, each.view.name, plan_view(work, each.record, snapshot))
+                find_gate(work, each.view.name, find_plan(work, each.record, snapshot))
         except InvalidValue as error:
             failed[view.name] = error
         found = next((failed[str(each.view.name)] for each in gated.get(view.name, ()) if str(each.view.name) in failed), None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import PlatformError, QueryFailed, RefusedView
-from platform_plugin.lake.catalogue.relations import RELATION, STATE, Declaration, declare
+from platform_plugin.lake.catalogue.relations import RELATION_TABLES, STATE, Declaration, declare
 from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.lake.commit.dependents import Depart, Depend
 from platform_plugin.lake.ring.segments import RING_TABLES
@@ -27,12 +27,12 @@ from platform_plugin.relations.views.record import (
     CREATED,
     FROM,
     ON_TABLE_CHANGE,
-    PROPAGATED,
     REFUSE,
     RESULT_PART,
     VIEW_TABLES,
     Detach,
     ViewRecord,
+    note_propagated,
     note_view,
     read_records,
     shown_columns,
@@ -105,7 +105,7 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
             frames[part] = rows_of(work.session, lake, empty_range(streams[stream], snapshot), row_ids=wants_row_ids(plan, stream))
     kept = find_kept(work, plan, snapshot, but=old)
     written: defaultdict[UUID, list[DataFile]] = defaultdict(list)
-    lake.prepare_tables([RELATION, *RING_TABLES, *VIEW_TABLES])
+    lake.prepare_tables([*RELATION_TABLES, *RING_TABLES, *VIEW_TABLES])
     try:
         fields = _fields(work, name, frames)
         covered = first_rows(work, plan, snapshot, earliest=new.options.get("start") == "earliest", known=new.begins)
@@ -180,7 +180,7 @@ def _attach(commit: Commit, new: NewView, uuid: UUID, streams: Mapping[str, Tabl
     if strategy in (EAGER, BATCH):
         waiting = 1 if strategy == EAGER else new.options.get("batch_rows") or BATCH_ROWS
         for table in streams.values():
-            commit.put(PROPAGATED, expected=None, stream_uuid=str(table.uuid), view_uuid=str(uuid), row_count=waiting)
+            note_propagated(commit, table.uuid, uuid, waiting)
 
 
 def _record(new: NewView, uuid: UUID, parts: Mapping[str, Table], known: Mapping[str, Any]) -> ViewRecord:

@@ -28,7 +28,7 @@ _CACHED_PLANS = 1_000
 _PLANS: dict[tuple[UUID, UUID, int], SplitPlan] = {}
 
 
-def plan_view(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> SplitPlan:
+def find_plan(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> SplitPlan:
     """The plan of a view that exists; relations look the same within a schema version, so it is made once for each.
 
     What is stored was made by the plan of the view's creation, so names mean what they meant then; only types may have grown.
@@ -36,17 +36,17 @@ def plan_view(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> SplitP
     key = (work.lake.uuid, record.uuid, snapshot.schema_version)
     plan = _PLANS.get(key)
     if plan is None:
-        plan = _plan_again(work, record, snapshot)
+        plan = _prepare_again(work, record, snapshot)
         if len(_PLANS) >= _CACHED_PLANS:
             _PLANS.clear()
         _PLANS[key] = plan
     return plan
 
 
-def _plan_again(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> SplitPlan:
+def _prepare_again(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> SplitPlan:
     meaning = read_meaning(work, record.uuid)
     if meaning is None:
-        return plan_query(work, record.query, snapshot, columns=record.columns)[0]
+        return prepare_plan(work, record.query, snapshot, columns=record.columns)[0]
 
     def type_columns(text: str) -> tuple[DataType, ...]:
         try:
@@ -67,7 +67,7 @@ def read_whole(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Query
     return read_plan(record.query, describe_relations(work, record.query, snapshot) if meaning is None else meaning.relations)
 
 
-def plan_query(work: Workspace, query: str | Span, snapshot: Snapshot, *, columns: Sequence[str] = ()) -> tuple[SplitPlan, Meaning]:
+def prepare_plan(work: Workspace, query: str | Span, snapshot: Snapshot, *, columns: Sequence[str] = ()) -> tuple[SplitPlan, Meaning]:
     """The plan of a query with what the query means now, or the rule that it breaks as an error."""
     meaning = Meaning(relations=describe_relations(work, query, snapshot))
 
@@ -94,5 +94,5 @@ def read_plans(work: Workspace, snapshot: Snapshot) -> list[ViewParts]:
     for view in work.lake.views(snapshot):
         if view.uuid in records:
             with suppress(PlatformError):
-                found.append(ViewParts(view=str(view.name), plan=plan_view(work, records[view.uuid], snapshot)))
+                found.append(ViewParts(view=str(view.name), plan=find_plan(work, records[view.uuid], snapshot)))
     return found

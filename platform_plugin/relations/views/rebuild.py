@@ -14,7 +14,7 @@ from platform_plugin.relations.target import outcome
 from platform_plugin.relations.views.follow.passes import Taking, answers_of_range
 from platform_plugin.relations.views.follow.twins import SAME
 from platform_plugin.relations.views.making import NewView, run_making
-from platform_plugin.relations.views.plans import plan_query
+from platform_plugin.relations.views.plans import prepare_plan
 from platform_plugin.relations.views.read.view import split_name
 from platform_plugin.relations.views.record import CREATED, FROM, RESULT_PART, read_records
 
@@ -49,7 +49,7 @@ def run_rebuild(
             view, record = _find(work, statement, lease.snapshot)
             filling = _Filling(work, str(view.name), lease.snapshot, timeout=timeout, progress=progress)
             # The text means what its names stand for now.
-            plan, meaning = plan_query(work, record.query, lease.snapshot, columns=record.columns)
+            plan, meaning = prepare_plan(work, record.query, lease.snapshot, columns=record.columns)
             options = {name: value for name, value in record.options.items() if name not in (RESULT_PART, CREATED, FROM, SAME)}
             begins = {stream: _begin(work, view, record, stream, lease.snapshot) for stream in plan.stream_names}
             new = NewView(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +11,16 @@ import sqlalchemy as sa
 
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.commit.dependents import DEPENDENT
-from platform_plugin.lake.ring.segments import CONSUMER
+from platform_plugin.lake.catalogue.bulk import among, chunks
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.commit.dependents import DEPENDENT_TABLES
+from platform_plugin.lake.ring.consumers import is_consumer, remove_consumer
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.language.text.writing import type_text
-from platform_plugin.relations.views.follow.progress import PROGRESS, forget_unneeded
+from platform_plugin.relations.views.follow.progress import PROGRESS_TABLES, forget_unneeded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from uuid import UUID
 
     from sqlalchemy.engine import Connection
@@ -70,7 +73,7 @@ FROM = "from"
 """The option under which a view keeps the row of each stream from which on it covers it."""
 ON_TABLE_CHANGE, REFUSE = "on_table_change", "refuse"
 """The option that says what becomes of tables below a grouping, and its value that they may not change."""
-VIEW_TABLES = (VIEW, PART, PROGRESS, RESULT, MEANING, PROPAGATED, DEPENDENT)
+VIEW_TABLES = (VIEW, PART, *PROGRESS_TABLES, RESULT, MEANING, PROPAGATED, *DEPENDENT_TABLES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +128,7 @@ def read_records(connection: Connection, *, only: UUID | None = None) -> dict[UU
     """All continuous views, dropped ones included, or one of them."""
     from uuid import UUID
 
-    if not sa.inspect(connection).has_table(VIEW.name):
+    if not has_table(connection, VIEW.name):
         return {}
     views, parts = sa.select(VIEW), sa.select(PART)
     if only is not None:
@@ -145,6 +148,78 @@ def read_records(connection: Connection, *, only: UUID | None = None) -> dict[UU
             parts=tables.get(row.view_uuid, {}),
         )
     return found
+
+
+def read_options(connection: Connection) -> dict[UUID, Mapping[str, Any]]:
+    """The options of all continuous views, dropped ones included."""
+    from uuid import UUID
+
+    if not has_table(connection, VIEW.name):
+        return {}
+    found = connection.execute(sa.select(VIEW.c.view_uuid, VIEW.c.definition))
+    return {UUID(uuid): json.loads(definition)["options"] for uuid, definition in found}
+
+
+def read_sharing(connection: Connection, tables: Iterable[UUID]) -> dict[str, list[str]]:
+    """The views, dropped ones included, that have or had each of some tables as a part, by the table's identity."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for part in chunks(sorted(str(table) for table in tables)):
+        query = sa.select(PART.c.table_uuid, PART.c.view_uuid).where(among(connection, PART.c.table_uuid, part))
+        for row in connection.execute(query):
+            found[row.table_uuid].append(row.view_uuid)
+    return found
+
+
+def has_sharer(connection: Connection, tables: Iterable[UUID], *, but: UUID) -> bool:
+    """Whether a view that is not dropped, other than one, has one of some tables as a part."""
+    used = among(connection, PART.c.table_uuid, [str(table) for table in tables])
+    query = sa.select(PART.c.view_uuid).where(used, PART.c.view_uuid != str(but), is_consumer(PART.c.view_uuid)).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def read_result(connection: Connection, view: UUID, snapshot_id: int) -> int | None:
+    """The snapshot that a view's stored result is the answer at, as of another; None if none was stored."""
+    if not has_table(connection, RESULT.name):
+        return None
+    r = RESULT.c
+    newest = sa.select(r.of_snapshot).where(r.view_uuid == str(view), r.snapshot_id <= snapshot_id)
+    return connection.execute(newest.order_by(r.snapshot_id.desc()).limit(1)).scalar()
+
+
+def read_results(connection: Connection, snapshot_id: int) -> dict[str, int]:
+    """The newest snapshot that was answered for each view with a stored result, by the view's identity."""
+    if not has_table(connection, RESULT.name):
+        return {}
+    r = RESULT.c
+    answers = sa.select(r.view_uuid, sa.func.max(r.of_snapshot)).where(r.snapshot_id <= snapshot_id).group_by(r.view_uuid)
+    return {uuid: int(snapshot) for uuid, snapshot in connection.execute(answers)}
+
+
+def note_meaning_text(commit: Commit, view: UUID, text: str) -> None:
+    """Write what the names in the query of a view stood for when a commit made it."""
+    commit.put(MEANING, expected=None, view_uuid=str(view), meaning=text)
+
+
+def read_meaning_text(connection: Connection, view: UUID) -> str | None:
+    """What was written of the names in a view's query; None of a view of an earlier version."""
+    if not has_table(connection, MEANING.name):
+        return None
+    return connection.execute(sa.select(MEANING.c.meaning).where(MEANING.c.view_uuid == str(view))).scalar()
+
+
+def note_propagated(commit: Commit, stream: UUID, view: UUID, row_count: int) -> None:
+    """Let a view that a commit makes want what arrives in a stream, as soon as so many rows wait."""
+    commit.put(PROPAGATED, expected=None, stream_uuid=str(stream), view_uuid=str(view), row_count=row_count)
+
+
+def read_propagated(connection: Connection, stream: UUID) -> list[tuple[UUID, int]]:
+    """The views that want what arrives in a stream with the statement that adds it, each with how many rows have to wait."""
+    from uuid import UUID
+
+    if not has_table(connection, PROPAGATED.name):
+        return []
+    query = sa.select(PROPAGATED.c.view_uuid, PROPAGATED.c.row_count).where(PROPAGATED.c.stream_uuid == str(stream))
+    return [(UUID(row.view_uuid), row.row_count) for row in connection.execute(query)]
 
 
 def note_result(commit: Commit, view: UUID, of: Snapshot) -> None:
@@ -170,4 +245,4 @@ class Detach:
 
     def apply(self, w: Writer) -> None:
         w.connection.execute(sa.delete(PROPAGATED).where(PROPAGATED.c.view_uuid == str(self.view)))
-        w.connection.execute(sa.delete(CONSUMER).where(CONSUMER.c.consumer == str(self.view)))
+        remove_consumer(w, self.view)

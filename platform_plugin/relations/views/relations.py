@@ -6,22 +6,19 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
 from platform_plugin.algebra.plan.copies import columns_in
 from platform_plugin.algebra.plan.nodes import Scan, walk
 from platform_plugin.algebra.plan.relations import Relation
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name, Table, View
-from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.commit.dependents import Need
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.language.text.writing import type_text
 from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.kinds import find_kind
-from platform_plugin.relations.views.record import MEANING, read_records, result_fields
+from platform_plugin.relations.views.record import note_meaning_text, read_meaning_text, read_records, result_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,15 +89,13 @@ def note_meaning(commit: Commit, view: UUID, meaning: Meaning, used: Mapping[tup
     types = {text: [type_text(kind) for kind in kinds] for text, kinds in meaning.types.items()}
     columns = [[name, sorted(names)] for name, names in used.items()]
     known = {"relations": shown, "types": types, "used": columns}
-    commit.put(MEANING, expected=None, view_uuid=str(view), meaning=json.dumps(known))
+    note_meaning_text(commit, view, json.dumps(known))
 
 
 def read_meaning(work: Workspace, view: UUID) -> Meaning | None:
     """The meaning that was kept of a view, with no more about its relations than was known then."""
     with work.lake.reading() as connection:
-        if not has_table(connection, MEANING.name):
-            return None
-        text = connection.execute(sa.select(MEANING.c.meaning).where(MEANING.c.view_uuid == str(view))).scalar()
+        text = read_meaning_text(connection, view)
     if text is None:
         return None
     known = json.loads(text)

@@ -103,7 +103,7 @@ def test_a_delete_during_the_merge_is_a_conflict_and_both_can_go_on(lake, reader
     from platform_plugin.lake.upkeep import merge as merge_module
 
     table = create(lake, "t", ROWS, ROWS)
-    plan = merge_module.plan_groups
+    plan = merge_module.find_groups
     file = lake.scan(table, lake.snapshot()).files[0]
 
     def delete_meanwhile(*arguments, **options):
@@ -114,7 +114,7 @@ def test_a_delete_during_the_merge_is_a_conflict_and_both_can_go_on(lake, reader
             reader.execute("DELETE FROM t WHERE i = 0")
         return groups
 
-    monkeypatch.setattr(merge_module, "plan_groups", delete_meanwhile)
+    monkeypatch.setattr(merge_module, "find_groups", delete_meanwhile)
     with pytest.raises(CommitConflict, match="deleted"):
         lake.merge("t")
     monkeypatch.undo()
@@ -138,7 +138,7 @@ def test_appends_and_alterations_during_the_merge_are_kept(lake, reader, monkeyp
     from platform_plugin.lake.upkeep import merge as merge_module
 
     table = create(lake, "t", ROWS, ROWS)
-    plan = merge_module.plan_groups
+    plan = merge_module.find_groups
 
     def append_meanwhile(*arguments, **options):
         groups = plan(*arguments, **options)
@@ -147,7 +147,7 @@ def test_appends_and_alterations_during_the_merge_are_kept(lake, reader, monkeyp
         reader.execute("ALTER TABLE t RENAME COLUMN s TO text")
         return groups
 
-    monkeypatch.setattr(merge_module, "plan_groups", append_meanwhile)
+    monkeypatch.setattr(merge_module, "find_groups", append_meanwhile)
     lake.merge("t")
     assert lake.read("t").num_rows == 31
     assert_agree(lake, reader)

@@ -3,8 +3,8 @@
 import dagster as dg
 import pytest
 import sqlalchemy as sa
+from platform_plugin.select.overview import read_overview
 
-from platform_plugin.cli.overview import read_overview
 from platform_plugin.errors import CatalogueError, InvalidStatement, InvalidValue
 from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements.registry import statement_text

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from platform_plugin.cli.overview import read_overview
 from platform_plugin.lake.ring.segments import CONSUMER
 from platform_plugin.platform import Platform
 from platform_plugin.relations.streams.figures import read_figures
+from platform_plugin.select.overview import read_overview
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from platform_plugin.lake.read.last_change import has_changed, last_change
 from platform_plugin.lake.read.read import read_rows
-from platform_plugin.relations.follow.changes import Unknowable, has_changed, last_change
 from platform_plugin.relations.kinds import find_kind
+from platform_plugin.relations.reading import Unknowable
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.draw.standing import draw_standing
 from platform_plugin.relations.samples.draw.viewed import draw_from_view
@@ -50,7 +51,7 @@ def find_current(work: Workspace, sample: Sample, snapshot: Snapshot) -> Progres
         return None
     if sample.definition.source == "table":
         table = find_table(work.lake, sample, snapshot)
-        return None if has_changed(work, table, progress.of_snapshot, snapshot) else progress
+        return None if has_changed(work.lake, table, progress.of_snapshot, snapshot) else progress
     changed = version_of(work, sample, snapshot)
     return None if changed is None or changed > progress.of_snapshot else progress
 
@@ -66,13 +67,13 @@ def version_of(work: Workspace, sample: Sample, snapshot: Snapshot) -> int | Non
         # A window of time moves with every snapshot.
         appends_only = definition.source == "stream" and not definition.is_windowed
         table = find_table(work.lake, sample, snapshot)
-        return None if definition.window_seconds is not None else last_change(work, table, snapshot, appends_only=appends_only)
+        return None if definition.window_seconds is not None else last_change(work.lake, table, snapshot, appends_only=appends_only)
     view = find_view(work.lake, sample, snapshot)
     try:
         inputs = list(find_kind(work.lake, view, snapshot).dependencies(work, view, snapshot))
     except Unknowable:
         return None
-    return max((last_change(work, table, snapshot, appends_only=appends_only) for table, appends_only in inputs), default=0)
+    return max((last_change(work.lake, table, snapshot, appends_only=appends_only) for table, appends_only in inputs), default=0)
 
 
 def run_drawing(
@@ -92,7 +93,7 @@ def run_drawing(
     if not definition.is_weighted:
         return draw_standing(work, sample, table, snapshot, timeout=timeout, progress=progress)
     pieces = read_pieces(work.lake, work.lake.scan(table, snapshot))
-    return _weighted(work, sample, table, pieces, sample_seed(definition.seed, "draw", last_change(work, table, snapshot)))
+    return _weighted(work, sample, table, pieces, sample_seed(definition.seed, "draw", last_change(work.lake, table, snapshot)))
 
 
 def _weighted(work: Workspace, sample: Sample, table: Table, pieces: Pieces, seed: int) -> Grown:

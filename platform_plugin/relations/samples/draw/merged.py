@@ -32,12 +32,11 @@ _DEEPEST = 16
 _NONE = np.empty(0, dtype=np.int64)
 
 
-def plan_merged(lake: Lake, parts: Sequence[Sample], size: int, seed: int, snapshot: Snapshot) -> Definition:
-    """The definition of what merges some samples, or an error where the draw would not be uniform, or have no columns.
+def plan_merged(parts: Sequence[Sample], size: int, seed: int) -> Definition:
+    """The definition of what merges some samples that were checked.
 
     It has the strata of its parts, and no more rows of one than each of them may have.
     """
-    _check_parts(lake, parts, size, snapshot)
     limits = [limit for part in parts if (limit := part.definition.size_per_stratum) is not None]
     return Definition(
         relation="",
@@ -50,7 +49,8 @@ def plan_merged(lake: Lake, parts: Sequence[Sample], size: int, seed: int, snaps
     )
 
 
-def _check_parts(lake: Lake, parts: Sequence[Sample], size: int, snapshot: Snapshot) -> None:
+def check_parts(lake: Lake, parts: Sequence[Sample], size: int, snapshot: Snapshot) -> None:
+    """Refuse to merge samples where the draw would not be uniform, or have no columns."""
     first = parts[0]
     for part in parts:
         definition = part.definition

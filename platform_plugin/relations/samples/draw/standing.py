@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from platform_plugin.errors import CatalogueError
 from platform_plugin.lake.files.files import ROW_ID
+from platform_plugin.lake.read.last_change import has_only_grown
 from platform_plugin.lake.read.read import column_at, has_row_ids, read_raw
 from platform_plugin.lake.read.scan import InlinedTable
-from platform_plugin.relations.follow.changes import has_only_grown
 from platform_plugin.relations.follow.ranges import Range, rows_of
 from platform_plugin.relations.samples.draw.pieces import Piece, Pieces, read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
@@ -91,7 +91,7 @@ def draw_standing(
 def _find_before(work: Workspace, sample: Sample, table: Table, snapshot: Snapshot) -> _Before | None:
     with work.lake.reading() as connection:
         progress = read_progress(connection, sample.table.uuid, snapshot.id)
-    if progress.of_snapshot < 0 or not has_only_grown(work, table, progress.of_snapshot, snapshot):
+    if progress.of_snapshot < 0 or not has_only_grown(work.lake, table, progress.of_snapshot, snapshot):
         return None
     try:
         stored = read_stored(work.lake, sample, work.lake.scan(sample.table, snapshot))

@@ -14,7 +14,7 @@ from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.missing import looking_for
 from platform_plugin.relations.samples.draw.drawn import find_stored
 from platform_plugin.relations.samples.read import draw_sample
-from platform_plugin.relations.samples.record import SAMPLE, Store, TakeUp, all_samples, definitions, find_sample
+from platform_plugin.relations.samples.record import TABLES, Store, TakeUp, all_samples, definitions, find_sample
 from platform_plugin.relations.samples.reservoir.growing import find_behind, run_growing
 from platform_plugin.relations.samples.reservoir.reservoirs import run_sliding
 from platform_plugin.relations.samples.reservoir.sliding import Window, find_window
@@ -242,7 +242,7 @@ def store_drawn(
         if drawn.rows_changed and drawn.rows.num_rows:
             row_ids = None if drawn.row_ids is None else pa.array(drawn.row_ids, pa.int64())
             files = [lake.write(sample.table, drawn.rows, row_ids=row_ids)]
-        lake.prepare_tables([SAMPLE])
+        lake.prepare_tables(TABLES)
         try:
             with lake.commit(f"sample {sample.name}", base=lease.snapshot) as commit:
                 if drawn.rows_changed:

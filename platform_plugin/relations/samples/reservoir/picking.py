@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from platform_plugin.lake.ring.segments import CONSUMER
+from platform_plugin.lake.ring.consumers import cursors_of, move_cursors
 from platform_plugin.relations.samples.reservoir.known import known_samples
-from platform_plugin.relations.samples.reservoir.picks import PICK, insert_picks
+from platform_plugin.relations.samples.reservoir.picks import insert_picks, unmerged_picks
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LET_GO_EVERY = 16
 
 
-def plan_picks(lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> PickRows | None:
+def prepare_picks(lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> PickRows | None:
     """What the samples of a stream pick of rows that are about to be appended; None if it has none."""
     known = known_samples(lake, base, table)
     return PickRows(known, rows) if known.pickers else None
@@ -92,24 +92,17 @@ def let_go(w: Writer, stream: UUID) -> None:
     for sample, seen, first, end in w.connection.execute(_AHEAD, {"stream": str(stream)}):
         before, reached = ends.get(sample, (seen, seen))
         ends[sample] = (before, max(reached, end) if first <= reached else reached)
-    moved = [{"sample": sample, "end": end} for sample, (seen, end) in ends.items() if end > seen]
-    if moved:
-        w.connection.execute(_MOVE, [{"stream": str(stream), **each} for each in moved])
+    move_cursors(w, stream, {sample: end for sample, (seen, end) in ends.items() if end > seen})
 
 
 def _plan_ahead() -> sa.Select[Any]:
     """The picks of the samples of a stream from where it may let go of their rows, in their order."""
-    n, p = CONSUMER.c, PICK.c
-    ahead = sa.and_(p.sample_uuid == n.consumer, p.first_row_id >= n.next_row_id, p.end_snapshot.is_(None))
-    query = sa.select(n.consumer, n.next_row_id, p.first_row_id, p.next_row_id).join_from(CONSUMER, PICK, ahead)
-    return query.where(n.relation_uuid == sa.bindparam("stream", type_=sa.String)).order_by(n.consumer, p.first_row_id)
-
-
-def _plan_move() -> sa.Update:
-    n = CONSUMER.c
-    own = n.relation_uuid == sa.bindparam("stream", type_=sa.String), n.consumer == sa.bindparam("sample", type_=sa.String)
-    return sa.update(CONSUMER).where(*own).values(next_row_id=sa.bindparam("end", type_=sa.BigInteger))
+    cursors, picks = cursors_of(sa.bindparam("stream", type_=sa.String)), unmerged_picks()
+    n, p = cursors.c, picks.c
+    ahead = sa.and_(p.sample_uuid == n.consumer, p.first_row_id >= n.next_row_id)
+    query = sa.select(n.consumer, n.next_row_id, p.first_row_id, p.next_row_id).join_from(cursors, picks, ahead)
+    return query.order_by(n.consumer, p.first_row_id)
 
 
 # Made once: to put a statement together takes longer than to run it.
-_AHEAD, _MOVE = _plan_ahead(), _plan_move()
+_AHEAD = _plan_ahead()

@@ -15,6 +15,8 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.snapshots import oldest_snapshot
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.relations.samples.keys.keys import EVERY
 from platform_plugin.relations.samples.keys.lowest import Held
@@ -55,6 +57,7 @@ ENDED_PICK = sa.Table(
     *_columns(),
     sa.PrimaryKeyConstraint("end_snapshot", "sample_uuid", "first_row_id", "begin_snapshot"),
 )
+PICK_TABLES = (PICK, ENDED_PICK)
 ROW = "_row"
 # Half as many pages of the catalogue are written for some microseconds. Arrow's own messages begin otherwise.
 _CODEC = pa.Codec("lz4_raw")
@@ -164,15 +167,35 @@ def insert_picks(w: Writer, sample: UUID, span: tuple[int, int], strata: Mapping
     )
 
 
-def end_picks(w: Writer, sample: UUID, *conditions: sa.ColumnElement[bool]) -> None:
-    """End live picks of a sample, and forget those, also of dropped samples, that no snapshot needs that is kept."""
+def unmerged_picks() -> sa.Subquery:
+    """The live picks of all samples: whose each is, where its range begins and ends; to be joined with others' rows."""
+    p = PICK.c
+    return sa.select(p.sample_uuid, p.first_row_id, p.next_row_id).where(p.end_snapshot.is_(None)).subquery()
+
+
+def end_picks(w: Writer, sample: UUID) -> None:
+    """End the live picks of a sample, and forget those, also of dropped samples, that no snapshot needs that is kept."""
+    _end_picks(w, sample)
+
+
+def end_picks_before(w: Writer, sample: UUID, row_id: int) -> None:
+    """The same of those that begin before a row id."""
+    _end_picks(w, sample, PICK.c.first_row_id < row_id)
+
+
+def end_picks_at(w: Writer, sample: UUID, row_ids: Sequence[int]) -> None:
+    """The same of those that begin at some row ids."""
+    for part in chunks(row_ids):
+        _end_picks(w, sample, PICK.c.first_row_id.in_(part))
+
+
+def _end_picks(w: Writer, sample: UUID, *conditions: sa.ColumnElement[bool]) -> None:
     own, ended = PICK.c.sample_uuid == str(sample), PICK.c.end_snapshot.is_not(None)
     w.connection.execute(sa.update(PICK).where(own, ~ended, *conditions).values(end_snapshot=w.id))
     # Also those of an earlier version, which left them where they were.
     w.connection.execute(sa.insert(ENDED_PICK).from_select([column.name for column in PICK.c], sa.select(PICK).where(own, ended)))
     w.connection.execute(sa.delete(PICK).where(own, ended))
-    oldest = sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id)).scalar_subquery()
-    w.connection.execute(sa.delete(ENDED_PICK).where(ENDED_PICK.c.end_snapshot <= oldest))
+    w.connection.execute(sa.delete(ENDED_PICK).where(ENDED_PICK.c.end_snapshot <= oldest_snapshot()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

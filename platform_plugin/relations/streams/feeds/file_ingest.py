@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.engine.spark.frames.stores import check_store
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed
 from platform_plugin.relations.streams.feeds.file_damage import find_damage
-from platform_plugin.relations.streams.feeds.file_folding import FoldFiles, plan_fold, prepare_file_sources
+from platform_plugin.relations.streams.feeds.file_folding import find_fold
 from platform_plugin.relations.streams.feeds.file_listing import Batch, plan_batch, read_changed, read_listing
 from platform_plugin.relations.streams.feeds.file_reading import may_be_malformed, read_files, source_key
 from platform_plugin.relations.streams.feeds.file_shapes import Refused, Shape, Shapes, read_shapes
@@ -21,9 +21,11 @@ from platform_plugin.relations.streams.feeds.sources import (
     LATE,
     READ,
     REFUSED,
+    FoldFiles,
     RecordFiles,
     RecordReported,
     SourceFile,
+    prepare_file_sources,
     read_known_files,
     read_marks,
     total_bytes,
@@ -83,7 +85,7 @@ def run_file_batch(
         )
     with lake.reading() as connection:
         unread = (*batch.files, *batch.waiting, *batch.settling, *batch.empty)
-        fold = plan_fold(connection, table.uuid, feed, listing, unread=unread, now=datetime.now(UTC))
+        fold = find_fold(connection, table.uuid, feed, listing, unread=unread, now=datetime.now(UTC))
     return _Attempt(work, table, feed, batch, fold=fold, timeout=timeout, progress=progress).run()
 
 

@@ -18,9 +18,10 @@ from platform_plugin.relations.streams.feeds.kafka_topic import (
     read_topic,
 )
 from platform_plugin.relations.streams.feeds.landing import Landed, malformed_error, run_landing, run_quarantine
+from platform_plugin.relations.streams.feeds.positions import OFFSET_TABLES, note_offset, read_offsets
 from platform_plugin.relations.streams.feeds.quarantine import find_quarantine, open_quarantine
 from platform_plugin.relations.streams.feeds.screening import PARTITION, POSITION, SOURCE, VALUE, column, parsed, screened
-from platform_plugin.relations.streams.feeds.sources import SOURCE_OFFSET, SourceGap, SourceUnavailable, read_offsets
+from platform_plugin.relations.streams.feeds.sources import SourceGap, SourceUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +47,7 @@ def run_kafka_batch(
     lake, settings = work.lake, kafka_settings(feed.brokers)
     for place in places_of(feed):
         lake.sources.check(place)
-    lake.prepare_tables([SOURCE_OFFSET])
+    lake.prepare_tables(OFFSET_TABLES)
     with lake.reading() as connection:
         known = read_offsets(connection, table.uuid)
     state = read_topic(feed, settings)
@@ -97,15 +98,8 @@ class _Batch:
                     second = self._quarantine(commit, landed)
                     written += second.files
                 for partition, position in self.plan.positions.items():
-                    expected = {"next_offset": known[partition][0]} if partition in known else None
-                    commit.put(
-                        SOURCE_OFFSET,
-                        expected=expected,
-                        relation_uuid=str(self.table.uuid),
-                        partition_id=partition,
-                        next_offset=position,
-                        topic_id=topic_id,
-                    )
+                    expected = known[partition][0] if partition in known else None
+                    note_offset(commit, self.table, partition, position, topic_id, expected=expected)
         except (PlatformError, KeyboardInterrupt):
             lake.discard(written)
             raise

@@ -1,9 +1,10 @@
-"""Sources: what of each stream's files, topics and tables was read, kept in the commits that made the rows visible."""
+"""Sources: what of each stream's files was read, kept in the commits that made the rows visible."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -11,6 +12,7 @@ from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import among, chunks
 from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.relations.streams.feeds.positions import forget_positions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.lake.commit.writer import Writer
+    from platform_plugin.lake.lake import Lake
 
 SOURCE_FILE = sa.Table(
     "platform_source_file",
@@ -44,22 +47,7 @@ SOURCE_FOLD = sa.Table(
     sa.Column("folded_count", sa.BigInteger, nullable=False),
     sa.Column("tried_at", c.Moment, nullable=False),
 )
-SOURCE_OFFSET = sa.Table(
-    "platform_source_offset",
-    c.metadata,
-    sa.Column("relation_uuid", sa.String, primary_key=True),
-    sa.Column("partition_id", sa.Integer, primary_key=True),
-    sa.Column("next_offset", sa.BigInteger, nullable=False),
-    sa.Column("topic_id", sa.String),
-)
-SOURCE_TABLE = sa.Table(
-    "platform_source_table",
-    c.metadata,
-    sa.Column("relation_uuid", sa.String, primary_key=True),
-    sa.Column("source_uuid", sa.String, nullable=False),
-    sa.Column("snapshot_id", sa.BigInteger, nullable=False),
-    sa.Column("next_row_id", sa.BigInteger, nullable=False),
-)
+FILE_TABLES = (SOURCE_FILE, SOURCE_FOLD)
 
 READ, REFUSED, LATE = "read", "refused", "late"
 
@@ -115,12 +103,12 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """How far a stream has read a table: everything with a smaller row id, as of a snapshot."""
+class Remembered:
+    """A file that is remembered; `read_at` is None where an earlier version read it, which did not say when."""
 
-    source_uuid: str
-    snapshot_id: int
-    next_row_id: int
+    uri: str
+    modified: float | None
+    read_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +166,69 @@ class RecordReported:
 
 
 @dataclass(frozen=True, slots=True)
+class FoldFiles:
+    """Files that were read are forgotten one by one, and known by a mark."""
+
+    relation_uuid: str
+    uris: tuple[str, ...]
+    marks: Marks
+
+    def apply(self, w: Writer) -> None:
+        t, f = SOURCE_FILE.c, SOURCE_FOLD.c
+        own = f.relation_uuid == self.relation_uuid
+        for part in chunks(self.uris):
+            w.connection.execute(sa.delete(SOURCE_FILE).where(t.relation_uuid == self.relation_uuid, t.uri.in_(part)))
+        # Versions before this one don't say when they read a file.
+        undated = sa.and_(t.relation_uuid == self.relation_uuid, t.read_at.is_(None))
+        w.connection.execute(sa.update(SOURCE_FILE).where(undated).values(read_at=w.time))
+        row = w.connection.execute(sa.select(f.name_mark, f.time_mark, f.folded_count).where(own)).first()
+        known = Marks() if row is None else Marks(name=row.name_mark, time=row.time_mark)
+        marks = known.raised(self.marks)
+        values: dict[str, Any] = {
+            "name_mark": marks.name,
+            "time_mark": marks.time,
+            "folded_count": len(self.uris) + (row.folded_count if row is not None else 0),
+            "tried_at": w.time,
+        }
+        if row is None:
+            w.insert(SOURCE_FOLD, relation_uuid=self.relation_uuid, **values)
+        else:
+            w.connection.execute(sa.update(SOURCE_FOLD).where(own).values(values))
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetSources:
     """What a stream has read is forgotten, because the stream ends in the same commit."""
 
     relation_uuid: str
 
     def apply(self, w: Writer) -> None:
-        for table in (SOURCE_FILE, SOURCE_FOLD, SOURCE_OFFSET, SOURCE_TABLE):
+        for table in FILE_TABLES:
             if has_table(w.connection, table.name):
                 w.connection.execute(sa.delete(table).where(table.c.relation_uuid == self.relation_uuid))
+        forget_positions(w, self.relation_uuid)
+
+
+def prepare_file_sources(lake: Lake) -> None:
+    """Make the tables that remember files, and give those of earlier versions the columns that folding wants."""
+    lake.prepare_tables(FILE_TABLES)
+    with lake.reading() as connection:
+        if not _missing(connection):
+            return
+    with lake.writing() as connection:
+        quote = connection.dialect.identifier_preparer.quote
+        missing = _missing(connection)
+        for column in missing:
+            kind = column.type.compile(connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {quote(SOURCE_FILE.name)} ADD COLUMN {quote(column.name)} {kind}")
+        if missing:
+            # Nobody knows when; from now on they are remembered for as long as a file that is read now.
+            connection.execute(sa.update(SOURCE_FILE).where(SOURCE_FILE.c.read_at.is_(None)).values(read_at=datetime.now(UTC)))
+
+
+def _missing(connection: Connection) -> list[sa.Column[Any]]:
+    there = {column["name"] for column in sa.inspect(connection).get_columns(SOURCE_FILE.name)}
+    return [column for column in SOURCE_FILE.c if column.name not in there]
 
 
 def read_known_files(connection: Connection, uuid: UUID, files: Sequence[SourceFile]) -> dict[str, KnownFile]:
@@ -204,29 +246,28 @@ def read_known_files(connection: Connection, uuid: UUID, files: Sequence[SourceF
 
 def read_marks(connection: Connection, uuid: UUID | str) -> Marks:
     """Up to where the files of a stream's source were read and forgotten."""
-    if not has_table(connection, SOURCE_FOLD.name):
+    if not has_marks(connection):
         return Marks()
     f = SOURCE_FOLD.c
     row = connection.execute(sa.select(f.name_mark, f.time_mark).where(f.relation_uuid == str(uuid))).first()
     return Marks() if row is None else Marks(name=row.name_mark, time=row.time_mark)
 
 
-def read_offsets(connection: Connection, uuid: UUID) -> dict[int, tuple[int, str | None]]:
-    """The next offset of each partition of a stream's topic, and the topic's identity when that was noted."""
-    if not has_table(connection, SOURCE_OFFSET.name):
-        return {}
-    t = SOURCE_OFFSET.c
-    query = sa.select(t.partition_id, t.next_offset, t.topic_id).where(t.relation_uuid == str(uuid))
-    return {row.partition_id: (row.next_offset, row.topic_id) for row in connection.execute(query)}
+def read_tried(connection: Connection, uuid: UUID) -> datetime | None:
+    """When it was last looked what of a stream's files may be forgotten."""
+    return connection.execute(sa.select(SOURCE_FOLD.c.tried_at).where(SOURCE_FOLD.c.relation_uuid == str(uuid))).scalar()
 
 
-def read_position(connection: Connection, uuid: UUID) -> Position | None:
-    """How far a stream has read the table that it follows."""
-    if not has_table(connection, SOURCE_TABLE.name):
-        return None
-    t = SOURCE_TABLE.c
-    row = connection.execute(sa.select(t.source_uuid, t.snapshot_id, t.next_row_id).where(t.relation_uuid == str(uuid))).first()
-    return None if row is None else Position(source_uuid=row.source_uuid, snapshot_id=row.snapshot_id, next_row_id=row.next_row_id)
+def read_remembered(connection: Connection, uuid: UUID) -> list[Remembered]:
+    """All files of a stream that are remembered; it costs what is remembered."""
+    t = SOURCE_FILE.c
+    query = sa.select(t.uri, t.modified, t.read_at).where(t.relation_uuid == str(uuid))
+    return [Remembered(uri=row.uri, modified=row.modified, read_at=row.read_at) for row in connection.execute(query)]
+
+
+def has_marks(connection: Connection) -> bool:
+    """Whether the lake can know of marks."""
+    return has_table(connection, SOURCE_FOLD.name)
 
 
 def total_bytes(files: Sequence[SourceFile]) -> int:

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import sqlalchemy as sa
 
 from platform_plugin.errors import InvalidValue, PlatformError, StorageError
-from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.lake.catalogue.table_statistics import read_next_row_id
 from platform_plugin.lake.catalogue.tables import read_snapshot
 from platform_plugin.lake.files.files import ROW_ID, fit
 from platform_plugin.lake.read.evolution import adapt
 from platform_plugin.lake.read.inlined import read_inlined
 from platform_plugin.lake.read.read import column_at, read_raw
-from platform_plugin.lake.read.scan import plan_scan
+from platform_plugin.lake.read.scan import read_scan
 from platform_plugin.relations import hooks
 from platform_plugin.relations.streams.feeds.ingest import IngestReport
-from platform_plugin.relations.streams.feeds.sources import SOURCE_TABLE, Position, SourceGap, read_position
+from platform_plugin.relations.streams.feeds.positions import POSITION_TABLES, Position, note_position, read_position
+from platform_plugin.relations.streams.feeds.sources import SourceGap
 from platform_plugin.relations.streams.group import find_by_identity
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def plan_table_batch(source: Source, position: Position, *, max_files: int, max_
 def run_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: Limits) -> IngestReport:
     """Let what was appended to the table join the stream. No Spark job is needed for it."""
     lake = work.lake
-    lake.prepare_tables([SOURCE_TABLE])
+    lake.prepare_tables(POSITION_TABLES)
     table = lake.table(_name(feed.table))
     source, known = _look(lake, table, stream)
     if known is not None and known.source_uuid != str(table.uuid):
@@ -123,14 +123,8 @@ def run_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: Lim
             commit.append(stream, [*shared, *written])
             for part in own:
                 commit.follow(part)
-            commit.put(
-                SOURCE_TABLE,
-                expected=None if known is None else {"next_row_id": known.next_row_id, "source_uuid": known.source_uuid},
-                relation_uuid=str(stream.uuid),
-                source_uuid=str(table.uuid),
-                snapshot_id=seen,
-                next_row_id=plan.next_row_id,
-            )
+            reached = Position(source_uuid=str(table.uuid), snapshot_id=seen, next_row_id=plan.next_row_id)
+            note_position(commit, stream, reached, expected=known)
         for part in own:
             part.settle()
     except PlatformError:
@@ -170,10 +164,8 @@ def _look(lake: Lake, table: Table, stream: Table) -> tuple[Source, Position | N
         snapshot = read_snapshot(connection)
         if snapshot is None:
             raise StorageError("the catalogue holds no snapshot", hint="restore it from a copy")
-        scan = plan_scan(connection, lake.find_table(connection, table.name, snapshot), snapshot)
-        stats = c.TABLE_STATS.c
-        ids = connection.execute(sa.select(stats.next_row_id).where(stats.table_id == scan.table.id)).scalar()
-        return Source(scan=scan, next_row_id=int(ids or 0)), read_position(connection, stream.uuid)
+        scan = read_scan(connection, lake.find_table(connection, table.name, snapshot), snapshot)
+        return Source(scan=scan, next_row_id=read_next_row_id(connection, scan.table.id)), read_position(connection, stream.uuid)
 
 
 def _share(lake: Lake, stream: Table, files: Sequence[FileScan]) -> tuple[list[DataFile], list[FileScan]]:

@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
 from platform_plugin.errors import StreamOverrun
-from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.relations import read_declaration
-from platform_plugin.lake.read.scan import FileScan, Scan, plan_scan, scan_of
-from platform_plugin.lake.ring.segments import CONSUMER, RING_TABLES, Limits, read_ring, read_segments
+from platform_plugin.lake.catalogue.table_statistics import read_next_row_id
+from platform_plugin.lake.read.scan import Scan, read_files_beyond, read_scan
+from platform_plugin.lake.ring.consumers import write_reader
+from platform_plugin.lake.ring.segments import RING_TABLES, Limits, read_ring, read_segments
+from platform_plugin.lake.upkeep.held import SESSION
 from platform_plugin.lake.upkeep.holders import this_holder
-from platform_plugin.lake.upkeep.leases import SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,8 +119,7 @@ class Follower:
         return False
 
     def _read_next(self, connection: Connection) -> int:
-        s = c.TABLE_STATS.c
-        return int(connection.execute(sa.select(s.next_row_id).where(s.table_id == self.table.id)).scalar() or 0)
+        return read_next_row_id(connection, self.table.id)
 
     def take(self) -> Arrived | None:
         """All that has arrived and was not taken yet, up to a pause as long as the session's; None if the pause comes first."""
@@ -149,11 +147,8 @@ class Follower:
     def _note_position(self) -> None:
         if self._consumer is None:
             return
-        row = {"relation_uuid": str(self.table.uuid), "consumer": self._consumer}
         with self._lake.writing(shared=True) as connection:
-            connection.execute(sa.delete(CONSUMER).where(CONSUMER.c.consumer == self._consumer))
-            if not self.ended:
-                connection.execute(sa.insert(CONSUMER).values(row | {"next_row_id": self.position}))
+            write_reader(connection, self.table.uuid, self._consumer, None if self.ended else self.position)
 
     def _pause(self, connection: Connection) -> int | None:
         """Where a pause between two arrivals ends the session, though the reader was too busy to see it."""
@@ -166,13 +161,14 @@ class Follower:
         return None
 
     def _plan(self, connection: Connection, snapshot: Snapshot, end: int | None) -> Arrived:
-        scan = plan_scan(connection, self.table, snapshot)
+        scan = read_scan(connection, self.table, snapshot)
         if scan.inlined:
             reached = max(self._read_next(connection), self.position)
             cut = reached if end is None else min(end, reached)
             return Arrived(scan=scan, first_row_id=self.position, next_row_id=cut)
         files, cursor = [], self.position
-        for file in self._files(connection, snapshot):
+        # Also those that have come and left since the last look, which the lease has kept.
+        for file in read_files_beyond(connection, self.table, self.position, snapshot, since=self._seen):
             start, until = file.row_id_start or 0, (file.row_id_start or 0) + file.record_count
             if until <= cursor or (end is not None and start >= end):
                 continue
@@ -183,21 +179,6 @@ class Follower:
         return Arrived(
             scan=replace(scan, files=tuple(files)), first_row_id=self.position, next_row_id=cursor if end is None else min(cursor, end)
         )
-
-    def _files(self, connection: Connection, snapshot: Snapshot) -> list[FileScan]:
-        """Files of the snapshot, and those that have come and left since the last look, which the lease has kept."""
-        f = c.DATA_FILE.c
-        query = (
-            sa.select(c.DATA_FILE)
-            .where(
-                f.table_id == self.table.id,
-                f.begin_snapshot <= snapshot.id,
-                f.row_id_start + f.record_count > self.position,
-                sa.or_(f.end_snapshot.is_(None), f.end_snapshot > self._seen.id),
-            )
-            .order_by(f.row_id_start, f.record_count.desc())
-        )
-        return [scan_of(self.table, row) for row in connection.execute(query)]
 
     def _overrun(self, connection: Connection, start: int) -> StreamOverrun:
         ring = read_ring(connection, self.table.uuid)

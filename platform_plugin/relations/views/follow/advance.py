@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
-from platform_plugin.lake.catalogue.bulk import among, chunks
-from platform_plugin.lake.ring.segments import CONSUMER, read_ring
+from platform_plugin.lake.ring.consumers import add_consumer, move_cursor, read_cursor, read_cursors
+from platform_plugin.lake.ring.segments import read_ring
 from platform_plugin.relations.views.follow.progress import note_progress
-from platform_plugin.relations.views.record import PART
+from platform_plugin.relations.views.record import read_sharing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Self
     from uuid import UUID
 
@@ -49,15 +46,14 @@ class AttachBeside:
 
     def apply(self, w: Writer) -> None:
         for stream in self.streams:
-            own = sa.and_(CONSUMER.c.relation_uuid == str(stream.uuid), CONSUMER.c.consumer == str(self.twin))
-            found = w.connection.execute(sa.select(CONSUMER.c.next_row_id).where(own)).scalar()
+            found = read_cursor(w.connection, stream.uuid, self.twin)
             if found is None:
                 raise w.conflict("the view whose states it was to share was dropped")
             _begin(w, self.view, stream, found)
 
 
 def _begin(w: Writer, view: UUID, stream: Table, next_row_id: int) -> None:
-    w.insert(CONSUMER, relation_uuid=str(stream.uuid), consumer=str(view), next_row_id=next_row_id)
+    add_consumer(w, stream.uuid, view, next_row_id)
     note_progress(w, [(str(view), str(stream.uuid), next_row_id)])
 
 
@@ -85,9 +81,9 @@ class Advances:
     moves: Sequence[Advance]
 
     def apply(self, w: Writer) -> None:
-        views = _read_sharing(w, {state for move in self.moves for state in move.states})
+        views = read_sharing(w.connection, {state for move in self.moves for state in move.states})
         moving = [({str(move.view), *(view for state in move.states for view in views[str(state)])}, move) for move in self.moves]
-        reached = _read_reached(w, {view for together, _ in moving for view in together})
+        reached = read_cursors(w.connection, {view for together, _ in moving for view in together})
         noted: list[tuple[str, str, int]] = []
         for together, move in moving:
             stream = str(move.stream.uuid)
@@ -97,25 +93,6 @@ class Advances:
                     continue  # it was dropped, and left its states to its twins
                 if now != move.expected:
                     raise w.conflict(f'another run has maintained the view on stream "{move.stream.name}" up to row {now}')
-                w.update_later(CONSUMER, {"relation_uuid": stream, "consumer": view}, {"next_row_id": move.next_row_id})
+                move_cursor(w, stream, view, move.next_row_id)
                 noted.append((view, stream, move.next_row_id))
         note_progress(w, noted)
-
-
-def _read_sharing(w: Writer, states: Iterable[UUID]) -> dict[str, list[str]]:
-    """The views, dropped ones included, that have or had each state's table."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for part in chunks(sorted(str(state) for state in states)):
-        query = sa.select(PART.c.table_uuid, PART.c.view_uuid).where(among(w.connection, PART.c.table_uuid, part))
-        for row in w.connection.execute(query):
-            found[row.table_uuid].append(row.view_uuid)
-    return found
-
-
-def _read_reached(w: Writer, views: Iterable[str]) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
-    for part in chunks(sorted(views)):
-        query = sa.select(CONSUMER.c.consumer, CONSUMER.c.relation_uuid, CONSUMER.c.next_row_id)
-        for row in w.connection.execute(query.where(among(w.connection, CONSUMER.c.consumer, part))):
-            found[row.consumer, row.relation_uuid] = row.next_row_id
-    return found

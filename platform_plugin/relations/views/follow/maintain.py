@@ -19,7 +19,7 @@ from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_wante
 from platform_plugin.relations.views.follow.take import take_locally
 from platform_plugin.relations.views.follow.twins import find_sharing
 from platform_plugin.relations.views.gates import pass_gates
-from platform_plugin.relations.views.plans import plan_view
+from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.settled import check_settled
 from platform_plugin.relations.views.read.view import part_tables, static_frames, tail_ranges
 from platform_plugin.relations.views.record import read_records
@@ -112,7 +112,7 @@ def find_behind(
             continue
         record, name = records[view.uuid], str(view.name)
         try:
-            plan = plan_view(work, record, snapshot)
+            plan = find_plan(work, record, snapshot)
             check_settled(work, name, record, plan, snapshot)
             tails = tail_ranges(work, name, plan, snapshot, progress.get(str(record.uuid), {}), known=known)
             ranges = {stream: tail for stream, tail in tails.items() if not tail.is_empty}

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import among, chunks
+from platform_plugin.lake.catalogue.snapshots import oldest_snapshot, snapshot_times
 from platform_plugin.lake.commit.data_operations import has_table
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ PROGRESS = sa.Table(
     sa.Column("snapshot_id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("next_row_id", sa.BigInteger, nullable=False),
 )
+PROGRESS_TABLES = (PROGRESS,)
 
 
 def read_progress(connection: Connection, view: UUID, snapshot_id: int) -> dict[str, int]:
@@ -36,6 +38,23 @@ def read_progress(connection: Connection, view: UUID, snapshot_id: int) -> dict[
 def read_all_progress(connection: Connection, snapshot_id: int) -> dict[str, dict[str, int]]:
     """The same for every view, by its identity."""
     return _read(connection, snapshot_id, sa.true())
+
+
+def read_last_progress(connection: Connection) -> dict[str, int]:
+    """The snapshot at which each view last took up rows, that of its creation where it has taken up none; by what views are known by."""
+    if not has_table(connection, PROGRESS.name):
+        return {}
+    newest = sa.select(PROGRESS.c.view_uuid, sa.func.max(PROGRESS.c.snapshot_id)).group_by(PROGRESS.c.view_uuid)
+    return {str(uuid): int(snapshot_id) for uuid, snapshot_id in connection.execute(newest)}
+
+
+def read_steps(connection: Connection) -> Sequence[c.AnyRow]:
+    """View, stream, time and row id of all that is known of how views took up streams, in the order of the snapshots."""
+    if not has_table(connection, PROGRESS.name):
+        return []
+    p, times = PROGRESS.c, snapshot_times()
+    query = sa.select(p.view_uuid, p.stream_uuid, times.c.snapshot_time, p.next_row_id)
+    return connection.execute(query.join(times, times.c.snapshot_id == p.snapshot_id).order_by(p.snapshot_id)).all()
 
 
 def _read(connection: Connection, snapshot_id: int, whose: sa.ColumnElement[bool]) -> dict[str, dict[str, int]]:
@@ -53,14 +72,6 @@ def _read(connection: Connection, snapshot_id: int, whose: sa.ColumnElement[bool
     return found
 
 
-def read_taken_up(connection: Connection) -> dict[str, int]:
-    """The snapshot at which each view last took up rows, that of its creation where it has taken up none; by what views are known by."""
-    if not has_table(connection, PROGRESS.name):
-        return {}
-    newest = sa.select(PROGRESS.c.view_uuid, sa.func.max(PROGRESS.c.snapshot_id)).group_by(PROGRESS.c.view_uuid)
-    return {str(uuid): int(snapshot_id) for uuid, snapshot_id in connection.execute(newest)}
-
-
 def note_progress(w: Writer, moves: Sequence[tuple[str, str, int]]) -> None:
     """Note how far views are from this snapshot on, and forget what no snapshot that is kept needs."""
     p = PROGRESS.c
@@ -73,7 +84,7 @@ def note_progress(w: Writer, moves: Sequence[tuple[str, str, int]]) -> None:
 def forget_unneeded(w: Writer, table: sa.Table, keys: Sequence[sa.Column[str]], whose: sa.ColumnElement[bool]) -> None:
     """Forget those of some notes that no snapshot that is kept reads: of each key, all before the newest that the oldest one sees."""
     at = table.c.snapshot_id
-    oldest = sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id)).scalar_subquery()
+    oldest = oldest_snapshot()
     query = sa.select(*keys, sa.func.max(at).label("needed"), sa.func.count().label("seen")).where(whose, at <= oldest).group_by(*keys)
     going = [dict(row._mapping) for row in w.connection.execute(query) if row.seen > 1]  # noqa: SLF001  SQLAlchemy's public way
     if going:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
 from platform_plugin.errors import PlatformError, ServerLost
-from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.ring.segments import read_ring
 from platform_plugin.relations.views.follow.progress import read_progress
-from platform_plugin.relations.views.record import PROPAGATED
+from platform_plugin.relations.views.record import read_propagated
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -58,15 +55,12 @@ def _find_due(work: Workspace, stream: Table, snapshot: Snapshot) -> set[UUID]:
 
 
 def _find_wanting(work: Workspace, stream: Table, snapshot: Snapshot) -> list[tuple[UUID, int]]:
-    from uuid import UUID
-
     key = (work.lake.uuid, stream.uuid, snapshot.schema_version)
     found = _WANTING.get(key)
     if found is None:
         with work.lake.reading() as connection:
-            query = sa.select(PROPAGATED.c.view_uuid, PROPAGATED.c.row_count).where(PROPAGATED.c.stream_uuid == str(stream.uuid))
-            known = connection.execute(query).all() if has_table(connection, PROPAGATED.name) else []
+            found = read_propagated(connection, stream.uuid)
         if len(_WANTING) > 10_000:
             _WANTING.clear()
-        found = _WANTING[key] = [(UUID(row.view_uuid), row.row_count) for row in known]
+        _WANTING[key] = found
     return found

@@ -9,17 +9,13 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
 from platform_plugin.algebra.plan.copies import canonical
 from platform_plugin.algebra.plan.render import render
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.catalogue.bulk import among
-from platform_plugin.lake.ring.segments import CONSUMER
 from platform_plugin.operators.group.sharing import by_given_names
 from platform_plugin.relations.views.follow.strategy import SPLIT
 from platform_plugin.relations.views.read.view import part_tables
-from platform_plugin.relations.views.record import FROM, ON_TABLE_CHANGE, PART, REFUSE, read_records
+from platform_plugin.relations.views.record import FROM, ON_TABLE_CHANGE, REFUSE, has_sharer, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -124,8 +120,5 @@ class LetGo:
     tables: tuple[Table, ...]
 
     def apply(self, w: Writer) -> None:
-        used = among(w.connection, PART.c.table_uuid, [str(table.uuid) for table in self.tables])
-        alive = sa.exists().where(CONSUMER.c.consumer == PART.c.view_uuid)
-        query = sa.select(PART.c.view_uuid).where(used, PART.c.view_uuid != str(self.view), alive).limit(1)
-        if w.connection.execute(query).first() is not None:
+        if has_sharer(w.connection, [table.uuid for table in self.tables], but=self.view):
             raise w.conflict("another view shares states with the one that is dropped")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import Name, View
-from platform_plugin.relations.follow.changes import has_changed
-from platform_plugin.relations.views.plans import plan_view
+from platform_plugin.lake.read.last_change import has_changed
+from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.view import part_tables, split_name
 from platform_plugin.relations.views.record import CREATED, read_records
 
@@ -40,7 +40,7 @@ def find_kept(work: Workspace, plan: SplitPlan, snapshot: Snapshot, *, but: View
 
 def _statics(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> tuple[StaticPart, ...]:
     try:
-        return plan_view(work, record, snapshot).statics
+        return find_plan(work, record, snapshot).statics
     except PlatformError:  # what is wrong with another view must not keep this one from being made
         return ()
 
@@ -49,7 +49,7 @@ def _changed_since(work: Workspace, part: StaticPart, created: int, snapshot: Sn
     for name in part.tables:
         with work.lake.reading() as connection:
             relation = work.lake.find_relation(connection, Name.of(split_name(name)), snapshot)
-        if isinstance(relation, View) or has_changed(work, relation, created, snapshot):
+        if isinstance(relation, View) or has_changed(work.lake, relation, created, snapshot):
             return True
     return False
 

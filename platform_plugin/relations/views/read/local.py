@@ -15,7 +15,7 @@ from platform_plugin.lake.read.small import read_small
 from platform_plugin.relations.follow.ranges import arrow_rows_of
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
-from platform_plugin.relations.views.plans import plan_view
+from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.merged import STATES, fitted, merged
 from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
 from platform_plugin.relations.views.record import RESULT_PART, read_records
@@ -58,7 +58,7 @@ def read_local(work: Workspace, view: View, snapshot: Snapshot) -> Local | None:
 
 
 def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -> Local:
-    plan = plan_view(work, record, snapshot)
+    plan = find_plan(work, record, snapshot)
     tables = part_tables(work, record, snapshot)
     ranges = view_ranges(work, str(view.name), record, plan, snapshot)
     scans = {state.name: work.lake.scan(tables[state.name], snapshot) for state in plan.states}

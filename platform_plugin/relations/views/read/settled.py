@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import InvalidValue, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.lake.commit.data_operations import changes_rows_of
-from platform_plugin.relations.follow.changes import has_changed
+from platform_plugin.lake.read.last_change import has_changed
 from platform_plugin.relations.views.record import CREATED, ON_TABLE_CHANGE, REFUSE
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _find_change(work: Workspace, name: str, plan: SplitPlan, created: int, snap
                 table = work.lake.find_relation(connection, Name(schema=schema, relation=relation), snapshot)
         except UnknownObject:
             return _changed(written, name, "another client has dropped or renamed it", hint)
-        if not isinstance(table, Table) or not has_changed(work, table, created, snapshot):
+        if not isinstance(table, Table) or not has_changed(work.lake, table, created, snapshot):
             continue
         commits = work.lake.commits(after=created, until=snapshot.id)
         by = next((found for found in commits if any(changes_rows_of(word, table.id or -1) for word in found.changes.split(","))), None)

@@ -8,20 +8,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, ServerError
 from platform_plugin.lake.catalogue.tables import Name, View, read_snapshot, read_tables
-from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.read.last_change import has_changed
 from platform_plugin.relations.answers import Answer, Target, put_answers, run_answers
-from platform_plugin.relations.follow.changes import Dependency, Unknowable, has_changed
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.lookups import RecentResult
+from platform_plugin.relations.reading import Dependency, Unknowable
 from platform_plugin.relations.views.follow.strategy import BATCH, keeps_result, strategy_of
-from platform_plugin.relations.views.plans import plan_view
+from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.settled import check_settled
 from platform_plugin.relations.views.read.view import part_tables, read_view, split_name
-from platform_plugin.relations.views.record import RESULT, RESULT_PART, note_columns, note_result, read_records
+from platform_plugin.relations.views.record import RESULT_PART, note_columns, note_result, read_records, read_result
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -58,11 +56,9 @@ def find_recent(work: Workspace, view: View, snapshot: Snapshot, staleness: time
 
 def _newest(connection: Connection, record: ViewRecord | None, snapshot: Snapshot) -> int | None:
     """The snapshot that a view's stored result is the answer at, as of another."""
-    if record is None or RESULT_PART not in record.parts or not has_table(connection, RESULT.name):
+    if record is None or RESULT_PART not in record.parts:
         return None
-    r = RESULT.c
-    newest = sa.select(r.of_snapshot).where(r.view_uuid == str(record.uuid), r.snapshot_id <= snapshot.id)
-    return connection.execute(newest.order_by(r.snapshot_id.desc()).limit(1)).scalar()
+    return read_result(connection, record.uuid, snapshot.id)
 
 
 class _Found:
@@ -95,10 +91,10 @@ def _find(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
         if record is None or of is None:
             return None
     inputs = find_inputs(work, record, snapshot)
-    if inputs is None or any(has_changed(work, table, of, snapshot, appends_only=appends_only) for table, appends_only in inputs):
+    if inputs is None or any(has_changed(work.lake, table, of, snapshot, appends_only=appends_only) for table, appends_only in inputs):
         return None
     try:
-        check_settled(work, str(view.name), record, plan_view(work, record, snapshot), snapshot)
+        check_settled(work, str(view.name), record, find_plan(work, record, snapshot), snapshot)
     except InvalidValue:
         return None  # told by who asks for the answer
     with work.lake.reading() as connection:
@@ -108,7 +104,7 @@ def _find(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
 
 def _inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Iterator[Dependency]:
     """All that a view's answer depends on: streams, of which only appends count, and tables, of which every change does."""
-    plan = plan_view(work, record, snapshot)
+    plan = find_plan(work, record, snapshot)
     for stream in plan.stream_names:
         yield Dependency(work.lake.table(split_name(stream), snapshot), appends_only=True)
     for name in plan.upper_tables:
@@ -122,7 +118,7 @@ def find_dependencies(work: Workspace, view: View, snapshot: Snapshot) -> Iterat
     """What a continuous view's answer depends on; of another view nobody knows."""
     with work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
-    if record is None or plan_view(work, record, snapshot).volatile:
+    if record is None or find_plan(work, record, snapshot).volatile:
         raise Unknowable
     yield from _inputs(work, record, snapshot)
 
@@ -132,7 +128,7 @@ def find_inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list
 
     Of other views that it reads, what they depend on counts, and whether they are still the same.
     """
-    if plan_view(work, record, snapshot).volatile:
+    if find_plan(work, record, snapshot).volatile:
         return None
     try:
         return list(_inputs(work, record, snapshot))
@@ -211,7 +207,7 @@ def run_storing(
 def _answer(work: Workspace, each: Wanted, snapshot: Snapshot) -> Answer | None:
     from platform_plugin.relations.bind import read_named
 
-    if plan_view(work, each.record, snapshot).volatile or find_stored(work, each.view, snapshot) is not None:
+    if find_plan(work, each.record, snapshot).volatile or find_stored(work, each.view, snapshot) is not None:
         return None
     table = part_tables(work, each.record, snapshot)[RESULT_PART]
     old = tuple(file.id for file in work.lake.scan(table, snapshot).files)

@@ -10,7 +10,7 @@ from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.follow.ranges import read_range, rows_of
 from platform_plugin.relations.views.follow.progress import read_progress
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of, wants_row_ids
-from platform_plugin.relations.views.plans import plan_view
+from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.settled import check_settled
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _CACHED_TABLES = 10_000
 
 def read_view(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot, read_table: ReadTable) -> DataFrame:
     """A view's rows at a snapshot; `read_table` gives the relations that the upper query reads itself, by full name."""
-    plan = plan_view(work, record, snapshot)
+    plan = find_plan(work, record, snapshot)
     tables = part_tables(work, record, snapshot)
     ranges = view_ranges(work, name, record, plan, snapshot)
     statics = static_frames(work, plan, tables, snapshot)

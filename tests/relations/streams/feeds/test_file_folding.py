@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from platform_plugin.errors import CommitConflict, InvalidValue
 from platform_plugin.platform import Platform
 from platform_plugin.relations.streams.feeds.declaration import FilesFeed
-from platform_plugin.relations.streams.feeds.file_folding import plan_fold, prepare_file_sources
+from platform_plugin.relations.streams.feeds.file_folding import find_fold
 from platform_plugin.relations.streams.feeds.file_listing import plan_batch
 from platform_plugin.relations.streams.feeds.sources import (
     LATE,
@@ -22,6 +22,7 @@ from platform_plugin.relations.streams.feeds.sources import (
     SOURCE_FOLD,
     RecordFiles,
     SourceFile,
+    prepare_file_sources,
     read_known_files,
     read_marks,
 )
@@ -51,7 +52,7 @@ class Ingester:
             known, marks = read_known_files(connection, uuid, listing), read_marks(connection, uuid)
             batch = plan_batch(listing, known, max_files=max_files, max_bytes=1000, marks=marks)
             unread = (*batch.files, *batch.waiting, *batch.settling, *batch.empty)
-            return batch, plan_fold(connection, uuid, self.feed, listing, unread=unread, now=self.now)
+            return batch, find_fold(connection, uuid, self.feed, listing, unread=unread, now=self.now)
 
     def commit(self, planned):
         batch, fold = planned

@@ -17,7 +17,8 @@ from platform_plugin.platform import Platform
 from platform_plugin.relations.streams.feeds import kafka_ingest
 from platform_plugin.relations.streams.feeds.ingest import Limits, run_ingest
 from platform_plugin.relations.streams.feeds.kafka_topic import read_topic
-from platform_plugin.relations.streams.feeds.sources import SOURCE_OFFSET, SourceGap, SourceUnavailable, read_offsets
+from platform_plugin.relations.streams.feeds.positions import SOURCE_OFFSET, read_offsets
+from platform_plugin.relations.streams.feeds.sources import SourceGap, SourceUnavailable
 
 pytest.importorskip("confluent_kafka")
 _spec = importlib.util.spec_from_file_location("broker", Path(__file__).parents[1] / "broker.py")

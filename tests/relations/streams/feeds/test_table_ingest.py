@@ -16,7 +16,8 @@ from platform_plugin.lake.read.evolution import adapt
 from platform_plugin.lake.read.read import column_at, read_raw
 from platform_plugin.platform import Platform
 from platform_plugin.relations.streams.feeds.ingest import Limits, run_ingest
-from platform_plugin.relations.streams.feeds.sources import SOURCE_TABLE, SourceGap
+from platform_plugin.relations.streams.feeds.positions import SOURCE_TABLE
+from platform_plugin.relations.streams.feeds.sources import SourceGap
 
 
 @pytest.fixture

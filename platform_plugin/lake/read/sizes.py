@@ -1,8 +1,9 @@
-"""The sizes of tables: files, rows and bytes, counted from the catalogue."""
+"""Sizes: how many files, rows and bytes tables have, counted from the catalogue for many of them at once."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -10,6 +11,8 @@ import sqlalchemy as sa
 from platform_plugin.lake.catalogue import catalogue as c
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from sqlalchemy.engine import Connection
 
     from platform_plugin.lake.catalogue.tables import Snapshot
@@ -17,8 +20,33 @@ if TYPE_CHECKING:
 _COUNTED_AT_ONCE = 100
 
 
-def count_sizes(connection: Connection, snapshot: Snapshot) -> dict[int, tuple[int, int, int]]:
-    """Files, rows and bytes of tables; rows that other clients keep in the catalogue are counted too."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSize:
+    """A file of a table: its rows and bytes, and the snapshot that added it."""
+
+    table_id: int
+    rows: int
+    size_bytes: int
+    begin_snapshot: int
+
+
+def read_files(connection: Connection, table_ids: Collection[int], snapshot: Snapshot) -> list[FileSize]:
+    """The files that some tables have at a snapshot."""
+    f = c.DATA_FILE.c
+    query = sa.select(f.table_id, f.record_count, f.file_size_bytes, f.begin_snapshot)
+    found = connection.execute(query.where(c.live(c.DATA_FILE, snapshot.id), f.table_id.in_(table_ids)))
+    return [FileSize(table_id=table_id, rows=rows, size_bytes=size, begin_snapshot=begin) for table_id, rows, size, begin in found]
+
+
+def read_rewritten(connection: Connection, table_ids: Collection[int], *, after: int) -> set[int]:
+    """Those of some tables that files left after a snapshot."""
+    f = c.DATA_FILE.c
+    query = sa.select(f.table_id).distinct().where(f.table_id.in_(table_ids), f.end_snapshot > after)
+    return set(connection.execute(query).scalars())
+
+
+def count_tables(connection: Connection, snapshot: Snapshot) -> dict[int, tuple[int, int, int]]:
+    """Files, rows and bytes of all tables by id; rows that other clients keep in the catalogue are counted too."""
     f, d = c.DATA_FILE, c.DELETE_FILE
     totals: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
     files = sa.select(f.c.table_id, sa.func.count(), sa.func.sum(f.c.record_count), sa.func.sum(f.c.file_size_bytes))

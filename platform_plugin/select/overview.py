@@ -6,7 +6,6 @@ Whatever is out of the ordinary there is left to `Lake`, which knows what to say
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections import Counter
 from contextlib import closing
@@ -227,12 +226,3 @@ def _inlined(catalogue: Catalogue) -> Counter[int]:
 def _moment(value: datetime | str) -> datetime:
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     return moment.astimezone(UTC)
-
-
-def resident_bytes(pid: int | None) -> int | None:
-    """The memory that a process holds now, where the system tells."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) if pid else None
-    except (OSError, ValueError, IndexError):
-        return None
-    return None if pages is None else pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,10 +1,10 @@
-"""Changes: which snapshots gave a relation that views read other rows, columns or another definition."""
+"""The last change: which snapshots gave a relation other rows, columns or another definition."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -16,24 +16,13 @@ from platform_plugin.lake.commit.data_operations import changes_rows_of, has_tab
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.lake import Lake
 
 
-class Dependency(NamedTuple):
-    """A relation that an answer depends on, and whether only rows that are added to it count."""
-
-    relation: Table | View
-    appends_only: bool
-
-
-class Unknowable(Exception):
-    """What an answer depends on can't be told."""
-
-
-def last_change(work: Workspace, table: Table | View, snapshot: Snapshot, *, appends_only: bool = False) -> int:
+def last_change(lake: Lake, table: Table | View, snapshot: Snapshot, *, appends_only: bool = False) -> int:
     """The newest snapshot up to this one that gave a table other rows or columns, or a stream more of them."""
-    with work.lake.reading() as connection:
+    with lake.reading() as connection:
         moments = [
             connection.execute(sa.select(sa.func.max(column)).where(own, column <= snapshot.id)).scalar()
             for column, own in _changes(connection, table, appends_only)
@@ -42,20 +31,20 @@ def last_change(work: Workspace, table: Table | View, snapshot: Snapshot, *, app
     return max([table.begin_snapshot or 0, *(moment for moment in moments if moment is not None)])
 
 
-def has_changed(work: Workspace, table: Table | View, of: int, snapshot: Snapshot, *, appends_only: bool = False) -> bool:
+def has_changed(lake: Lake, table: Table | View, of: int, snapshot: Snapshot, *, appends_only: bool = False) -> bool:
     """Whether a table has other rows or columns at a snapshot than it had at an earlier one, or for a stream more of them."""
     if (table.begin_snapshot or 0) > of:
         return True
-    with work.lake.reading() as connection:
+    with lake.reading() as connection:
         found = any(_any_between(connection, rows, where, of, snapshot.id) for rows, where in _changes(connection, table, appends_only))
         return found or _change_within(connection, table, of, snapshot.id) is not None
 
 
-def has_only_grown(work: Workspace, table: Table, of: int, snapshot: Snapshot) -> bool:
+def has_only_grown(lake: Lake, table: Table, of: int, snapshot: Snapshot) -> bool:
     """Whether a table has all rows at a snapshot that it had at an earlier one, as they were, and at most others besides."""
     if (table.begin_snapshot or 0) > of:
         return False
-    with work.lake.reading() as connection:
+    with lake.reading() as connection:
         others = chain(_columns(table), _merges(table), _losses(connection, table))
         found = any(_any_between(connection, rows, where, of, snapshot.id) for rows, where in others)
         return not found and _change_within(connection, table, of, snapshot.id) is None

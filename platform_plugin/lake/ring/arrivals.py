@@ -1,0 +1,88 @@
+"""Arrivals: how far streams have come and when, from the catalogue alone and for many of them at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.ring.segments import LEFT_FILE, SEGMENT, STREAM
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    from sqlalchemy.engine import Connection
+
+    from platform_plugin.lake.catalogue import catalogue as c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recent:
+    """What a stream still holds of what has arrived since a moment, and from how many writers."""
+
+    segments: int
+    rows: int
+    writers: int
+
+
+def has_rings(connection: Connection) -> bool:
+    """Whether anything was ever appended to a stream of this lake."""
+    return has_table(connection, STREAM.name)
+
+
+def has_segments(connection: Connection) -> bool:
+    """Whether the lake can know of segments."""
+    return has_table(connection, SEGMENT.name)
+
+
+def read_ends(connection: Connection) -> dict[str, int]:
+    """The next row id of each stream that anything was ever appended to, which is the number of rows that ever came."""
+    if not has_rings(connection):
+        return {}
+    return {uuid: int(rows) for uuid, rows in connection.execute(sa.select(STREAM.c.relation_uuid, STREAM.c.next_row_id))}
+
+
+def read_all_arrivals(connection: Connection) -> Sequence[c.AnyRow]:
+    """Stream, first row id, end and arrival of every segment, in the order of their ends; the lake has segments."""
+    s = SEGMENT.c
+    return connection.execute(sa.select(s.relation_uuid, s.first_row_id, s.next_row_id, s.arrived_at).order_by(s.next_row_id)).all()
+
+
+def read_last_arrival(connection: Connection, stream: UUID) -> int | None:
+    """The snapshot with which the newest segment of a stream came."""
+    return connection.execute(sa.select(sa.func.max(SEGMENT.c.snapshot_id)).where(SEGMENT.c.relation_uuid == str(stream))).scalar()
+
+
+def read_arrived_beyond(connection: Connection, stream: UUID, row_id: int) -> datetime | None:
+    """When the oldest row of a stream arrived that is not before a row id, or None."""
+    if not has_segments(connection):
+        return None
+    s = SEGMENT.c
+    return connection.execute(sa.select(sa.func.min(s.arrived_at)).where(s.relation_uuid == str(stream), s.next_row_id > row_id)).scalar()
+
+
+def read_span(connection: Connection, stream: UUID) -> tuple[datetime | None, datetime | None]:
+    """When the oldest and the newest segment arrived that a stream holds."""
+    s = SEGMENT.c
+    query = sa.select(sa.func.min(s.arrived_at), sa.func.max(s.arrived_at)).where(s.relation_uuid == str(stream))
+    oldest, newest = connection.execute(query).one()
+    return oldest, newest
+
+
+def read_recent(connection: Connection, stream: UUID, since: datetime) -> Recent:
+    """What has arrived in a stream since a moment."""
+    s = SEGMENT.c
+    rows = sa.func.coalesce(sa.func.sum(s.next_row_id - s.first_row_id), 0)
+    query = sa.select(sa.func.count(), rows, sa.func.count(sa.distinct(s.writer)))
+    segments, came, writers = connection.execute(query.where(s.relation_uuid == str(stream), s.arrived_at > since)).one()
+    return Recent(segments=segments, rows=int(came), writers=writers)
+
+
+def read_left_bytes(connection: Connection, stream: UUID) -> int:
+    """The bytes of files that left a stream and that a reader may still need."""
+    query = sa.select(sa.func.coalesce(sa.func.sum(LEFT_FILE.c.size_bytes), 0)).where(LEFT_FILE.c.relation_uuid == str(stream))
+    return int(connection.execute(query).scalar_one())

@@ -1,0 +1,67 @@
+"""Held: which snapshots leases keep, since when and until when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.upkeep.holders import is_gone
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+LEASE_TABLES = (c.PLATFORM_LEASE,)
+SESSION = "session"
+"""How the name of a holder begins that is a session: it says by itself how far it has read a stream."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What all leases that have not run out hold."""
+
+    snapshots: frozenset[int] = frozenset()
+    since: datetime | None = None
+    has_readers: bool = False
+    """Whether others than sessions are among the holders."""
+
+
+def read_held(connection: Connection) -> Held:
+    """The snapshots under lease and the time of the oldest lease; leases that ran out, or whose process died, are removed."""
+    lease = c.PLATFORM_LEASE
+    now = datetime.now(UTC)
+    connection.execute(sa.delete(lease).where(lease.c.expires_at < now))
+    found = connection.execute(sa.select(lease.c.lease_id, lease.c.holder, lease.c.snapshot_id, lease.c.acquired_at)).all()
+    dead = [row.lease_id for row in found if row.holder and is_gone(row.holder)]
+    for ids in chunks(dead):
+        connection.execute(sa.delete(lease).where(lease.c.lease_id.in_(ids)))
+    rows = [row for row in found if row.lease_id not in set(dead)]
+    return Held(
+        snapshots=frozenset(row.snapshot_id for row in rows),
+        since=min((row.acquired_at for row in rows), default=None),
+        has_readers=any(not (row.holder or "").startswith(SESSION) for row in rows),
+    )
+
+
+def read_any_held(connection: Connection) -> Held:
+    """The same of a lake in which perhaps nobody ever took a lease."""
+    return read_held(connection) if has_table(connection, c.PLATFORM_LEASE.name) else Held()
+
+
+def read_lease_end(connection: Connection, snapshot_id: int) -> datetime | None:
+    """Until when a snapshot is under lease, or None."""
+    if not has_table(connection, c.PLATFORM_LEASE.name):
+        return None
+    lease = c.PLATFORM_LEASE.c
+    query = sa.select(sa.func.max(lease.expires_at)).where(lease.snapshot_id == snapshot_id, lease.expires_at > datetime.now(UTC))
+    return connection.execute(query).scalar()
+
+
+def read_newest_lease(connection: Connection) -> datetime | None:
+    """When the newest lease was taken, or None; the lake has leases."""
+    return connection.execute(sa.select(sa.func.max(c.PLATFORM_LEASE.c.acquired_at))).scalar()
