@@ -17,7 +17,7 @@ import sqlalchemy as sa
 import yaml
 
 from platform_plugin import Platform
-from platform_plugin.cli.tabular import print_table
+from platform_plugin.cli.output.tabular import print_table
 from platform_plugin.language.script import parse_script
 from platform_plugin.relations.streams.feeds.ingest import run_ingest
 

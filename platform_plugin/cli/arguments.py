@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from platform_plugin import __version__
-from platform_plugin.cli.amounts import age, duration, grace, size
+from platform_plugin.cli.output.amounts import age, duration, grace, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.cli.amounts import said_bytes, said_seconds
-from platform_plugin.cli.machine import print_document
-from platform_plugin.cli.progress import ProgressLine
+from platform_plugin.cli.output.amounts import said_bytes, said_seconds
+from platform_plugin.cli.output.machine import print_document
+from platform_plugin.cli.output.progress import ProgressLine
+from platform_plugin.cli.output.tabular import print_table
 from platform_plugin.cli.reach import check_reach
-from platform_plugin.cli.tabular import print_table
 from platform_plugin.errors import InvalidValue
 from platform_plugin.language.text.counting import counted
 

@@ -8,7 +8,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, TextIO
 
-from platform_plugin.cli.amounts import said_seconds
+from platform_plugin.cli.output.amounts import said_seconds
 from platform_plugin.errors import PlatformError
 from platform_plugin.redaction import redacted
 

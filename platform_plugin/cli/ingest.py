@@ -9,12 +9,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from platform_plugin.cli.amounts import said_bytes, said_seconds
 from platform_plugin.cli.care import lake_url, written_name
 from platform_plugin.cli.failure import printable, tell_retry
 from platform_plugin.cli.gates import holding_gates
-from platform_plugin.cli.machine import print_document
-from platform_plugin.cli.progress import ProgressLine
+from platform_plugin.cli.output.amounts import said_bytes, said_seconds
+from platform_plugin.cli.output.machine import print_document
+from platform_plugin.cli.output.progress import ProgressLine
 from platform_plugin.language.text.counting import counted
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from platform_plugin.cli.amounts import said_seconds
 from platform_plugin.cli.care import lake_url, written_name
 from platform_plugin.cli.failure import failure_document, failure_lines, tell_retry
 from platform_plugin.cli.gates import holding_gates
 from platform_plugin.cli.ingest import stopping_gracefully
-from platform_plugin.cli.machine import print_document
-from platform_plugin.cli.progress import ProgressLine
+from platform_plugin.cli.output.amounts import said_seconds
+from platform_plugin.cli.output.machine import print_document
+from platform_plugin.cli.output.progress import ProgressLine
 from platform_plugin.language.text.counting import counted
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from platform_plugin.cli.machine import print_document
+from platform_plugin.cli.output.machine import print_document
 from platform_plugin.errors import InvalidValue, ObjectExists
 from platform_plugin.templates import TOP_FOLDERS, write_templates
 

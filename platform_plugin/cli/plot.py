@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from platform_plugin.cli.care import lake_url, written_name
-from platform_plugin.cli.machine import print_document
+from platform_plugin.cli.output.machine import print_document
 from platform_plugin.errors import InvalidValue, StorageError
 
 if TYPE_CHECKING:

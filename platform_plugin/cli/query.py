@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.cli.care import lake_url
 from platform_plugin.cli.gates import holding_gates
-from platform_plugin.cli.progress import ProgressLine
+from platform_plugin.cli.output.progress import ProgressLine
 from platform_plugin.errors import InvalidValue, MissingArgument
 from platform_plugin.language.text.counting import counted
 
@@ -82,7 +82,7 @@ def parameters_of(given: argparse.Namespace) -> Mapping[str, Any] | None:
 def print_result(result: Result, given: argparse.Namespace, line: ProgressLine) -> None:
     """Print a result in the form that was asked for, as it comes; memory holds a few batches, whatever its size."""
     if given.json or given.csv:
-        from platform_plugin.cli.machine import write_csv, write_json
+        from platform_plugin.cli.output.machine import write_csv, write_json
 
         # Whoever reads a pipe gets every row; on a terminal the line must be gone before the first one.
         if sys.stdout.isatty():
@@ -101,7 +101,7 @@ def print_result(result: Result, given: argparse.Namespace, line: ProgressLine) 
 def _print_pages(result: Result, given: argparse.Namespace, line: ProgressLine) -> None:
     """A table for people, a page at a time, whose columns are as wide as the first page needs."""
     from platform_plugin.cli.failure import printable
-    from platform_plugin.cli.tabular import add_row, console, new_table, shown
+    from platform_plugin.cli.output.tabular import add_row, console, new_table, shown
 
     limit = given.max_rows if given.max_rows is not None else _TERMINAL_ROWS if sys.stdout.isatty() else None
     numeric = _numeric(result)

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.cli.amounts import said_bytes, said_seconds
-from platform_plugin.cli.machine import print_document
-from platform_plugin.cli.progress import ProgressLine
+from platform_plugin.cli.output.amounts import said_bytes, said_seconds
+from platform_plugin.cli.output.machine import print_document
+from platform_plugin.cli.output.progress import ProgressLine
 from platform_plugin.language.text.counting import counted
 
 if TYPE_CHECKING:

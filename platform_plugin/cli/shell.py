@@ -13,11 +13,11 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings
 
 from platform_plugin import __version__
-from platform_plugin.cli.amounts import said_seconds
 from platform_plugin.cli.completion import SqlCompleter
 from platform_plugin.cli.failure import tell
 from platform_plugin.cli.gates import holding_gates
-from platform_plugin.cli.progress import ProgressLine
+from platform_plugin.cli.output.amounts import said_seconds
+from platform_plugin.cli.output.progress import ProgressLine
 from platform_plugin.cli.query import run_script
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.text.tokens import tokenize

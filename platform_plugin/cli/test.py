@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from platform_plugin.cli.amounts import said_seconds
-from platform_plugin.cli.machine import print_document
+from platform_plugin.cli.output.amounts import said_seconds
+from platform_plugin.cli.output.machine import print_document
 from platform_plugin.errors import UnknownObject
 from platform_plugin.language.text.counting import counted
 

@@ -6,11 +6,11 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.cli.amounts import said_bytes, said_seconds
 from platform_plugin.cli.care import lake_url, written_name
 from platform_plugin.cli.gates import read_suite_file
-from platform_plugin.cli.machine import print_document
-from platform_plugin.cli.progress import ProgressLine
+from platform_plugin.cli.output.amounts import said_bytes, said_seconds
+from platform_plugin.cli.output.machine import print_document
+from platform_plugin.cli.output.progress import ProgressLine
 from platform_plugin.language.text.counting import counted
 
 if TYPE_CHECKING:

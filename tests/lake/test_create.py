@@ -82,7 +82,7 @@ def test_rename_and_drop_a_table(lake, reader):
     with lake.commit("rename") as commit:
         commit.rename_table(table, "u")
     assert lake.table("u").uuid == table.uuid
-    with pytest.raises(UnknownObject, match=r"main\.u"):
+    with pytest.raises(UnknownObject, match=r"main\.t"):
         lake.table("t")
     append(lake, lake.table("u"), ROWS)
     with lake.commit("drop") as commit:

@@ -13,7 +13,7 @@ from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import among
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from sqlalchemy.engine import Connection
 
@@ -102,3 +102,17 @@ def streams_among(connection: Connection, uuids: Collection[str]) -> frozenset[s
     """Those of some identities that were declared as streams; the lake has declarations."""
     query = sa.select(RELATION.c.relation_uuid).where(among(connection, RELATION.c.relation_uuid, uuids), RELATION.c.kind == "stream")
     return frozenset(connection.execute(query).scalars())
+
+
+def read_noted_options(connection: Connection, names: Sequence[str], uuids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Those of some options that the declarations of tables hold, by the table's identity as text; of one table or of all."""
+    if not sa.inspect(connection).has_table(RELATION.name):
+        return {}
+    r = RELATION.c
+    query = sa.select(r.relation_uuid, r.options).where(r.kind == "table", sa.or_(*(r.options.contains(f'"{name}"') for name in names)))
+    if len(uuids) == 1:
+        query = query.where(r.relation_uuid == uuids[0])
+    return {
+        row.relation_uuid: {name: value for name, value in json.loads(row.options).items() if name in names}
+        for row in connection.execute(query)
+    }

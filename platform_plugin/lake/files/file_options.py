@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.relations import RELATION
+from platform_plugin.lake.catalogue.relations import read_noted_options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from uuid import UUID
 
     from sqlalchemy.engine import Connection
@@ -75,7 +74,7 @@ def read_file_options(connection: Connection, tables: Mapping[int, tuple[UUID, i
     if not tables:
         return {}
     scopes = _read_scopes(connection)
-    noted = _read_noted(connection, [str(uuid) for uuid, _ in tables.values()])
+    noted = read_noted_options(connection, NAMES, [str(uuid) for uuid, _ in tables.values()])
     if not scopes and not noted:
         return {}
     return {
@@ -99,20 +98,6 @@ def _read_scopes(connection: Connection) -> dict[tuple[str | None, int | None], 
     for row in connection.execute(sa.select(m.key, m.value, m.scope, m.scope_id).where(m.key.in_(NAMES))):
         found.setdefault((row.scope, row.scope_id), {})[row.key] = row.value
     return found
-
-
-def _read_noted(connection: Connection, uuids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """What earlier versions noted with the declaration of a table only."""
-    if not sa.inspect(connection).has_table(RELATION.name):
-        return {}
-    r = RELATION.c
-    query = sa.select(r.relation_uuid, r.options).where(r.kind == "table", sa.or_(*(r.options.contains(f'"{name}"') for name in NAMES)))
-    if len(uuids) == 1:
-        query = query.where(r.relation_uuid == uuids[0])
-    return {
-        row.relation_uuid: {name: value for name, value in json.loads(row.options).items() if name in NAMES}
-        for row in connection.execute(query)
-    }
 
 
 def write_file_options(w: Writer, table_id: int, options: Mapping[str, str | int]) -> None:

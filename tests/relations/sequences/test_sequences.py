@@ -3,7 +3,6 @@
 import dagster as dg
 import pytest
 import sqlalchemy as sa
-from platform_plugin.select.overview import read_overview
 
 from platform_plugin.errors import CatalogueError, InvalidStatement, InvalidValue
 from platform_plugin.language.script import parse_statement
@@ -14,6 +13,7 @@ from platform_plugin.orchestration.components.apply import run_model
 from platform_plugin.orchestration.components.model import parse_model
 from platform_plugin.platform import Platform
 from platform_plugin.relations import kinds
+from platform_plugin.select.overview import read_overview
 from tests.relations.sequences.kind import SEQUENCE, SequenceKind
 from tests.relations.sequences.statements import STATEMENTS, WORD
 

@@ -81,7 +81,7 @@ def shown(value: Any) -> str:
         case list() | dict() | tuple():
             import json
 
-            from platform_plugin.cli.machine import plain
+            from platform_plugin.cli.output.machine import plain
 
             return json.dumps(plain(value), ensure_ascii=False)
         case _:

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Self, TextIO
 
-from platform_plugin.cli.amounts import said_bytes, said_seconds
+from platform_plugin.cli.output.amounts import said_bytes, said_seconds
 
 if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import Progress

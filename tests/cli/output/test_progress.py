@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from platform_plugin.cli.progress import ProgressLine
+from platform_plugin.cli.output.progress import ProgressLine
 
 
 def test_where_no_line_is_drawn_a_long_start_is_told_each_half_minute():

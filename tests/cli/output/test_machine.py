@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_plugin.cli.machine import distinct, plain, write_csv, write_json
+from platform_plugin.cli.output.machine import distinct, plain, write_csv, write_json
 from platform_plugin.relations.result import Result
 
 SNAPSHOT = SimpleNamespace(id=7)
