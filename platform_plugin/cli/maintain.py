@@ -1,4 +1,4 @@
-"""The `platform maintain` command: continuous views and samples take up what has arrived until the command is told to stop."""
+"""The `platform maintain` command: continuous views and samples consume what has arrived until the command is told to stop."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Maintenance: the loop that lets views and samples take up what has arrived."""
+"""Maintenance: the loop in which views and samples consume what has arrived."""

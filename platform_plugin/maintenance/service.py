@@ -1,4 +1,4 @@
-"""The maintenance service: views and samples take up what has arrived, again and again, until it is told to stop."""
+"""The maintenance service: views and samples consume what has arrived, again and again, until it is told to stop."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "relations/views/define": ("relations/views/test_maintaining",),
     "relations/views/explain": ("operators/group/test_split",),
     "relations/views/figures": ("relations/views/test_maintaining",),
-    "relations/views/follow/advance": ("relations/views/test_maintaining", "relations/views/follow/test_twins"),
+    "relations/views/follow/advance": ("relations/views/test_maintaining", "relations/views/follow/test_shared_states"),
     "relations/views/follow/compaction": ("relations/views/test_maintaining",),
     "relations/views/follow/maintain": ("relations/views/test_maintaining",),
     "relations/views/follow/passes": ("relations/views/test_maintaining",),

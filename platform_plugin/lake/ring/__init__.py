@@ -1,1 +1,1 @@
-"""The ring: segments of a stream, how the oldest leave, and the history that takes them up."""
+"""Retention: segments of a stream, how the oldest leave, and the history that receives them."""

@@ -1,4 +1,4 @@
-"""The history of a stream: a table that takes up the files that leave the ring, in the same commit and without copying them."""
+"""The history of a stream: a table that receives the files of evicted segments, in the same commit and without a copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores: the columns of a state while they are gathered, and the query that answers a grouping from its merged states."""
+"""Stores: the columns of a state while a plan collects them, and the query that answers a grouping from its merged states."""
 
 from __future__ import annotations
 

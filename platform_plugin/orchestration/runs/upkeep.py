@@ -1,4 +1,4 @@
-"""Upkeep: one run that makes continuous views as their files say and lets all of them take up what has arrived."""
+"""Upkeep: one run that makes continuous views as their files say, and in which all of them consume what has arrived."""
 
 from __future__ import annotations
 

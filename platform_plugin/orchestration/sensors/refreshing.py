@@ -1,4 +1,4 @@
-"""Refreshing: when it pays to let continuous views take up what has arrived, and the sensor that asks for it."""
+"""Refreshing: when it pays that continuous views consume what has arrived, and the sensor that asks for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sampling: when the reservoirs of samples should take up what has arrived, and the sensor that asks for it."""
+"""Sampling: when the reservoirs of samples should consume what has arrived, and the sensor that asks for it."""
 
 from __future__ import annotations
 

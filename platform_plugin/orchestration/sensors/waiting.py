@@ -1,4 +1,4 @@
-"""Waiting: what every continuous view has still to take up and since when, from the catalogue alone."""
+"""Waiting: what every continuous view has still to consume and since when, from the catalogue alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a sample: its rows at a snapshot, those included that no run has taken up; without Spark where rows are only counted."""
+"""Reading a sample: its rows at a snapshot, with those that no run has consumed; without Spark where rows are only counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CREATE TABLE … AS HISTORY OF: a table that takes up every segment that leaves a stream, in the same commit."""
+"""CREATE TABLE … AS HISTORY OF: a table that receives every segment that a stream evicts, in the same commit."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from platform_plugin.relations.options import stored_option
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.target import find_existing, outcome
 from platform_plugin.relations.views.explain import explain_split
+from platform_plugin.relations.views.follow.shared_states import find_alike, likeness
 from platform_plugin.relations.views.follow.strategy import BATCH, DEFERRED, EAGER, SPLIT
-from platform_plugin.relations.views.follow.twins import find_alike, likeness
 from platform_plugin.relations.views.gates import refuse_gate
 from platform_plugin.relations.views.making import NewView, first_rows, run_making
 from platform_plugin.relations.views.plans import prepare_plan, read_plans

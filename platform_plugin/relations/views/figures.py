@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import PlatformError
 from platform_plugin.relations.bind import read_named
-from platform_plugin.relations.views.follow.twins import find_twins
+from platform_plugin.relations.views.follow.shared_states import find_twins
 from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
 from platform_plugin.relations.views.record import FROM, read_records, result_fields

@@ -18,8 +18,8 @@ from platform_plugin.relations.answers import put_answers
 from platform_plugin.relations.bind import new_name, read_named
 from platform_plugin.relations.follow.ranges import empty_range, first_uncovered, rows_of
 from platform_plugin.relations.views.follow.advance import Attach, AttachBeside
+from platform_plugin.relations.views.follow.shared_states import SAME, LetGo, Twin, find_twin, likeness
 from platform_plugin.relations.views.follow.strategy import BATCH, BATCH_ROWS, DEFERRED, EAGER, SPLIT, rows_parts, wants_row_ids
-from platform_plugin.relations.views.follow.twins import SAME, LetGo, Twin, find_twin, likeness
 from platform_plugin.relations.views.gates import find_gate, put_judged
 from platform_plugin.relations.views.read.kept import find_kept, tables_in_use
 from platform_plugin.relations.views.read.view import part_tables, run_part, split_name

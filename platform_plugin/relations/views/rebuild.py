@@ -12,7 +12,7 @@ from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.follow.ranges import oldest_row_id, read_covered
 from platform_plugin.relations.target import outcome
 from platform_plugin.relations.views.follow.passes import Taking, answers_of_range
-from platform_plugin.relations.views.follow.twins import SAME
+from platform_plugin.relations.views.follow.shared_states import SAME
 from platform_plugin.relations.views.making import NewView, run_making
 from platform_plugin.relations.views.plans import prepare_plan
 from platform_plugin.relations.views.read.view import split_name

@@ -1,4 +1,4 @@
-"""REFRESH VIEW: a view takes up what has arrived, now and not when its turn comes, and its result is stored for those who look it up."""
+"""REFRESH VIEW: a view consumes what has arrived, now and not when its turn comes, and its result is stored for look-ups."""
 
 from __future__ import annotations
 

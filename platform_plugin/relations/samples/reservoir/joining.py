@@ -1,4 +1,4 @@
-"""Guests: samples that take up a range of a stream in the very scan and commit in which views take it up."""
+"""Joint scans: samples that consume a range of a stream in the scan and the commit in which views consume it."""
 
 from __future__ import annotations
 

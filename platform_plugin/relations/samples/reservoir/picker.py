@@ -1,4 +1,4 @@
-"""The picker: a sample as one who writes to its stream knows it, and which of the rows at hand it takes.
+"""The picker: a sample as a writer of its stream knows it, and which of the appended rows it takes.
 
 It knows the lowest keys that it has seen committed. A row whose key is higher is not in the sample, whatever others have added meanwhile,
 so writers need not agree: each picks by what it knows, and too much at worst.

@@ -1,4 +1,4 @@
-"""Advancing: the operations of a commit by which views begin to take up streams, and go on."""
+"""Advancing: the operations of a commit by which views begin to consume streams, and move their cursors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compaction: many additions to a state become one. They bound what a read of the state costs, whether or not anybody reads."""
+"""Compaction: many rows that runs added to a state become one for each group, which bounds what a read of the state costs."""
 
 from __future__ import annotations
 

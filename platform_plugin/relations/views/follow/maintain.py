@@ -15,9 +15,9 @@ from platform_plugin.relations.views.follow.compaction import compact_locally, c
 from platform_plugin.relations.views.follow.passes import Taking, answers_of_range
 from platform_plugin.relations.views.follow.poison import hold_back, note_failure
 from platform_plugin.relations.views.follow.progress import read_all_progress
+from platform_plugin.relations.views.follow.shared_states import find_sharing
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_wanted, strategy_of
 from platform_plugin.relations.views.follow.take import take_locally
-from platform_plugin.relations.views.follow.twins import find_sharing
 from platform_plugin.relations.views.gates import pass_gates
 from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.settled import check_settled

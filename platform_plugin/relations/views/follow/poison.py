@@ -1,4 +1,4 @@
-"""Poison: rows that a view can't digest are found and named, and the view is tried again ever more rarely."""
+"""Poison: rows for which a view fails are found and named, and the view is tried again ever more rarely."""
 
 from __future__ import annotations
 

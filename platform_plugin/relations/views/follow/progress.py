@@ -1,4 +1,4 @@
-"""Progress: how far views had taken up their streams at each snapshot that is kept."""
+"""Progress: how far views had consumed their streams at each snapshot that is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking up a small range without Spark: its groups are made with Arrow, for the views whose parts mean the same there."""
+"""Consuming a small range without Spark: its groups are made with Arrow, for the views whose parts mean the same there."""
 
 from __future__ import annotations
 

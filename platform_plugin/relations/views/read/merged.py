@@ -1,4 +1,4 @@
-"""Merged states: one row for each group of a state's additions, made with Arrow and kept in memory for the next who asks."""
+"""Merged states: one row for each group of a state, made with Arrow and cached for the next read."""
 
 from __future__ import annotations
 

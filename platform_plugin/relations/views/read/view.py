@@ -1,4 +1,4 @@
-"""Reading a continuous view: its state and the rows that no run has taken up yet, merged, under the upper query, all at one snapshot."""
+"""Reading a continuous view: its state and the rows that no run has consumed yet, merged, under the upper query, all at one snapshot."""
 
 from __future__ import annotations
 

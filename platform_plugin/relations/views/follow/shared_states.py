@@ -1,4 +1,4 @@
-"""Twins: views whose parts are the same, from the same row of their streams on, share their states.
+"""Shared states: views whose parts are the same, from the same row of their streams on, share their state tables.
 
 Such a view costs its own result and nothing else: no rows are grouped for it, nothing is written, and it is where the others are.
 """

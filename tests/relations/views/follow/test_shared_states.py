@@ -13,7 +13,7 @@ from platform_plugin.language.script import parse_statement
 from platform_plugin.platform import Platform
 from platform_plugin.relations.views import making
 from platform_plugin.relations.views.define import run_create_view
-from platform_plugin.relations.views.follow import maintain, twins
+from platform_plugin.relations.views.follow import maintain, shared_states
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 
 pytestmark = pytest.mark.spark
@@ -130,7 +130,7 @@ def test_states_stay_as_long_as_somebody_needs_them(platform):
 
 def test_a_twin_that_is_maintained_meanwhile_takes_the_new_view_along(platform, monkeypatch):
     platform.execute(f"CREATE VIEW a AS {SUMS.format(0)}")
-    found = twins.find_twin
+    found = shared_states.find_twin
 
     def late(*given, **more):
         twin = found(*given, **more)
@@ -187,7 +187,7 @@ def test_states_that_another_view_came_to_share_are_not_dropped(platform, monkey
 
 def test_a_view_whose_twin_was_dropped_meanwhile_is_not_made(platform, monkeypatch):
     platform.execute(f"CREATE VIEW a AS {SUMS.format(0)}")
-    found = twins.find_twin
+    found = shared_states.find_twin
 
     def late(*given, **more):
         twin = found(*given, **more)
@@ -199,7 +199,7 @@ def test_a_view_whose_twin_was_dropped_meanwhile_is_not_made(platform, monkeypat
         platform.execute(f"CREATE VIEW b AS {SUMS.format(0)}")
 
 
-def test_a_row_that_twins_cannot_digest_is_told_of_all_of_them(platform):
+def test_a_row_for_which_a_view_fails_is_told_of_all_that_share_its_states(platform):
     query = "SELECT uid, s FROM (SELECT uid, sum(100 DIV score) AS s, count(*) AS n FROM posts GROUP BY uid) WHERE n > {0}"
     platform.execute(f"CREATE VIEW a AS {query.format(0)}")
     platform.execute(f"CREATE VIEW b AS {query.format(1)}")
