@@ -10,11 +10,9 @@ from platform_plugin.algebra.types.data_types import Primitive
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.language import statements as s
-from platform_plugin.language.text.options import TABLE
 from platform_plugin.language.text.places import at
 from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.kinds import find_kind
-from platform_plugin.relations.options import file_options
 from platform_plugin.relations.target import find_existing, find_target, outcome, refuse_protected
 
 if TYPE_CHECKING:
@@ -83,8 +81,6 @@ def _alter(
                 commit.allow_null(table, column)
         case s.SetDefault(column=column, default=default):
             commit.set_default(table, column, default=default)
-        case s.SetOptions(options=options) if all(option.name in TABLE for option in options):
-            commit.set_file_options(table, file_options(options))
         case s.SetOptions(options=options) if set_options is not None:
             set_options(options)
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.files.file_options import NAMES as FILE_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,7 +33,7 @@ def declare_options(commit: Commit, table: Table, declaration: Declaration, chan
 
 def file_options(options: Iterable[Option]) -> dict[str, str | int]:
     """How files of a table are written, of the options that say that."""
-    return {option.name: cast("str | int", option.value) for option in options}
+    return {option.name: cast("str | int", option.value) for option in options if option.name in FILE_OPTIONS}
 
 
 def read_options(stored: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -24,8 +24,8 @@ def test_only_what_a_query_builds_has_days(project):
 
 def test_an_odd_partition_is_told_as_what_it_is(project):
     for said, fault in (
-        ("{column: id, rows: 0}", "partitions.rows.rows: Input should be greater than 0"),
-        ("{column: day}", "partitions.days.start: Field required"),
+        ("{column: id, rows: 0}", "line 1: partitions.rows.rows: it should be greater than 0"),
+        ("{column: day}", "line 1: partitions.days.start is missing"),
     ):
         project.write(daily=DAILY, daily_yml=f"partitions: {said}")
         with pytest.raises(InvalidValue) as caught:

@@ -65,7 +65,7 @@ def test_the_error_is_the_one_that_is_shown(tmp_path):
 
 def test_the_pictures_are_there_and_small():
     pictures = re.findall(r"\]\((images/[\w.-]+)\)", PAGE.read_text())
-    assert len(pictures) == 6
+    assert len(pictures) == 7
     assert all(0 < (PAGE.parent / picture).stat().st_size < 300_000 for picture in pictures)
 
 

@@ -79,6 +79,6 @@ def test_values_are_compared_as_people_mean_them(expected, found, same):
 
 def test_rows_are_a_bag_and_columns_that_nobody_names_do_not_count():
     assert find_difference([{"a": 1}, {"a": 1}], [{"a": 1, "b": 2}, {"a": 1, "b": 3}]) is None
-    assert "+ 1" in str(find_difference([{"a": 1}], [{"a": 1}, {"a": 1}]))
-    assert "- NULL" in str(find_difference([{"a": None}], []))
+    assert "+ got       1" in str(find_difference([{"a": 1}], [{"a": 1}, {"a": 1}]))
+    assert "- expected  NULL" in str(find_difference([{"a": None}], []))
     assert 'no column "c"' in str(find_difference([{"c": 1}], [{"a": 1}]))

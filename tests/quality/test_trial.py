@@ -48,7 +48,7 @@ misspelt:
   expect: [{idd: 1}]
 """,
     )
-    assert wrong.difference == "  epoch 2\n    id  n\n  -  1  6\n  +  1  5\n  1 row as expected"
+    assert wrong.difference == "  epoch 2\n              id  n\n  - expected   1  6\n  + got        1  5\n  1 row as expected"
     assert 'rows are given for "t", which the view does not read' in str(unread.difference)
     assert 'column "idd" is expected' in str(misspelt.difference)
     assert "did you mean id?" in str(misspelt.difference)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from platform_plugin.lake.files.file_options import NAMES as FILE_OPTIONS
 from platform_plugin.language import statements as s
 from platform_plugin.language.statements.registry import statement_text
 from platform_plugin.relations.bind import lake_name
 from platform_plugin.relations.declarations import DeclaredRelation
 from platform_plugin.relations.differences import column_differences, folded, option_differences
-from platform_plugin.relations.tables.history import find_source
+from platform_plugin.relations.tables.history import HISTORY_OF, find_source
 from platform_plugin.relations.target import written_name
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ def table_text(lake: Lake, table: Table, declaration: Declaration, snapshot: Sna
     name = written_name(table)
     if (stream := find_source(lake, declaration, snapshot)) is not None:
         return statement_text(s.CreateHistory(name=name, stream=written_name(stream)))
-    others = tuple(s.Option(name=name, value=value) for name, value in table.file_options.declared)
+    declared = dict(table.file_options.declared)
+    noted = {key: value for key, value in declaration.options.items() if key not in {"primary_key", HISTORY_OF, *FILE_OPTIONS}}
+    others = tuple(s.Option(name=key, value=value) for key, value in {**declared, **noted}.items())
     return statement_text(
         s.CreateTable(name=name, columns=table.fields, primary_key=declaration.primary_key, comment=table.comment, options=others)
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import ObjectExists, PlatformError, UnknownObject
 from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.files.file_options import NAMES as FILE_OPTIONS
 from platform_plugin.language import statements as s
 from platform_plugin.language.text.places import at
 from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
@@ -43,7 +44,7 @@ def run_create_table(
     old = find_existing(work.lake, name, base)
     if old is not None and statement.if_not_exists:
         return outcome(base, f"table {name} exists already")
-    declaration = Declaration(kind="table", options={"primary_key": list(statement.primary_key)} if statement.primary_key else {})
+    declaration = Declaration(kind="table", options=_options(statement))
     if statement.query is not None:
         return _create_from_query(work, statement, name, declaration, arguments, timeout=timeout, progress=progress)
     with pointing_at(statement.name.span), work.lake.commit(f"create table {name}", base=base) as commit:
@@ -51,6 +52,12 @@ def run_create_table(
         table = commit.create_table(name, _columns(statement), comment=statement.comment, file_options=file_options(statement.options))
         declare(commit, table, declaration)
     return outcome(commit.made, f"table {name} created")
+
+
+def _options(statement: s.CreateTable) -> dict[str, Any]:
+    """What is noted with the table; how its files are written stands where every client of the lake looks for it."""
+    options: dict[str, Any] = {option.name: option.value for option in statement.options if option.name not in FILE_OPTIONS}
+    return options | ({"primary_key": list(statement.primary_key)} if statement.primary_key else {})
 
 
 def _columns(statement: s.CreateTable) -> tuple[Field, ...]:

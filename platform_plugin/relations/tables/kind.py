@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.relations.kind import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
@@ -70,6 +70,16 @@ class TableKind(Kind["Table"]):
 
         refuse_own_columns(work.lake, table, declaration, snapshot, statement)
         return None
+
+    def set_options(self, commit: Commit, table: Table, declaration: Declaration, options: Sequence[s.Option]) -> None:
+        """How files are written is said where every client of the lake looks for it."""
+        from platform_plugin.relations.options import file_options
+
+        written = file_options(options)
+        if written:
+            commit.set_file_options(table, written)
+        if others := [option for option in options if option.name not in written]:
+            super().set_options(commit, table, declaration, others)
 
     def drop(self, work: Workspace, commit: Commit, relation: Table, snapshot: Snapshot, *, alone: bool) -> None:
         """End the table."""
