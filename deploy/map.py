@@ -83,7 +83,7 @@ def draw_map() -> str:
     for room in ROOMS:
         path = PACKAGE / room
         sentence = read_sentence(path / "__init__.py" if path.is_dir() else path.with_suffix(".py"))
-        used = ", ".join(f"{target} {edges[room, target]}" for target in ROOMS if edges[room, target])
+        used = ", ".join(target for target in ROOMS if edges[room, target])
         name = f"[`{room}/`](#{room})" if path.is_dir() else f"`{room}.py`"
         lines.append(f"| {name} | {sentence} | {used or 'nothing'} |")
     below = ", ".join(f"`{name}`" for name in _BELOW_ALL)
