@@ -42,7 +42,7 @@ class Case:
 def find_cases(folder: Path) -> tuple[Case, ...]:
     """The cases of all files in a folder and the folders in it, by path."""
     if not folder.is_dir():
-        raise UnknownObject(f'folder "{folder}" does not exist', hint="name the folder of the SQL files, such as dbt_like_sql")
+        raise UnknownObject(f'folder "{folder}" does not exist', hint="name the folder of the SQL files, such as sql")
     files = sorted(path for path in folder.rglob("*") if path.name.endswith(ENDINGS))
     return tuple(case for path in files for case in read_cases(path))
 

@@ -198,7 +198,7 @@ def _no_quarantine(platform: Platform, model: Model, _before: dict[str, Any], ke
     table = find_quarantine(lake, lake.table(model.name, snapshot), snapshot)
     rows = lake.read(table.name, snapshot=snapshot) if table is not None else None
     count = rows.num_rows if rows is not None else 0
-    newest = rows.slice(max(count - 20, 0)).to_pylist() if rows is not None else []
+    newest = rows.slice(max(count - 20, 0)).to_pylist()[::-1] if rows is not None else []
     shown = [
         {name: str(row[name]) for name in ("source", "position", "reason", "arrived_at")} | {"raw": _shown_record(row["raw"])}
         for row in newest
