@@ -82,11 +82,11 @@ class Platform:
         `grouping` says how appends are gathered into commits.
         """
         if self._streams is None:
+            from platform_plugin.relations import hooks
             from platform_plugin.relations.streams.stream import Streams
-            from platform_plugin.relations.views.follow.propagate import propagate
 
             work = self.work
-            self._streams = Streams(self.lake, lambda stream, snapshot: propagate(work, stream, snapshot))
+            self._streams = Streams(self.lake, lambda stream, snapshot: hooks.appended(work, stream, snapshot))
         return self._streams.open(name, grouping=grouping, when_full=when_full, timeout=timeout)
 
     def _await_appends(self, timeout: timedelta | None = None) -> None:

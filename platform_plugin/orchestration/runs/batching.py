@@ -12,16 +12,15 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-import dagster as dg
 from dagster._core.events import DagsterEvent, DagsterEventType, StepMaterializationData
 from dagster._core.events.log import EventLogEntry
 from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 from dagster._core.storage.event_log import SqlEventLogStorage, SqlEventLogStorageTable
 
-from platform_plugin.orchestration.preview import VERSION_TAG
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import dagster as dg
 
 _TOGETHER = 100
 
@@ -45,31 +44,12 @@ def report_materializations(context: dg.OpExecutionContext, events: Sequence[dg.
 
 
 def report_without_run(instance: dg.DagsterInstance, events: Sequence[dg.AssetMaterialization]) -> None:
-    """Tell of materializations that no run made, as `report_runless_asset_event` does for one.
-
-    One of a version that a run has told of before is an observation: after another materialization its checks would count as not made.
-    """
-    known = _read_versions(instance, [event.asset_key for event in events if VERSION_TAG in (event.tags or {})])
-    again = [event for event in events if event.asset_key in known and (event.tags or {}).get(VERSION_TAG) == known[event.asset_key]]
-    for event in again:
-        instance.report_runless_asset_event(dg.AssetObservation(event.asset_key, metadata=event.metadata, tags=event.tags))
-    events = [event for event in events if event not in again]
+    """Tell of materializations that no run made, as `report_runless_asset_event` does for one."""
     if not isinstance(instance.event_log_storage, SqlEventLogStorage):
         for event in events:
             instance.report_runless_asset_event(event)
         return
     _store(instance, [_entry(event, run_id=RUNLESS_RUN_ID, job_name=RUNLESS_JOB_NAME) for event in events])
-
-
-def _read_versions(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> dict[dg.AssetKey, str]:
-    """The data versions of the newest materializations of some assets."""
-    found = {}
-    for record in instance.get_asset_records(keys) if keys else ():
-        last = record.asset_entry.last_materialization
-        tags = last.asset_materialization.tags if last is not None and last.asset_materialization is not None else None
-        if tags and VERSION_TAG in tags:
-            found[record.asset_entry.asset_key] = tags[VERSION_TAG]
-    return found
 
 
 def _entry(event: dg.AssetMaterialization, *, run_id: str, job_name: str, **step: Any) -> EventLogEntry:

@@ -64,8 +64,7 @@ def observed():
         (dg.AssetSpec("stream"), observation, dg.AutomationCondition.eager(), [0, 0, 0, 0, 0, 0]),
         (dg.AssetSpec("stream"), materialization, dg.AutomationCondition.eager(), [0, 1, 0, 1, 0, 1]),
         (dg.AssetSpec("stream"), materialization, upstream_changed(), [0, 1, 0, 1, 0, 0]),
-        # A version that was told before is an observation.
-        (dg.AssetSpec("stream"), together, dg.AutomationCondition.eager(), [0, 1, 0, 1, 0, 0]),
+        (dg.AssetSpec("stream"), together, dg.AutomationCondition.eager(), [0, 1, 0, 1, 0, 1]),
         (dg.AssetSpec("stream"), together, upstream_changed(), [0, 1, 0, 1, 0, 0]),
         (observed, observation, dg.AutomationCondition.eager(), [0, 1, 0, 1, 0, 0]),
     ],
