@@ -155,7 +155,10 @@ def _create_continuous(
             if not new.begins:
                 raise
             made = run_making(work, replace(new, begins={}), snapshot, old=old)
-    return outcome(made, f"view {name} created; {_MAINTAINED_BY[str(new.options.get('maintenance', SPLIT))]}")
+    said = f"view {name} created; {_MAINTAINED_BY[str(new.options.get('maintenance', SPLIT))]}"
+    if tables := plan.static_tables:
+        said += f"; {', '.join(tables)} below its grouping was read now and is not read again but by REBUILD VIEW {name}"
+    return outcome(made, said)
 
 
 _RUNS = "`platform maintain`, REFRESH VIEW or a Dagster sensor"

@@ -43,6 +43,8 @@ def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapsho
             facts[f"consumed of {stream}"] = f"{seen}, {tail.row_count} rows wait and are merged when it is read"
     except PlatformError as error:
         return facts | {"trouble": str(error)}
+    if tables := plan.static_tables:
+        facts["read at its creation"] = f"{', '.join(tables)}, below its grouping; REBUILD VIEW {name} reads them again"
     if twins := find_twins(work, record, snapshot):
         facts["shares its states with"] = ", ".join(twins)
     begins: dict[str, int] = record.options.get(FROM, {})

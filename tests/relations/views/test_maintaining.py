@@ -103,7 +103,12 @@ def test_tables_above_the_grouping_are_followed_and_those_below_are_pinned(platf
     platform.execute("CREATE STREAM posts (uid INT, score INT)")
     platform.execute("CREATE TABLE users (id INT, region STRING)")
     platform.execute("INSERT INTO users VALUES (1, 'DE'), (2, 'US')")
-    platform.execute("CREATE VIEW regions AS SELECT u.region, count(*) AS n FROM posts p JOIN users u ON u.id = p.uid GROUP BY u.region")
+    made = platform.execute(
+        "CREATE VIEW regions AS SELECT u.region, count(*) AS n FROM posts p JOIN users u ON u.id = p.uid GROUP BY u.region"
+    )
+    assert str(made.message).endswith("; main.users below its grouping was read now and is not read again but by REBUILD VIEW main.regions")
+    facts = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED regions")}
+    assert facts["# read at its creation"] == "main.users, below its grouping; REBUILD VIEW main.regions reads them again"
     platform.execute(
         "CREATE VIEW named AS SELECT u.region, i.n FROM (SELECT uid, count(*) AS n FROM posts GROUP BY uid) i JOIN users u ON u.id = i.uid"
     )
