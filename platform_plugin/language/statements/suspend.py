@@ -1,4 +1,4 @@
-"""SUSPEND QUERY and RESUME QUERY: a running query is put aside and gone on with."""
+"""SUSPEND QUERY and RESUME QUERY (planned): a running query is put aside and gone on with."""
 
 from __future__ import annotations
 
