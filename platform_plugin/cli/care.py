@@ -262,11 +262,11 @@ def run_check(given: argparse.Namespace) -> int:
 def written_name(text: str) -> Name:
     """A relation's name as SQL writes it: `users`, `raw.users`, or with back-ticks."""
     from platform_plugin.lake.catalogue.tables import Name
-    from platform_plugin.language.text.cursor import Cursor
+    from platform_plugin.language.text.cursor import TokenCursor
     from platform_plugin.language.text.tokens import tokenize
 
     tokens = tokenize(text)
-    cursor = Cursor(tokens, 0, len(tokens), "table")
+    cursor = TokenCursor(tokens, 0, len(tokens), "table")
     name = cursor.name("a table's name")
     cursor.finish()
     return Name.of(name.relation if name.schema is None else (name.schema, name.relation))

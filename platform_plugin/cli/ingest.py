@@ -29,14 +29,14 @@ def run_ingest_command(given: argparse.Namespace) -> int:
     """Ingest batch after batch; a first SIGTERM or Ctrl-C lets the batch at hand finish, a second drops it whole."""
     url, name = lake_url(given), written_name(given.stream)
     from platform_plugin.platform import Platform
-    from platform_plugin.relations.streams.feeds.ingest import Limits
+    from platform_plugin.relations.streams.feeds.ingest import BatchLimits
     from platform_plugin.relations.streams.feeds.service import Ingester
 
-    limits = Limits(max_files=given.max_files, max_bytes=given.max_bytes, max_rows=given.max_rows)
+    limits = BatchLimits(max_files=given.max_files, max_bytes=given.max_bytes, max_rows=given.max_rows)
     line = ProgressLine(f"ingesting into {given.stream}")
     with Platform.open(url, watcher=line.watch) as platform, holding_gates(platform.lake, given):
         ingester = Ingester(platform.work, name, limits=limits, interval_seconds=given.interval.total_seconds(), progress=line.advance)
-        observer = _Telling(json_lines=given.json)
+        observer = _IngestReport(json_lines=given.json)
         with stopping_gracefully(ingester):
             if given.once:
                 with line:
@@ -82,7 +82,7 @@ def stopping_gracefully(service: Service) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class _Telling:
+class _IngestReport:
     """Tells of batches on standard output and of failures on standard error."""
 
     def __init__(self, *, json_lines: bool) -> None:

@@ -32,7 +32,7 @@ def run_maintain_command(given: argparse.Namespace) -> int:
     line = ProgressLine("maintaining")
     with Platform.open(url, watcher=line.watch) as platform, holding_gates(platform.lake, given):
         maintainer = Maintainer(platform.work, only, interval_seconds=given.interval.total_seconds(), progress=line.advance)
-        observer = _Telling(json_lines=given.json)
+        observer = _MaintainReport(json_lines=given.json)
         with stopping_gracefully(maintainer):
             if given.once:
                 with line:
@@ -42,7 +42,7 @@ def run_maintain_command(given: argparse.Namespace) -> int:
     return 1 if given.once and observer.troubled else 0
 
 
-class _Telling:
+class _MaintainReport:
     """Tells of runs on standard output and of failures on standard error."""
 
     def __init__(self, *, json_lines: bool) -> None:

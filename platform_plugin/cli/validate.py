@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.quality.full import Judged
     from platform_plugin.quality.suite import Suite
-    from platform_plugin.quality.validate import Finding
+    from platform_plugin.quality.validate import ExpectationOutcome
 
 _ENGINES = {"arrow": "as Arrow", "spark": "on Spark"}
 
@@ -59,7 +59,7 @@ def _suite(path: str, engine: Any) -> Suite:
     return suite
 
 
-def _print(finding: Finding) -> None:
+def _print(finding: ExpectationOutcome) -> None:
     mark = "ok    " if finding.passed else "FAILED" if finding.expectation.severity == "critical" else "warned"
     figures = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in finding.figures.items())
     print(f"{mark}  {finding.name}{f': {figures}' if figures else ''}")
@@ -77,7 +77,7 @@ def _cost(judged: Judged) -> str:
     return f"{counted(judged.rows, 'row')} at snapshot {judged.snapshot}, {read}, {said_seconds(judged.seconds)} {where}{jobs}"
 
 
-def _document(finding: Finding) -> dict[str, Any]:
+def _document(finding: ExpectationOutcome) -> dict[str, Any]:
     return {
         "expectation": finding.name,
         "severity": finding.expectation.severity,

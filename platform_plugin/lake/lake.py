@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.plan.predicates import Predicate
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.lake.read.scan import Scan
+    from platform_plugin.lake.read.scan import TableScan
 
 _CACHED_RELATIONS = 10_000
 
@@ -288,7 +288,7 @@ class Lake:
         """Read the footers of files that Spark or another program wrote below the data folder."""
         return files.read_data_files(self.storage, table, paths)
 
-    def scan(self, table: Table, snapshot: Snapshot, *, where: Sequence[Predicate] = ()) -> Scan:
+    def scan(self, table: Table, snapshot: Snapshot, *, where: Sequence[Predicate] = ()) -> TableScan:
         """The files, deletes and inlined rows that hold a table's rows at a snapshot, those that can't match left out."""
         with self.reading() as connection:
             known = table if table.id is not None else self.find_table(connection, table.name, snapshot)
@@ -333,7 +333,7 @@ class Lake:
         """
         return expire.expire(self, older_than, dry_run=dry_run)
 
-    def check(self) -> list[check.Finding]:
+    def check(self) -> list[check.CatalogueFinding]:
         """What the catalogue says of files and can't be true, such as partition values that their statistics contradict."""
         return check.check(self)
 
@@ -341,7 +341,7 @@ class Lake:
         """Delete scheduled files that no reader can need, and files that no commit ever named."""
         return vacuum.vacuum(self, grace=grace, dry_run=dry_run)
 
-    def merge(self, name: str | tuple[str, str] | Name, *, target_bytes: int | None = None) -> merge.Merged:
+    def merge(self, name: str | tuple[str, str] | Name, *, target_bytes: int | None = None) -> merge.MergeOutcome:
         """Rewrite a table's small files, deleted rows and inlined rows into few files of the target size; its rows stay the same."""
         table = self.table(name)
         return merge.merge(self, table, target_bytes=target_bytes or table.file_options.target_bytes or files.TARGET_FILE_BYTES)

@@ -11,7 +11,7 @@ from platform_plugin.language.statements.registry import StatementKind, find_sta
 from platform_plugin.language.statements.select import Select
 from platform_plugin.language.statements.statement import Opening
 from platform_plugin.language.text.bodies import QUERY_WORDS, at_query, read_query
-from platform_plugin.language.text.cursor import Cursor
+from platform_plugin.language.text.cursor import TokenCursor
 from platform_plugin.language.text.places import fault
 from platform_plugin.language.text.tokens import Tokens, check_brackets, tokenize
 from platform_plugin.language.text.values import Parameter, find_parameters
@@ -68,7 +68,7 @@ def parse_statement(text: str) -> Statement:
 def _parse(tokens: Tokens, first: int, last: int) -> Statement:
     check_brackets(tokens, first, last)
     parameters = find_parameters(tokens, first, last)
-    cursor = Cursor(tokens, first, last, f"{tokens.upper(first)} statement".strip())
+    cursor = TokenCursor(tokens, first, last, f"{tokens.upper(first)} statement".strip())
     statement = _read(cursor, parameters)
     cursor.finish()
     if parameters and _takes_none(statement):
@@ -85,7 +85,7 @@ def _takes_none(statement: Statement) -> bool:
     return not inner.takes_parameters
 
 
-def _read(cursor: Cursor, parameters: Mapping[int, Parameter]) -> Statement:
+def _read(cursor: TokenCursor, parameters: Mapping[int, Parameter]) -> Statement:
     first, verb = cursor.index, cursor.upper()
     if at_query(cursor):
         return Select(query=read_query(cursor))
@@ -104,7 +104,7 @@ def _read(cursor: Cursor, parameters: Mapping[int, Parameter]) -> Statement:
     return replace(kind.read(cursor, opening), span=cursor.span(first))
 
 
-def _choose(cursor: Cursor, verb: str, kinds: list[StatementKind], *, replaced: bool) -> tuple[StatementKind, str]:
+def _choose(cursor: TokenCursor, verb: str, kinds: list[StatementKind], *, replaced: bool) -> tuple[StatementKind, str]:
     """The statement that begins with these words, which the cursor steps over."""
     for kind in kinds:
         if replaced and not kind.replaces:

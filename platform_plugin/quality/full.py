@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.errors import PlatformError, QueryFailed
 from platform_plugin.language.text.writing import identifier, type_text
 from platform_plugin.quality.aggregates import columns_of, plan_measure
-from platform_plugin.quality.validate import Finding, run_validation
+from platform_plugin.quality.validate import ExpectationOutcome, run_validation
 from platform_plugin.relations.bind import bind_query
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Judged:
     bytes: int
     seconds: float
     jobs: int = 0
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ExpectationOutcome, ...] = ()
 
     @property
     def cost(self) -> dict[str, Any]:
@@ -68,24 +68,24 @@ class _Spark:
     def run(self, suite: Suite) -> Judged:
         began = time.monotonic()
         types = self._types()
-        known: dict[str, Finding] = {}
+        known: dict[str, ExpectationOutcome] = {}
         measures: dict[str, Measure] = {}
         for name, each in suite.names.items():
             absent = next((column for column in columns_of(each) if column not in types), None)
             if absent is not None:
-                known[name] = Finding(name=name, expectation=each, passed=False, trouble=f'there is no column "{absent}"')
+                known[name] = ExpectationOutcome(name=name, expectation=each, passed=False, trouble=f'there is no column "{absent}"')
             else:
                 measures[name] = plan_measure(each, self._relation, types)
         answers = self._ask_all(measures)
         for name, answer in answers.items():
             each = suite.names[name]
             if isinstance(answer, PlatformError):
-                known[name] = Finding(name=name, expectation=each, passed=False, trouble=answer.detail or answer.message)
+                known[name] = ExpectationOutcome(name=name, expectation=each, passed=False, trouble=answer.detail or answer.message)
                 continue
             passed, figures = measures[name].judge(answer, self._rows)
             broken = measures[name].broken
             rows = self._broken(broken) if broken is not None and not passed else ()
-            known[name] = Finding(name=name, expectation=each, passed=passed, figures=_counted(figures), rows=rows)
+            known[name] = ExpectationOutcome(name=name, expectation=each, passed=passed, figures=_counted(figures), rows=rows)
         return Judged(
             snapshot=self._snapshot,
             engine="spark",

@@ -26,7 +26,7 @@ from platform_plugin.relations.views.follow.maintain import run_maintenance
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.names import WrittenName
     from platform_plugin.quality.cases import Case, Row
 
     Definition = CreateTable | CreateStream | CreateView
@@ -124,7 +124,7 @@ def _standing_alone(statement: Definition) -> str:
     return statement_text(statement)
 
 
-def _insert(platform: Platform, name: Name, rows: Sequence[Row]) -> None:
+def _insert(platform: Platform, name: WrittenName, rows: Sequence[Row]) -> None:
     columns = list(dict.fromkeys(str(column) for row in rows for column in row))
     if not rows:
         return
@@ -139,7 +139,7 @@ def _exact(value: Any) -> Any:
     return Decimal(repr(value)) if isinstance(value, float) and math.isfinite(value) else value
 
 
-def _compare(platform: Platform, name: Name, expected: Sequence[Row]) -> str | None:
+def _compare(platform: Platform, name: WrittenName, expected: Sequence[Row]) -> str | None:
     with platform.execute(f"SELECT * FROM {name_text(name)}") as result:
         unknown = next((str(column) for row in expected for column in row if column not in result.columns), None)
         if unknown is not None:

@@ -19,7 +19,7 @@ _MOST_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ExpectationOutcome:
     """How one expectation came out; `rows` are the first rows that break it, `figures` what Great Expectations counted."""
 
     name: str
@@ -31,7 +31,7 @@ class Finding:
     """Why it could not be judged at all, such as a column that is not there."""
 
 
-def run_validation(suite: Suite, rows: pa.Table) -> list[Finding]:
+def run_validation(suite: Suite, rows: pa.Table) -> list[ExpectationOutcome]:
     """Judge rows by each expectation; one that can't be judged has not passed."""
     try:
         import great_expectations as gx
@@ -63,12 +63,12 @@ def run_validation(suite: Suite, rows: pa.Table) -> list[Finding]:
     return found
 
 
-def _finding(name: str, expectation: Expectation, result: Any, table: pa.Table) -> Finding:
+def _finding(name: str, expectation: Expectation, result: Any, table: pa.Table) -> ExpectationOutcome:
     wanted = ("element_count", "unexpected_count", "unexpected_percent", "missing_count", "observed_value")
     figures = {key: value for key, value in result.result.items() if key in wanted and isinstance(value, int | float | str)}
     places = list(result.result.get("unexpected_index_list") or [])[:_MOST_SHOWN]
     rows = tuple({column: str(value) for column, value in table.slice(int(place), 1).to_pylist()[0].items()} for place in places)
-    return Finding(
+    return ExpectationOutcome(
         name=name, expectation=expectation, passed=bool(result.success), figures=figures, rows=rows, trouble=_trouble(result.exception_info)
     )
 

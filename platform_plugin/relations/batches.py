@@ -34,7 +34,7 @@ BATCH = sa.Table(
     sa.Column("batch_id", sa.String, primary_key=True),
     sa.Column("snapshot_id", sa.BigInteger, nullable=False),
     sa.Column("row_count", sa.BigInteger, nullable=False),
-    sa.Column("committed_at", c.Moment, nullable=False),
+    sa.Column("committed_at", c.UtcTimestamp, nullable=False),
     sa.Index("platform_batch_by_snapshot", "relation_uuid", "snapshot_id"),
     sa.Index("platform_batch_by_time", "committed_at"),
 )

@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.plan.predicates import Predicate
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
-    from platform_plugin.lake.read.scan import Scan
+    from platform_plugin.lake.read.scan import TableScan
     from platform_plugin.language.query.probing import Probing
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference
-    from platform_plugin.language.query.rendering import Rendered
-    from platform_plugin.language.text.names import Name as WrittenName
+    from platform_plugin.language.query.rendering import RenderedQuery
+    from platform_plugin.language.text.names import WrittenName
     from platform_plugin.language.text.values import Parameter
     from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.reading import RelationRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class BoundQuery:
     """A query that Spark can run, and what it reads."""
 
     frame: DataFrame
-    rendered: Rendered | Probing
+    rendered: RenderedQuery | Probing
     tables: tuple[Table, ...]
     bytes_planned: int
     files_planned: int
@@ -54,13 +54,13 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Composed:
+class ComposedQuery:
     """A query made of a statement's parts, and where each part comes from."""
 
     frame: DataFrame
     text: str
-    scan: Scan
-    _parts: tuple[tuple[int, Rendered], ...]
+    scan: TableScan
+    _parts: tuple[tuple[int, RenderedQuery], ...]
 
     def at(self, position: int) -> Place:
         """The place in the statement of an offset in the query; outside of all parts it is the first part's start."""
@@ -92,7 +92,7 @@ def bind_rows(
     parameters: Sequence[Parameter] = (),
     also: Mapping[str, DataFrame] | None = None,
     where: Span | None = None,
-) -> Composed:
+) -> ComposedQuery:
     """A query over the rows of one table, with the columns by which rows are found again.
 
     `pieces` are texts, and parts of a statement that are expressions over the table's rows; `where`, if it is one of
@@ -128,17 +128,19 @@ def bind_rows(
     scan = work.lake.scan(table, snapshot, where=predicates)
     frames[target] = read_relation(work.session, work.lake, scan, hidden=True)
     frame = query_relations(work.session, text, frames, bound or tuple(placed))
-    return Composed(frame=frame, text=text, scan=scan, _parts=tuple(parts))
+    return ComposedQuery(frame=frame, text=text, scan=scan, _parts=tuple(parts))
 
 
-def bind_query(work: Workspace, text: Span | str, snapshot: Snapshot, arguments: Arguments = (), *, within: tuple[Name, ...] = ()) -> Bound:
+def bind_query(
+    work: Workspace, text: Span | str, snapshot: Snapshot, arguments: Arguments = (), *, within: tuple[Name, ...] = ()
+) -> BoundQuery:
     """The query at a snapshot. Everything it reads is at that snapshot, but for relations with an `AT` of their own.
 
     `within` names the view that the query is of, which it must not read.
     """
     reading = Reading(work, snapshot)
     frame, rendered = bind_part(reading, text, snapshot, arguments, within)
-    return Bound(
+    return BoundQuery(
         frame=frame,
         rendered=rendered,
         tables=tuple(dict.fromkeys(reading.tables)),
@@ -150,7 +152,7 @@ def bind_query(work: Workspace, text: Span | str, snapshot: Snapshot, arguments:
 
 def bind_part(
     reading: Reading, text: Span | str, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]
-) -> tuple[DataFrame, Rendered | Probing]:
+) -> tuple[DataFrame, RenderedQuery | Probing]:
     """A query that is part of what is read: what it reads is counted there."""
     from platform_plugin.engine.spark.frames.scan import query_relations
 

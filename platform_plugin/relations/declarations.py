@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.spark.session.metrics import JobMetrics
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.names import WrittenName
     from platform_plugin.language.text.places import Span
 
 Action = Literal["created", "rebuilt", "replaced", "altered", "unchanged"]
@@ -20,16 +20,16 @@ Action = Literal["created", "rebuilt", "replaced", "altered", "unchanged"]
 class DeclaredRelation:
     """A definition: the columns that it names, or the query that gives them."""
 
-    name: Name
+    name: WrittenName
     columns: tuple[Field, ...] = ()
     primary_key: tuple[str, ...] = ()
     comment: str | None = None
     query: Span | None = None
     names: tuple[str, ...] = ()
     """Its own names for the columns of its query."""
-    reads: tuple[Name, ...] = ()
+    reads: tuple[WrittenName, ...] = ()
     """What it is made of, where no query says that."""
-    like: Name | None = None
+    like: WrittenName | None = None
     """The relation whose columns it has."""
     is_built: bool = False
     """Whether to make it again computes its rows anew."""

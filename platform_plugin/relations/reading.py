@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.plan.predicates import Predicate
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table, View
-    from platform_plugin.lake.read.scan import Scan
+    from platform_plugin.lake.read.scan import TableScan
     from platform_plugin.language.query.references import Reference
     from platform_plugin.relations.arguments import Arguments
 
@@ -35,7 +35,7 @@ class Reading:
     rows_planned: int = 0
     is_plain: bool = True
 
-    def count(self, table: Table, scan: Scan) -> None:
+    def count(self, table: Table, scan: TableScan) -> None:
         """Note what one more scan will read."""
         self.tables.append(table)
         self.bytes_planned += scan.size_bytes

@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.names import WrittenName
 
 
-def find_target(lake: Lake, name: Name, snapshot: Snapshot | None = None) -> Table:
+def find_target(lake: Lake, name: WrittenName, snapshot: Snapshot | None = None) -> Table:
     """The table of a written name; an unknown one is pointed at."""
     with pointing_at(name.span):
         return lake.table(lake_name(name), snapshot)
 
 
-def written_name(relation: Table | View) -> Name:
+def written_name(relation: Table | View) -> WrittenName:
     """The name of a relation as statements have it."""
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.names import WrittenName
 
-    return Name(parts=(relation.name.schema, relation.name.relation))
+    return WrittenName(parts=(relation.name.schema, relation.name.relation))
 
 
 def find_existing(lake: Lake, name: LakeName, snapshot: Snapshot) -> Table | View | None:
@@ -51,7 +51,7 @@ def find_existing(lake: Lake, name: LakeName, snapshot: Snapshot) -> Table | Vie
             return None
 
 
-def refuse_append(lake: Lake, table: Table, name: Name) -> None:
+def refuse_append(lake: Lake, table: Table, name: WrittenName) -> None:
     """Refuse to append to what takes its rows from elsewhere, and to what a view was promised will stay as it is."""
     with lake.reading() as connection:
         declaration = read_declaration(connection, table.uuid)
@@ -69,7 +69,7 @@ def refuse_protected(lake: Lake, table: Table) -> None:
         raise protected(table.name, protector)
 
 
-def refuse_partitioned(table: Table, name: Name) -> None:
+def refuse_partitioned(table: Table, name: WrittenName) -> None:
     """Rows of a partitioned table go into a file each partition, which this version does not write."""
     if table.partition_keys:
         with pointing_at(name.span):
@@ -79,7 +79,7 @@ def refuse_partitioned(table: Table, name: Name) -> None:
             )
 
 
-def find_changeable(lake: Lake, name: Name, snapshot: Snapshot) -> Table:
+def find_changeable(lake: Lake, name: WrittenName, snapshot: Snapshot) -> Table:
     """The table of a written name, if statements can change its rows."""
     table = find_target(lake, name, snapshot)
     with lake.reading() as connection:

@@ -18,7 +18,7 @@ from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.read.read import COMPARE
 from platform_plugin.lake.read.small import read_small
-from platform_plugin.language.query.lookup import Condition, Given, Lookup, plan_lookup
+from platform_plugin.language.query.lookup import BoundValue, Lookup, LookupCondition, plan_lookup
 from platform_plugin.language.query.staleness import read_duration
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.result import Result
@@ -65,18 +65,18 @@ def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | S
 
 def _staleness(lookup: Lookup, arguments: Mapping[str, Any] | Sequence[Any]) -> timedelta | None:
     given = lookup.staleness
-    if isinstance(given, Given):
+    if isinstance(given, BoundValue):
         given = arguments.get(str(given.key)) if isinstance(arguments, Mapping) else None
     return None if lookup.staleness is None else read_duration(given)
 
 
-def _stale(work: Workspace, lookup: Lookup, staleness: timedelta, held: _Held) -> _Held:
+def _stale(work: Workspace, lookup: Lookup, staleness: timedelta, held: _SmallRelation) -> _SmallRelation:
     """The result that a view had last, if that is recent enough for the reader."""
     relation = _find(work, lookup.relation, held.snapshot)
     recent = find_kind(work.lake, relation, held.snapshot).find_recent(work, relation, held.snapshot, staleness)
     if recent is None:
         return held
-    return _Held(recent.snapshot, recent.table, read_small(work.lake, recent.table, held.snapshot))
+    return _SmallRelation(recent.snapshot, recent.table, read_small(work.lake, recent.table, held.snapshot))
 
 
 def _find(work: Workspace, parts: tuple[str, ...], snapshot: Snapshot) -> Table | View:
@@ -85,24 +85,24 @@ def _find(work: Workspace, parts: tuple[str, ...], snapshot: Snapshot) -> Table 
         return work.lake.find_relation(connection, name, snapshot)
 
 
-def _bound(conditions: Sequence[Condition], arguments: Mapping[str, Any] | Sequence[Any]) -> tuple[Condition, ...] | None:
+def _bound(conditions: Sequence[LookupCondition], arguments: Mapping[str, Any] | Sequence[Any]) -> tuple[LookupCondition, ...] | None:
     found = []
     for condition in conditions:
         values = condition.value if condition.op == "in" else (condition.value,)
         plain = []
         for value in values:
-            if not isinstance(value, Given):
+            if not isinstance(value, BoundValue):
                 plain.append(value)
                 continue
             known: Mapping[Any, Any] = dict(enumerate(arguments)) if isinstance(arguments, tuple | list) else dict(arguments)
             if value.key not in known:
                 return None
             plain.append(known[value.key])
-        found.append(Condition(condition.column, condition.op, tuple(plain) if condition.op == "in" else plain[0]))
+        found.append(LookupCondition(condition.column, condition.op, tuple(plain) if condition.op == "in" else plain[0]))
     return tuple(found)
 
 
-def _is_plain(table: Table, lookup: Lookup, conditions: Sequence[Condition]) -> bool:
+def _is_plain(table: Table, lookup: Lookup, conditions: Sequence[LookupCondition]) -> bool:
     """Whether the lookup means the same here as in Spark: exact names, and values of the columns' own types."""
     by_name = {field.name: field for field in table.fields}
     chosen = [field.name for field in table.fields] if lookup.columns is None else [column for column, _ in lookup.columns]
@@ -115,7 +115,7 @@ def _is_same(field: Field) -> bool:
     return isinstance(field.type, Decimal) or (isinstance(field.type, Primitive) and field.type.name in _SAME)
 
 
-def _fits(field: Field, condition: Condition) -> bool:
+def _fits(field: Field, condition: LookupCondition) -> bool:
     if condition.op in ("null", "not null"):
         return _is_same(field)
     values = condition.value if condition.op == "in" else (condition.value,)
@@ -142,7 +142,7 @@ def _is_own(field: Field, value: Any) -> bool:
     return name == "date" and isinstance(value, date) and not isinstance(value, datetime)
 
 
-def _chosen(rows: pa.Table, lookup: Lookup, conditions: Sequence[Condition]) -> pa.Table:
+def _chosen(rows: pa.Table, lookup: Lookup, conditions: Sequence[LookupCondition]) -> pa.Table:
     mask: Any = None
     for condition in conditions:
         column = rows.column(condition.column)
@@ -164,7 +164,7 @@ def _chosen(rows: pa.Table, lookup: Lookup, conditions: Sequence[Condition]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _SmallRelation:
     """A relation at a snapshot: the table that its rows are in, and the rows if they are few, or else a view's answer."""
 
     snapshot: Snapshot
@@ -173,14 +173,14 @@ class _Held:
     is_computed: bool = False
 
 
-class _Kept:
+class _RelationCache:
     """Small relations at the newest snapshot, in memory."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[tuple[Any, ...], _Held] = OrderedDict()
+        self._held: OrderedDict[tuple[Any, ...], _SmallRelation] = OrderedDict()
         self._lock = threading.Lock()
 
-    def newest(self, work: Workspace, relation: tuple[str, ...]) -> _Held:
+    def newest(self, work: Workspace, relation: tuple[str, ...]) -> _SmallRelation:
         """A relation at the newest snapshot; as long as that is the same, nothing is read but its number."""
         key = (work.lake.uuid, str(work.lake.location), *relation)
         number = work.lake.newest_id()
@@ -191,7 +191,7 @@ class _Kept:
         snapshot = work.lake.snapshot()
         named = _find(work, relation, snapshot)
         small = find_kind(work.lake, named, snapshot).find_small(work, named, snapshot)
-        found = _Held(snapshot, None, None) if small is None else _Held(snapshot, small.table, small.rows)
+        found = _SmallRelation(snapshot, None, None) if small is None else _SmallRelation(snapshot, small.table, small.rows)
         with self._lock:
             self._held[key] = found
             self._held.move_to_end(key)
@@ -199,17 +199,17 @@ class _Kept:
                 self._held.popitem(last=False)
         return found
 
-    def computed(self, work: Workspace, relation: tuple[str, ...], held: _Held) -> _Held:
+    def computed(self, work: Workspace, relation: tuple[str, ...], held: _SmallRelation) -> _SmallRelation:
         """What is not stored as it is, computed here where that takes no engine."""
         named = _find(work, relation, held.snapshot)
         small = find_kind(work.lake, named, held.snapshot).compute_small(work, named, held.snapshot)
         if small is None or small.rows is None:
             return held
-        found = _Held(held.snapshot, small.table, small.rows, is_computed=True)
+        found = _SmallRelation(held.snapshot, small.table, small.rows, is_computed=True)
         if small.rows.nbytes <= _HELD_BYTES:
             with self._lock:
                 self._held[work.lake.uuid, str(work.lake.location), *relation] = found
         return found
 
 
-_KEPT = _Kept()
+_KEPT = _RelationCache()

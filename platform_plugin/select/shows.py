@@ -146,7 +146,7 @@ def fact_rows(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def created(lake: Lake, connection: Connection, name: s.Name, snapshot: Snapshot) -> str:
+def created(lake: Lake, connection: Connection, name: s.WrittenName, snapshot: Snapshot) -> str:
     """The statement that makes a relation like this one."""
     relation = lake.find_relation(connection, lake_name(name), snapshot)
     declaration = read_declaration(connection, relation.uuid)

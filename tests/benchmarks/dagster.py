@@ -28,10 +28,10 @@ from platform_plugin.orchestration.components.apply import find_changed
 from platform_plugin.orchestration.components.model import read_models
 from platform_plugin.orchestration.runs import work
 from platform_plugin.orchestration.runs.jobs import op_name
-from platform_plugin.orchestration.runs.upkeep import Kept, Upkeep
+from platform_plugin.orchestration.runs.upkeep import UpkeepResult, UpkeepRun
 from platform_plugin.orchestration.sensors.refreshing import SENSOR_NAME
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow.advance import Attach
+from platform_plugin.relations.views.follow.advance import AttachView
 from platform_plugin.relations.views.record import FROM, RESULT_PART, VIEW_TABLES, ViewRecord, note_view, shown_columns
 from tests.benchmarks.report import Report
 
@@ -137,7 +137,7 @@ def _fill_lake(url: str) -> None:
                     }
                     for table in parts.values():
                         declare(commit, table, Declaration(kind=STATE, options={"view": str(uuid)}))
-                    commit.also(Attach(uuid, stream, 0))
+                    commit.also(AttachView(uuid, stream, 0))
                     options = {RESULT_PART: shown_columns(_RESULT), FROM: {str(stream.uuid): 0}}
                     tables = {part: table.uuid for part, table in parts.items()}
                     note_view(commit, ViewRecord(uuid=uuid, query=_query(number), options=options, parts=tables))
@@ -150,7 +150,7 @@ def _fill_lake(url: str) -> None:
             connection.execute(sa.update(SEGMENT).values(arrived_at=datetime.now(UTC) - timedelta(hours=1)))
 
 
-def _nothing_done(platform: Platform, names: Sequence[Any], models: Sequence[Any], *, progress: Any = None) -> Upkeep:
+def _nothing_done(platform: Platform, names: Sequence[Any], models: Sequence[Any], *, progress: Any = None) -> UpkeepRun:
     snapshot = platform.lake.snapshot()
-    kept = tuple(Kept(name=name, action="unchanged", taken_up=snapshot.id, rows_in=1000, columns=_RESULT) for name in names)
-    return Upkeep(snapshot=snapshot, kept=kept)
+    kept = tuple(UpkeepResult(name=name, action="unchanged", taken_up=snapshot.id, rows_in=1000, columns=_RESULT) for name in names)
+    return UpkeepRun(snapshot=snapshot, kept=kept)

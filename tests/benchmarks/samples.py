@@ -34,7 +34,7 @@ from platform_plugin.relations.samples.draw.viewed import counting_frame, drawin
 from platform_plugin.relations.samples.record import definitions, find_sample
 from platform_plugin.relations.samples.reservoir.counting import picking_frame
 from platform_plugin.relations.samples.reservoir.growing import find_behind, run_growing
-from platform_plugin.relations.samples.reservoir.local import Part, find_local
+from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
 from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from platform_plugin.relations.samples.reservoir.merge import draw_picks
 from platform_plugin.relations.samples.reservoir.picking import PickRows
@@ -302,7 +302,7 @@ def _measure_in_spark(report: Report, platform: Platform) -> None:
         grown = run_growing(platform.work, behind)
         report.add(what="counted rows of so many files: rows that are read, n = 1000", p=parts, rows=grown.fetched, bytes=grown.rows.nbytes)
         chosen = Definition(relation="", source="stream", size=1000, seed=1, where="id % 2 = 0")
-        part = Part(pieces=read_pieces(lake, lake.scan(table, snapshot)), size=1000, seed=1)
+        part = RelationPart(pieces=read_pieces(lake, lake.scan(table, snapshot)), size=1000, seed=1)
         picked = session.arrow(picking_frame(work, chosen, part, None)).read_all()
         report.add(
             what="WHERE over so many files: numbers of rows that reach the client", p=parts, rows=picked.num_rows, bytes=picked.nbytes
@@ -334,7 +334,7 @@ def _measure_conditions(report: Report, platform: Platform) -> None:
     for what, (definition, columns, rest) in cases.items():
         where = f"WHERE {definition.where}" if definition.where else ""
         bare = f"SELECT {columns} FROM parquet.`{files}` {where} {rest}"
-        part = Part(pieces=pieces, size=definition.cap(1), seed=5)
+        part = RelationPart(pieces=pieces, size=definition.cap(1), seed=5)
 
         def in_spark() -> None:
             with patch("platform_plugin.relations.samples.reservoir.local.look_here", lambda *_: None):

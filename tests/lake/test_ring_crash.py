@@ -10,7 +10,7 @@ import pytest
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.relations import RELATION, Declaration, declare
 from platform_plugin.lake.catalogue.tables import Name
-from platform_plugin.lake.commit.schema_operations import CreateTable
+from platform_plugin.lake.commit.schema_operations import CreateTableOp
 from platform_plugin.lake.lake import Lake
 from platform_plugin.lake.ring.history import FollowStream
 from platform_plugin.lake.ring.segments import RING_TABLES, read_ring
@@ -35,7 +35,7 @@ def prepare(lake, *, with_history):
         table = lake.table("ring")
         past = replace(table, id=None, uuid=new_uuid(), name=Name.of("past"))
         with lake.commit("history") as commit:
-            commit.also(CreateTable(past))
+            commit.also(CreateTableOp(past))
             commit.also(FollowStream(table, past))
 
 

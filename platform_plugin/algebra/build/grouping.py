@@ -54,7 +54,7 @@ def _flat(values: Iterable[object]) -> Iterable[exp.Expr]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Grouping:
+class GroupedSelect:
     """What is gathered of one grouped SELECT; `alias` is what its result is called."""
 
     alias: str

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from platform_plugin.algebra.build.grouping import has_aggregate, has_window
 from platform_plugin.algebra.build.scope import Scope, resolve_column
-from platform_plugin.algebra.build.select import Select, sort_key
+from platform_plugin.algebra.build.select import SelectBuilder, sort_key
 from platform_plugin.algebra.build.sources import build_from
 from platform_plugin.algebra.functions import UNIT_FIRST, UNITS
 from platform_plugin.algebra.plan.copies import absorb, nodes
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from platform_plugin.algebra.plan.nodes import Query, SetKind
-    from platform_plugin.algebra.plan.relations import Relation
+    from platform_plugin.algebra.plan.relations import RelationFacts
 
     Fail = Callable[[exp.Expr | None, str, str | None], Exception]
 
@@ -59,7 +59,7 @@ class Named:
 class Builder:
     """What one building shares: what relations are, how to fail, how a view's text is read, and the aliases given out."""
 
-    relation: Callable[[tuple[str, ...], exp.Expr], Relation]
+    relation: Callable[[tuple[str, ...], exp.Expr], RelationFacts]
     fail: Fail
     read: Callable[[str], exp.Expr]
     aliases: Aliases = field(default_factory=Aliases)
@@ -112,7 +112,7 @@ class Builder:
             condition = self.scalar(where.this, known, scope)
             self.refuse_calls(condition, where, "WHERE", "HAVING")
             source = Filter(source=source, condition=condition, at=self.place(where.this))
-        return Select(builder=self, node=node, known=known, scope=scope, source=source).run()
+        return SelectBuilder(builder=self, node=node, known=known, scope=scope, source=source).run()
 
     def _refuse_clauses(self, node: exp.Select) -> None:
         for part, value in node.args.items():
@@ -237,7 +237,7 @@ def _modified(node: exp.Subquery) -> bool:
 
 def build_plan(
     tree: exp.Expr,
-    relation: Callable[[tuple[str, ...], exp.Expr], Relation],
+    relation: Callable[[tuple[str, ...], exp.Expr], RelationFacts],
     fail: Callable[[exp.Expr | None, str, str | None], Exception],
     read: Callable[[str], exp.Expr],
 ) -> Query:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
-from platform_plugin.algebra.build.grouping import Grouping, has_aggregate, has_window, read_sets
+from platform_plugin.algebra.build.grouping import GroupedSelect, has_aggregate, has_window, read_sets
 from platform_plugin.algebra.build.scope import resolve_column
 from platform_plugin.algebra.functions import RANKINGS
 from platform_plugin.algebra.plan.copies import ref
@@ -46,7 +46,7 @@ def sort_key(item: exp.Expr, name: str) -> SortKey:
 
 
 @dataclass(slots=True, kw_only=True)
-class Select:
+class SelectBuilder:
     """One SELECT from its WHERE upwards."""
 
     builder: Builder
@@ -54,7 +54,7 @@ class Select:
     known: Mapping[str, Named]
     scope: Scope
     source: Source
-    grouping: Grouping | None = None
+    grouping: GroupedSelect | None = None
 
     def fail(self, node: exp.Expr | None, message: str, hint: str | None = None) -> Exception:
         return self.builder.fail(node, message, hint)
@@ -173,7 +173,7 @@ class Select:
     ) -> tuple[list[tuple[str, Scalar]], list[tuple[exp.Expr, str | None, Scalar | None]], Scalar | None]:
         alias = self.builder.aliases.take("grouped")
         types = self._types()
-        self.grouping = grouping = Grouping(alias=alias, fail=self.builder.fail, type_of=lambda value: type_of(value, types))
+        self.grouping = grouping = GroupedSelect(alias=alias, fail=self.builder.fail, type_of=lambda value: type_of(value, types))
         sets = None
         if group is not None and group.args.get("all"):
             for name, value in items:
@@ -214,7 +214,7 @@ class Select:
         self.builder.refuse_calls(Scalar(node), node, "GROUP BY", None)
         if value.plans:
             raise self.fail(node, "a sub-query in GROUP BY", "compute it in a sub-query in FROM")
-        return cast("Grouping", self.grouping).key(Scalar(node), name)
+        return cast("GroupedSelect", self.grouping).key(Scalar(node), name)
 
     def _types(self) -> dict[Column, DataType | None]:
         types: dict[Column, DataType | None] = dict(columns(self.source))

@@ -16,9 +16,9 @@ from platform_plugin.algebra.plan.nodes import (
     Generate,
     Item,
     Join,
+    LiteralRows,
     Output,
     Project,
-    Rows,
     Scalar,
     Scan,
     Single,
@@ -186,7 +186,7 @@ class _From:
             raise self.builder.fail(node, f"{len(rows[0])} columns in VALUES and {len(names)} names", None)
         alias = self.builder.aliases.take(name or "rows")
         types = tuple(common([type_of(row[index], {}) for row in rows]) for index in range(len(names)))
-        source = Rows(rows=rows, alias=alias, names=names, types=types)
+        source = LiteralRows(rows=rows, alias=alias, names=names, types=types)
         return source, Visible(name=name, schema=None, columns=tuple(columns(source)))
 
     def _join(self, left: Source, scope: Scope, join: exp.Join) -> Source:

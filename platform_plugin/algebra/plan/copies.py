@@ -17,10 +17,10 @@ from platform_plugin.algebra.plan.nodes import (
     Item,
     Join,
     Limit,
+    LiteralRows,
     Node,
     Project,
     Query,
-    Rows,
     Scalar,
     Scan,
     SetOperation,
@@ -100,7 +100,7 @@ def map_scalars(node: Any, change: Callable[[Scalar], Scalar]) -> Any:
             return replace(node, keys=tuple(replace(key, value=change(key.value)) for key in by))
         case Limit(count=count, offset=offset):
             return replace(node, count=count and change(count), offset=offset and change(offset))
-        case Rows(rows=rows):
+        case LiteralRows(rows=rows):
             return replace(node, rows=tuple(tuple(change(value) for value in row) for row in rows))
         case _:
             return node
@@ -175,12 +175,12 @@ def rename_aliases(node: Any, names: Mapping[str, str]) -> Any:
 
 def _rename(node: Any, names: Mapping[str, str]) -> Any:
     inner = map_inputs(node, lambda below: _rename(below, names))
-    return replace(inner, alias=names.get(inner.alias, inner.alias)) if isinstance(inner, (Scan, Rows, Derived, Generate)) else inner
+    return replace(inner, alias=names.get(inner.alias, inner.alias)) if isinstance(inner, (Scan, LiteralRows, Derived, Generate)) else inner
 
 
 def canonical(node: Node) -> Any:
     """A copy whose aliases are numbered, so that two plans that differ only in aliases are equal."""
-    aliases = [found.alias for found in walk(node) if isinstance(found, (Scan, Rows, Derived, Generate))]
+    aliases = [found.alias for found in walk(node) if isinstance(found, (Scan, LiteralRows, Derived, Generate))]
     return rename_aliases(node, {alias: f"r{number}" for number, alias in enumerate(dict.fromkeys(aliases))})
 
 
@@ -200,7 +200,7 @@ def _own_columns(node: Node) -> set[Column]:
 
 def aliases_in(node: Node) -> set[str]:
     """The aliases of all sources in a plan."""
-    return {found.alias for found in walk(node) if isinstance(found, (Scan, Rows, Derived, Generate))}
+    return {found.alias for found in walk(node) if isinstance(found, (Scan, LiteralRows, Derived, Generate))}
 
 
 def source_of(source: Source) -> Source:

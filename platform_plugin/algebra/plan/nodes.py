@@ -79,7 +79,7 @@ class Single:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class LiteralRows:
     """Rows that are written out, called `alias`."""
 
     rows: tuple[tuple[Scalar, ...], ...]
@@ -208,7 +208,7 @@ class SetOperation:
     at: Place | None = field(default=None, compare=False, repr=False)
 
 
-Source = Scan | Single | Rows | Derived | Filter | Join | Generate
+Source = Scan | Single | LiteralRows | Derived | Filter | Join | Generate
 Query = Project | Window | Aggregate | Distinct | Sort | Limit | SetOperation
 Node = Source | Query
 
@@ -234,7 +234,7 @@ def columns(source: Source) -> dict[Column, DataType | None]:
             return {Column(alias, found.name): found.type for found in fields}
         case Single():
             return {}
-        case Rows(alias=alias, names=names, types=types):
+        case LiteralRows(alias=alias, names=names, types=types):
             return {Column(alias, name): kind for name, kind in zip(names, types, strict=True)}
         case Derived(query=query, alias=alias):
             return {Column(alias, found.name): found.type for found in outputs(query)}
@@ -278,7 +278,7 @@ def scalars(node: Node) -> tuple[Scalar, ...]:
             return tuple(key.value for key in by)
         case Limit(count=count, offset=offset):
             return tuple(value for value in (count, offset) if value is not None)
-        case Rows(rows=rows):
+        case LiteralRows(rows=rows):
             return tuple(value for row in rows for value in row)
         case _:
             return ()

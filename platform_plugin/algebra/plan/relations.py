@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
+class RelationFacts:
     """A relation by its full name, what kind it is, and its columns.
 
     A plain view comes with the text of its query, which takes its place in the plan; `fields` may then be empty but for renamed columns.

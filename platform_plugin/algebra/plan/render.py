@@ -18,8 +18,8 @@ from platform_plugin.algebra.plan.nodes import (
     Item,
     Join,
     Limit,
+    LiteralRows,
     Project,
-    Rows,
     Scalar,
     Scan,
     SetOperation,
@@ -206,7 +206,7 @@ class _Rendering:
                 return table
             case Derived(query=query, alias=alias):
                 return _aliased(self.query(query), alias)
-            case Rows(rows=rows, alias=alias, names=names):
+            case LiteralRows(rows=rows, alias=alias, names=names):
                 tuples = [exp.Tuple(expressions=[self.scalar(value) for value in row]) for row in rows]
                 columns = [exp.to_identifier(name, quoted=True) for name in names]
                 return exp.Values(expressions=tuples, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=columns))

@@ -15,8 +15,8 @@ from platform_plugin.algebra.plan.nodes import (
     Generate,
     Join,
     Limit,
+    LiteralRows,
     Project,
-    Rows,
     Scan,
     SetOperation,
     Single,
@@ -60,7 +60,7 @@ def _title(node: Node) -> str:
             return f"scan {kind} {'.'.join(relation)}" + (f" as {alias}" if alias != relation[-1] else "")
         case Single():
             return "one row"
-        case Rows(rows=rows, alias=alias):
+        case LiteralRows(rows=rows, alias=alias):
             return f"{len(rows)} rows as {alias}"
         case Derived(alias=alias):
             return f"as {alias}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from platform_plugin.algebra.plan.nodes import Item
-    from platform_plugin.engine.arrow.values import Rows
+    from platform_plugin.engine.arrow.values import ArrowRows
 
 _GROUPED = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.bool_(), pa.date32())
 # Of decimals of more digits it depends on their values whether a sum holds them.
@@ -30,7 +30,7 @@ def is_grouped(kind: pa.DataType) -> bool:
     return kind in _GROUPED or pa.types.is_decimal(kind) or pa.types.is_timestamp(kind)
 
 
-def aggregate(rows: Rows, keys: Sequence[Item], calls: Sequence[Item]) -> pa.Table:
+def aggregate(rows: ArrowRows, keys: Sequence[Item], calls: Sequence[Item]) -> pa.Table:
     """One row for each group; without keys one row, even of no rows."""
     grouped = [evaluate(key.value, rows) for key in keys]
     if not all(is_grouped(value.type) for value in grouped):
@@ -52,7 +52,7 @@ def aggregate(rows: Rows, keys: Sequence[Item], calls: Sequence[Item]) -> pa.Tab
     return pa.table([*heads, *answers], names=[item.name for item in (*keys, *calls)])
 
 
-def _plan(node: exp.Expr, rows: Rows, inputs: list[Any], wanted: list[tuple[str, str, Any]]) -> Callable[[list[Any]], Any]:
+def _plan(node: exp.Expr, rows: ArrowRows, inputs: list[Any], wanted: list[tuple[str, str, Any]]) -> Callable[[list[Any]], Any]:
     """Note what a call needs of Arrow's grouping, and say how its answer is made of that."""
     while isinstance(node, exp.Paren):
         node = node.this
@@ -112,7 +112,7 @@ def _plan(node: exp.Expr, rows: Rows, inputs: list[Any], wanted: list[tuple[str,
     raise NotLocal
 
 
-def _cast_sum(node: exp.Cast, rows: Rows, inputs: list[Any], wanted: list[tuple[str, str, Any]]) -> Callable[[list[Any]], Any]:
+def _cast_sum(node: exp.Cast, rows: ArrowRows, inputs: list[Any], wanted: list[tuple[str, str, Any]]) -> Callable[[list[Any]], Any]:
     """A sum of decimals that is brought back to the type of its first level."""
     finish = _plan(node.this, rows, inputs, wanted)
     text = node.to.sql("spark").upper().replace(" ", "")

@@ -30,7 +30,7 @@ from platform_plugin.algebra.plan.nodes import (
 )
 from platform_plugin.engine.arrow.calls import aggregate
 from platform_plugin.engine.arrow.positions import find_places
-from platform_plugin.engine.arrow.values import NotLocal, Rows, evaluate, evaluate_node, ordered
+from platform_plugin.engine.arrow.values import ArrowRows, NotLocal, evaluate, evaluate_node, ordered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,11 +44,11 @@ _PAIRS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class ArrowTables:
     """Tables by their full names, and the sources that plans have made of them: what several plans have in common is made once."""
 
     tables: dict[str, pa.Table]
-    made: dict[Source, Rows] = field(default_factory=dict)
+    made: dict[Source, ArrowRows] = field(default_factory=dict)
 
 
 def run_plan(query: Query, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -56,12 +56,12 @@ def run_plan(query: Query, tables: Mapping[str, pa.Table]) -> pa.Table:
     if not outputs(query):
         raise NotLocal  # without a column an Arrow table forgets how many rows it has
     try:
-        return _query(query, Known(tables=dict(tables)))
+        return _query(query, ArrowTables(tables=dict(tables)))
     except (pa.ArrowException, OverflowError, RecursionError) as error:
         raise NotLocal from error
 
 
-def run_grouping(source: Source, keys: Sequence[Item], calls: Sequence[Item], known: Known) -> pa.Table:
+def run_grouping(source: Source, keys: Sequence[Item], calls: Sequence[Item], known: ArrowTables) -> pa.Table:
     """One row for each group of a source; `NotLocal` if that is Spark's to say."""
     try:
         return aggregate(_rows(source, known), keys, calls)
@@ -69,7 +69,7 @@ def run_grouping(source: Source, keys: Sequence[Item], calls: Sequence[Item], kn
         raise NotLocal from error
 
 
-def _query(query: Query, known: Known) -> pa.Table:
+def _query(query: Query, known: ArrowTables) -> pa.Table:
     match query:
         case Project(source=source, items=items):
             rows = _rows(source, known)
@@ -87,7 +87,7 @@ def _query(query: Query, known: Known) -> pa.Table:
                 raise NotLocal
             return pa.concat_tables([before, after.rename_columns(before.column_names)])
         case Limit(query=Sort() as inner, count=count, offset=None) if count is not None:
-            number = evaluate_node(count.node, Rows(columns={}, count=1))
+            number = evaluate_node(count.node, ArrowRows(columns={}, count=1))
             return _query(inner, known).slice(0, number.as_py())
         case Sort(query=inner, keys=by):
             return _sorted(_query(inner, known), by)
@@ -108,14 +108,14 @@ def _sorted(found: pa.Table, by: tuple[SortKey, ...]) -> pa.Table:
     return found.take(pc.sort_indices(table, sort_keys=keys))
 
 
-def _rows(source: Source, known: Known) -> Rows:
+def _rows(source: Source, known: ArrowTables) -> ArrowRows:
     found = known.made.get(source)
     if found is None:
         found = known.made[source] = _make_rows(source, known)
     return found
 
 
-def _make_rows(source: Source, known: Known) -> Rows:
+def _make_rows(source: Source, known: ArrowTables) -> ArrowRows:
     match source:
         case Scan(relation=relation, alias=alias):
             found = known.tables.get(".".join(relation))
@@ -136,13 +136,15 @@ def _make_rows(source: Source, known: Known) -> Rows:
     raise NotLocal
 
 
-def _named(found: pa.Table, alias: str) -> Rows:
+def _named(found: pa.Table, alias: str) -> ArrowRows:
     if not found.column_names:
         raise NotLocal
-    return Rows(columns={Column(alias, name): found.column(name).combine_chunks() for name in found.column_names}, count=found.num_rows)
+    return ArrowRows(
+        columns={Column(alias, name): found.column(name).combine_chunks() for name in found.column_names}, count=found.num_rows
+    )
 
 
-def _joined(join: Join, known: Known) -> Rows:
+def _joined(join: Join, known: ArrowTables) -> ArrowRows:
     """A join by equal columns: the places of the rows that meet, then the rows."""
     if join.lateral or (join.condition is not None and join.condition.plans):
         raise NotLocal
@@ -172,7 +174,7 @@ def _joined(join: Join, known: Known) -> Rows:
     return _beside(kept, right.picked(met.column("right").combine_chunks()))
 
 
-def _looked_up(kind: str, left: Rows, ours: Any, right: Rows, theirs: Any) -> Rows | None:
+def _looked_up(kind: str, left: ArrowRows, ours: Any, right: ArrowRows, theirs: Any) -> ArrowRows | None:
     """A join by one column whose values are unique on one side, as a lookup, which is many times cheaper; None where they are not."""
     if kind == "inner" and left.count < right.count:
         swapped = _looked_up_in(kind, right, theirs, left, ours)
@@ -180,7 +182,7 @@ def _looked_up(kind: str, left: Rows, ours: Any, right: Rows, theirs: Any) -> Ro
     return _looked_up_in(kind, left, ours, right, theirs)
 
 
-def _looked_up_in(kind: str, rows: Rows, keys: Any, found: Rows, among: Any) -> Rows | None:
+def _looked_up_in(kind: str, rows: ArrowRows, keys: Any, found: ArrowRows, among: Any) -> ArrowRows | None:
     places = find_places(keys, among, once=kind in ("inner", "left"))
     if places is None:
         return None
@@ -191,9 +193,9 @@ def _looked_up_in(kind: str, rows: Rows, keys: Any, found: Rows, among: Any) -> 
     return _beside(kept, found.picked(places.drop_null())) if kind == "inner" else kept
 
 
-def _beside(left: Rows, right: Rows) -> Rows:
+def _beside(left: ArrowRows, right: ArrowRows) -> ArrowRows:
     # Neither is written to, and none of their columns is touched here.
-    return Rows(columns=ChainMap(left.columns, right.columns), count=left.count)  # type: ignore[arg-type]
+    return ArrowRows(columns=ChainMap(left.columns, right.columns), count=left.count)  # type: ignore[arg-type]
 
 
 def conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:

@@ -53,18 +53,18 @@ class NotLocal(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class ArrowRows:
     """Columns by the alias of what they come from and their name, all of the same length."""
 
     columns: Mapping[Column, Any]
     count: int
 
-    def picked(self, places: Any) -> Rows:
+    def picked(self, places: Any) -> ArrowRows:
         """These rows of it, by a mask or by their places; a column is not touched before somebody asks for it."""
         if not pa.types.is_boolean(places.type):
-            return Rows(columns=_Picked(self.columns, places), count=len(places))
+            return ArrowRows(columns=_Picked(self.columns, places), count=len(places))
         count = pc.sum(places).as_py() or 0
-        return self if count == self.count else Rows(columns=_Picked(self.columns, places), count=count)
+        return self if count == self.count else ArrowRows(columns=_Picked(self.columns, places), count=count)
 
 
 class _Picked(Mapping[Column, Any]):
@@ -110,7 +110,7 @@ class RelationColumns(Mapping[Column, Any]):
         return len(self._names)
 
 
-def evaluate(value: Scalar, rows: Rows) -> Any:
+def evaluate(value: Scalar, rows: ArrowRows) -> Any:
     """The values of an expression, one for each row."""
     if value.plans:
         raise NotLocal
@@ -122,7 +122,7 @@ def spread(found: Any, count: int) -> Any:
     return pa.repeat(found, count) if isinstance(found, pa.Scalar) else found
 
 
-def evaluate_node(node: exp.Expr, rows: Rows) -> Any:
+def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
     """The value of an expression's tree: a column, or a scalar that is the same in every row."""
     match node:
         case exp.Paren():
@@ -216,7 +216,7 @@ def _day(text: str) -> pa.Scalar:
         raise NotLocal from error
 
 
-def _truth(node: exp.Expr, rows: Rows) -> Any:
+def _truth(node: exp.Expr, rows: ArrowRows) -> Any:
     found = evaluate_node(node, rows)
     if not pa.types.is_boolean(found.type):
         raise NotLocal
@@ -312,7 +312,7 @@ def _cast(found: Any, kind: str) -> Any:
     return found.cast(wanted)
 
 
-def _case(node: exp.Case, rows: Rows) -> Any:
+def _case(node: exp.Case, rows: ArrowRows) -> Any:
     conditions = [pc.fill_null(spread(_truth(branch.this, rows), rows.count), False) for branch in node.args["ifs"]]  # noqa: FBT003
     branches = [branch.args["true"] for branch in node.args["ifs"]]
     default = node.args.get("default")

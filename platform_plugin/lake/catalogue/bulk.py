@@ -23,7 +23,7 @@ _Item = TypeVar("_Item")
 
 _CHUNK = 10_000  # ids in one IN list: databases limit the parameters of a statement
 # Their values say the same in JSON, and the server casts them back.
-_PLAIN = (sa.Integer, sa.String, sa.Boolean, c.Flag, c.Moment, c.Identity)
+_PLAIN = (sa.Integer, sa.String, sa.Boolean, c.Flag, c.UtcTimestamp, c.Identity)
 
 
 def insert_rows(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:

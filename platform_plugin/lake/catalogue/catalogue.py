@@ -32,7 +32,7 @@ class Flag(TypeDecorator[bool]):
         return None if value is None else bool(value)
 
 
-class Moment(TypeDecorator[datetime]):
+class UtcTimestamp(TypeDecorator[datetime]):
     """A point in time with microseconds: text in UTC on SQLite, TIMESTAMPTZ on PostgreSQL."""
 
     impl = sa.DateTime
@@ -107,7 +107,7 @@ METADATA = _table("metadata", _text("key", required=True), _text("value", requir
 SNAPSHOT = _table(
     "snapshot",
     _number("snapshot_id", key=True),
-    sa.Column("snapshot_time", Moment),
+    sa.Column("snapshot_time", UtcTimestamp),
     _number("schema_version"),
     _number("next_catalog_id"),
     _number("next_file_id"),
@@ -288,7 +288,7 @@ SCHEDULED_FOR_DELETION = _table(
     _number("data_file_id"),
     _text("path"),
     _flag("path_is_relative"),
-    sa.Column("schedule_start", Moment),
+    sa.Column("schedule_start", UtcTimestamp),
 )
 INLINED_DATA_TABLES = _table("inlined_data_tables", _number("table_id"), _text("table_name"), _number("schema_version"))
 COLUMN_MAPPING = _table("column_mapping", _number("mapping_id"), _number("table_id"), _text("type"))
@@ -323,8 +323,8 @@ PLATFORM_LEASE = sa.Table(
     sa.Column("lease_id", sa.String, primary_key=True),
     sa.Column("snapshot_id", sa.BigInteger, nullable=False),
     sa.Column("holder", sa.String),
-    sa.Column("acquired_at", Moment, nullable=False),
-    sa.Column("expires_at", Moment, nullable=False),
+    sa.Column("acquired_at", UtcTimestamp, nullable=False),
+    sa.Column("expires_at", UtcTimestamp, nullable=False),
 )
 
 

@@ -23,7 +23,7 @@ DIALECT = "duckdb"  # the dialect of default values; ours are literals that ever
 
 
 @dataclass(frozen=True, slots=True)
-class AddColumn:
+class AddColumnOp:
     """A new column at the end, or a new part of a struct; rows of older files read as its default."""
 
     table: Table
@@ -60,7 +60,7 @@ def _highest_id(w: Writer, table_id: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class DropColumn:
+class DropColumnOp:
     """The end of a column; its values stay in the files for older snapshots."""
 
     table: Table

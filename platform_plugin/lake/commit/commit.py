@@ -99,7 +99,7 @@ class Commit:
     def create_schema(self, name: str, *, if_not_exists: bool = False) -> None:
         """Add an empty schema."""
         check_name("schema", name)
-        self._do(ddl.CreateSchema(name, if_not_exists))
+        self._do(ddl.CreateSchemaOp(name, if_not_exists))
 
     def drop_schema(self, name: str) -> None:
         """End an empty schema."""
@@ -144,7 +144,7 @@ class Commit:
             file_options=FileOptions.of(file_options or {}, inherited),
         )
         table = replace(table, partition_keys=partition_keys(table, partition_by))
-        self._do(ddl.CreateTable(table))
+        self._do(ddl.CreateTableOp(table))
         return table
 
     def _schema(self, name: Name) -> tuple[str, Mapping[str, str]]:
@@ -154,7 +154,7 @@ class Commit:
             if name.schema in schemas:
                 schema_id, folder = schemas[name.schema]
                 return folder, read_inherited(connection, schema_id)
-        created = any(isinstance(operation, ddl.CreateSchema) and operation.name == name.schema for operation in self._operations)
+        created = any(isinstance(operation, ddl.CreateSchemaOp) and operation.name == name.schema for operation in self._operations)
         if created:
             raise InvalidValue(
                 f'schema "{name.schema}" is created by this same commit', hint="create the schema in a commit of its own first"
@@ -173,11 +173,11 @@ class Commit:
     def add_column(self, table: Table, field: Field, *, parent: tuple[str, ...] = (), twin: Table | None = None) -> None:
         """Add a column at the end of a table, or a part to one of its structs; a `twin` of the same files gets it too."""
         check_field(field)
-        self._do(columns.AddColumn(table, declared(field), parent, twin))
+        self._do(columns.AddColumnOp(table, declared(field), parent, twin))
 
     def drop_column(self, table: Table, *path: str) -> None:
         """End a column, or a part of a struct named by the path to it."""
-        self._do(columns.DropColumn(table, path))
+        self._do(columns.DropColumnOp(table, path))
 
     def rename_column(self, table: Table, *path: str, to: str) -> None:
         """Give a column, or a part of a struct, another name."""
@@ -204,7 +204,7 @@ class Commit:
     def comment(self, table: Table, text: str | None, *, column: tuple[str, ...] = ()) -> None:
         """Say what a table or a column is; None takes the comment away."""
         check_text("a comment", text)
-        self._do(ddl.Comment(table, text, column))
+        self._do(ddl.CommentOp(table, text, column))
 
     def set_file_options(self, table: Table, options: Mapping[str, str | int]) -> None:
         """Say how new files of a table are written, by DuckLake's names; files that are there stay as they are until they are merged."""
@@ -230,7 +230,9 @@ class Commit:
         check_text("the text or a column of a view", sql, comment, *columns)
         uuid = new_uuid()
         self._do(
-            ddl.CreateView(name=target, sql=sql, dialect=dialect, columns=tuple(columns), comment=comment, or_replace=or_replace, uuid=uuid)
+            ddl.CreateViewOp(
+                name=target, sql=sql, dialect=dialect, columns=tuple(columns), comment=comment, or_replace=or_replace, uuid=uuid
+            )
         )
         return uuid
 

@@ -71,7 +71,7 @@ class Depend:
                 columns = {name: found[name] for name in need.columns if name in found}
             else:
                 relation_id = relation.id
-            wanted = _Wanted(relation.name, columns, itself=need.itself, rows=need.rows)
+            wanted = _NeededColumns(relation.name, columns, itself=need.itself, rows=need.rows)
             if _broken(w.connection, relation_id, wanted, w.id) is not None:
                 raise w.conflict(f'"{relation.name}" was altered, renamed or dropped')
             w.insert(DEPENDENT, relation_id=relation_id, dependent_id=view, needs=wanted.text())
@@ -99,7 +99,7 @@ def check_needs(w: Writer) -> None:
     if concerned:
         w.flush()
     for row in concerned:
-        wanted = _Wanted.read(row.needs)
+        wanted = _NeededColumns.read(row.needs)
         holder = _name_of(w.connection, _VIEWS, row.dependent_id, w.id)
         if holder is None:
             continue  # another client dropped the view
@@ -124,7 +124,7 @@ def find_protector(connection: Connection, table: Table, snapshot_id: int) -> Na
     query = sa.select(DEPENDENT.c.dependent_id, DEPENDENT.c.needs).where(DEPENDENT.c.relation_id == table.id)
     for row in connection.execute(query).all():
         holder = _name_of(connection, _VIEWS, row.dependent_id, snapshot_id)
-        if holder is not None and _Wanted.read(row.needs).rows:
+        if holder is not None and _NeededColumns.read(row.needs).rows:
             return holder
     return None
 
@@ -147,7 +147,7 @@ def protected(table: Name, view: Name) -> InvalidValue:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _NeededColumns:
     name: Name
     columns: Mapping[str, int | None]
     itself: bool
@@ -158,7 +158,7 @@ class _Wanted:
         return json.dumps(known)
 
     @classmethod
-    def read(cls, text: str) -> _Wanted:
+    def read(cls, text: str) -> _NeededColumns:
         known = json.loads(text)
         schema, relation = known["name"]
         return cls(Name(schema=schema, relation=relation), known["columns"], itself=known["itself"], rows=known["rows"])
@@ -168,7 +168,7 @@ def _changed(connection: Connection, table_id: int, known: Name, view: Name) -> 
     return protected(_name_of(connection, _TABLES, table_id, None) or known, view)
 
 
-def _broken(connection: Connection, relation_id: int, wanted: _Wanted, snapshot_id: int) -> str | None:
+def _broken(connection: Connection, relation_id: int, wanted: _NeededColumns, snapshot_id: int) -> str | None:
     """What is no more as it is needed, in the words of a message; None if all is."""
     table = _name_of(connection, _TABLES, relation_id, snapshot_id)
     view = _name_of(connection, _VIEWS, relation_id, snapshot_id) if table is None else None
@@ -186,7 +186,7 @@ def _broken(connection: Connection, relation_id: int, wanted: _Wanted, snapshot_
     return None
 
 
-def _find_follower(connection: Connection, wanted: _Wanted, snapshot_id: int) -> int | None:
+def _find_follower(connection: Connection, wanted: _NeededColumns, snapshot_id: int) -> int | None:
     """The id of another relation that has the name and the columns now."""
     for rows, ids, names in (_TABLES, _VIEWS):
         query = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from platform_plugin.lake.read.scan import FileScan, Scan
+from platform_plugin.lake.read.scan import FileScan, TableScan
 from platform_plugin.lake.values.types import arrow_schema
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ class Gates:
             gate(table, files)
 
 
-def scan_written(table: Table, files: Sequence[DataFile], snapshot: Snapshot) -> Scan:
+def scan_written(table: Table, files: Sequence[DataFile], snapshot: Snapshot) -> TableScan:
     """A scan of files that no commit names yet, with no rows but theirs."""
-    return Scan(
+    return TableScan(
         table=table,
         snapshot=snapshot,
         files=tuple(

@@ -25,7 +25,7 @@ DIALECT = "duckdb"  # the dialect of default values; ours are literals that ever
 
 
 @dataclass(frozen=True, slots=True)
-class CreateSchema:
+class CreateSchemaOp:
     """A new, empty schema."""
 
     name: str
@@ -74,7 +74,7 @@ class DropSchema:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTable:
+class CreateTableOp:
     """A new, empty table with the identity that its value already carries."""
 
     table: Table
@@ -158,7 +158,7 @@ class RenameTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Comment:
+class CommentOp:
     """A comment on a table or one of its columns; None takes it away."""
 
     table: Table
@@ -208,7 +208,7 @@ class PartitionBy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateView:
+class CreateViewOp:
     """A stored query under a name."""
 
     name: Name

@@ -278,7 +278,7 @@ def _descriptor(file: BinaryIO) -> int | None:
         return None
 
 
-class _Known:
+class _PageCache:
     """Footers that were read lately: files never change."""
 
     def __init__(self) -> None:
@@ -296,4 +296,4 @@ class _Known:
         return footer
 
 
-_KNOWN = _Known()
+_KNOWN = _PageCache()

@@ -29,7 +29,7 @@ _EXACT = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CatalogueFinding:
     """One kind of doubtful note on a table's files, with how many files have it and one of them."""
 
     table: Name
@@ -39,14 +39,14 @@ class Finding:
     hint: str
 
 
-def check(lake: Lake) -> list[Finding]:
+def check(lake: Lake) -> list[CatalogueFinding]:
     """All that the catalogue says of the newest snapshot's files and that can't be true. Only the catalogue is read."""
     snapshot = lake.snapshot()
     with lake.reading() as connection:
         return [found for table in read_tables(connection, snapshot.id) for found in _check_partitions(connection, table, snapshot.id)]
 
 
-def _check_partitions(connection: Connection, table: Table, snapshot_id: int) -> list[Finding]:
+def _check_partitions(connection: Connection, table: Table, snapshot_id: int) -> list[CatalogueFinding]:
     keys = _read_keys(connection, table)
     if not keys:
         return []
@@ -73,7 +73,9 @@ def _check_partitions(connection: Connection, table: Table, snapshot_id: int) ->
         if problem is not None:
             found[problem].append(resolved(table.path, file.path, relative=file.path_is_relative))
     hint = "filters do not rely on these values; write the files' rows anew to have them pruned by partition"
-    return [Finding(table=table.name, problem=what, files=len(paths), example=paths[0], hint=hint) for what, paths in found.items()]
+    return [
+        CatalogueFinding(table=table.name, problem=what, files=len(paths), example=paths[0], hint=hint) for what, paths in found.items()
+    ]
 
 
 def _read_keys(connection: Connection, table: Table) -> dict[int, tuple[PartitionKey, ...]]:

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.read.scan import DeleteList, FileScan, Scan
+    from platform_plugin.lake.read.scan import DeleteList, FileScan, TableScan
 
 _UNMAPPED = -1
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _THREADS = min(8, os.cpu_count() or 1)
 
 
-def read_rows(lake: Lake, scan: Scan, *, columns: Sequence[str] | None = None, where: Sequence[Predicate] = ()) -> pa.Table:
+def read_rows(lake: Lake, scan: TableScan, *, columns: Sequence[str] | None = None, where: Sequence[Predicate] = ()) -> pa.Table:
     """All rows of a scan that pass the filter, in the order of row ids."""
     wanted = _fields(scan.table, columns)
     tables = list(iter_rows(lake, scan, columns=columns, where=where))
@@ -48,7 +48,7 @@ def read_rows(lake: Lake, scan: Scan, *, columns: Sequence[str] | None = None, w
     return pa.concat_tables(tables) if tables else pa.Table.from_batches([], schema=arrow_schema(wanted))
 
 
-def iter_rows(lake: Lake, scan: Scan, *, columns: Sequence[str] | None = None, where: Sequence[Predicate] = ()) -> Iterator[pa.Table]:
+def iter_rows(lake: Lake, scan: TableScan, *, columns: Sequence[str] | None = None, where: Sequence[Predicate] = ()) -> Iterator[pa.Table]:
     """The same, file by file; a few files are read ahead."""
     wanted = _fields(scan.table, columns)
     tested = _fields(scan.table, [predicate.column for predicate in where])

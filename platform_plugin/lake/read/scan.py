@@ -79,7 +79,7 @@ class InlinedTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
+class TableScan:
     """All that a reader of one table at one snapshot needs to know."""
 
     table: Table
@@ -98,7 +98,7 @@ class Scan:
         return sum(file.size_bytes for file in self.files)
 
 
-def read_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where: Sequence[Predicate] = ()) -> Scan:
+def read_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where: Sequence[Predicate] = ()) -> TableScan:
     """The scan of a table at a snapshot, files that hold no row of the filter left out."""
     if read_snapshot(connection, id=snapshot.id) is None:
         raise SnapshotExpired(f"snapshot {snapshot.id} is no longer kept", hint="read the newest one, or take a lease before a long read")
@@ -153,7 +153,7 @@ def read_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where
         )
         for id_, path, relative, _, records, size, footer, row_id_start, begin, partial_max, mapping_id, _, partition_id in rows
     )
-    return Scan(table=table, snapshot=snapshot, files=files, inlined=_read_inlined_tables(connection, table, table_id, snapshot.id))
+    return TableScan(table=table, snapshot=snapshot, files=files, inlined=_read_inlined_tables(connection, table, table_id, snapshot.id))
 
 
 def read_files_beyond(connection: Connection, table: Table, row_id: int, snapshot: Snapshot, *, since: Snapshot) -> list[FileScan]:

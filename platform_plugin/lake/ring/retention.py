@@ -22,7 +22,7 @@ from platform_plugin.lake.ring.history import take_up
 from platform_plugin.lake.ring.segments import (
     LEFT_FILE,
     SEGMENT,
-    Limits,
+    RetentionLimits,
     Ring,
     Segment,
     plan_leaving,
@@ -79,7 +79,7 @@ def keep_ring(w: Writer, table: Table, declaration: Declaration) -> None:
     table_id = w.table_id(table)
     known = read_ring(w.connection, table.uuid)
     grown = _count_in(w, table, table_id, known)
-    limits = Limits.of(declaration.options)
+    limits = RetentionLimits.of(declaration.options)
     cut = _find_cut(w, table, table_id, grown, limits)
     kept = grown
     if cut > grown.first_row_id:
@@ -131,7 +131,7 @@ def _count_in(w: Writer, table: Table, table_id: int, known: Ring) -> Ring:
     return ring
 
 
-def _find_cut(w: Writer, table: Table, table_id: int, ring: Ring, limits: Limits) -> int:
+def _find_cut(w: Writer, table: Table, table_id: int, ring: Ring, limits: RetentionLimits) -> int:
     """The row id before which everything leaves."""
     w.flush()
     due = _due(w, table.uuid, ring, limits)
@@ -173,7 +173,7 @@ def _at_edge(due: Sequence[Segment], ring: Ring, row_id: int, cut: int) -> int:
     return max((segment.next_row_id for segment in due if segment.next_row_id <= min(row_id, cut)), default=ring.first_row_id)
 
 
-def _due(w: Writer, uuid: UUID, ring: Ring, limits: Limits) -> list[Segment]:
+def _due(w: Writer, uuid: UUID, ring: Ring, limits: RetentionLimits) -> list[Segment]:
     """The segments that leave by the limits, read from the oldest on and no further than needed."""
     if limits.rows is None and limits.age is None and limits.size_bytes is None:
         return []
@@ -186,7 +186,7 @@ def _due(w: Writer, uuid: UUID, ring: Ring, limits: Limits) -> list[Segment]:
         limit *= 8
 
 
-def _held_from(w: Writer, table: Table, limits: Limits) -> int | None:
+def _held_from(w: Writer, table: Table, limits: RetentionLimits) -> int | None:
     """The oldest row that a consumer, or under `on_overrun = 'block'` any reader, still needs; None if nothing is held."""
     needed = []
     for consumer, next_row_id in read_consumers(w.connection, table.uuid).items():
@@ -241,7 +241,7 @@ def _let_go(w: Writer, table: Table, table_id: int, ring: Ring, cut: int, *, bor
     )
 
 
-def _release(w: Writer, table: Table, limits: Limits) -> int:
+def _release(w: Writer, table: Table, limits: RetentionLimits) -> int:
     """Give files that left free for deletion once no reader needs them, or has for too long; the newest snapshot they end at."""
     w.flush()
     waiting = w.connection.execute(
@@ -281,7 +281,7 @@ def retain_due(lake: Lake) -> list[Table]:
             continue
         with lake.reading() as connection:
             ring, oldest = read_ring(connection, table.uuid), read_segments(connection, table.uuid, limit=1)
-        if str(table.uuid) in waiting or plan_leaving(oldest, ring, Limits.of(declaration.options), now):
+        if str(table.uuid) in waiting or plan_leaving(oldest, ring, RetentionLimits.of(declaration.options), now):
             due.append(table)
     if due:
         with lake.commit("retention") as commit:

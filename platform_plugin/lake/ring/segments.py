@@ -41,7 +41,7 @@ SEGMENT = sa.Table(
     sa.Column("first_row_id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("next_row_id", sa.BigInteger, nullable=False),
     sa.Column("size_bytes", sa.BigInteger, nullable=False),
-    sa.Column("arrived_at", c.Moment, nullable=False),
+    sa.Column("arrived_at", c.UtcTimestamp, nullable=False),
     sa.Column("snapshot_id", sa.BigInteger, nullable=False),
     sa.Column("writer", sa.String),
 )
@@ -54,7 +54,7 @@ LEFT_FILE = sa.Table(
     sa.Column("path", sa.String, nullable=False),
     sa.Column("size_bytes", sa.BigInteger, nullable=False),
     sa.Column("end_snapshot", sa.BigInteger, nullable=False),
-    sa.Column("left_at", c.Moment, nullable=False),
+    sa.Column("left_at", c.UtcTimestamp, nullable=False),
     sa.Index("platform_left_file_by_stream", "relation_uuid"),
 )
 # Who has to see every row of a stream, such as a continuous view, and how far it has come.
@@ -99,7 +99,7 @@ class Ring:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RetentionLimits:
     """How much a stream keeps; a limit that is None does not apply.
 
     `overrun_grace` is how long a reader may need rows that should have left: then a stream that aborts ends the reader, and
@@ -114,10 +114,10 @@ class Limits:
     overrun_grace: timedelta = timedelta(minutes=1)
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Limits:
+    def of(cls, options: Mapping[str, Any]) -> RetentionLimits:
         """The limits that a stream was declared with.
 
-        >>> Limits.of({"retention_rows": 5, "retention_seconds": 60}).age
+        >>> RetentionLimits.of({"retention_rows": 5, "retention_seconds": 60}).age
         datetime.timedelta(seconds=60)
         """
         age, grace = options.get("retention_seconds"), options.get("overrun_grace_seconds")
@@ -130,7 +130,7 @@ class Limits:
             overrun_grace=timedelta(minutes=1) if grace is None else timedelta(seconds=grace),
         )
 
-    def times(self, factor: int) -> Limits:
+    def times(self, factor: int) -> RetentionLimits:
         """The same limits, wider."""
         return replace(
             self,
@@ -140,7 +140,7 @@ class Limits:
         )
 
 
-def plan_leaving(segments: Iterable[Segment], ring: Ring, limits: Limits, now: datetime) -> list[Segment]:
+def plan_leaving(segments: Iterable[Segment], ring: Ring, limits: RetentionLimits, now: datetime) -> list[Segment]:
     """The oldest segments that leave a ring: those without which it still holds all it has to keep.
 
     Whole segments leave, so up to one more than the limits is kept. The newest rows stay even where a single segment is
@@ -150,7 +150,7 @@ def plan_leaving(segments: Iterable[Segment], ring: Ring, limits: Limits, now: d
     >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     >>> parts = [Segment(first_row_id=i, next_row_id=i + 10, size_bytes=100, arrived_at=noon, snapshot_id=1) for i in (0, 10, 20)]
     >>> ring = Ring(first_row_id=0, next_row_id=30, row_count=30, size_bytes=300, segment_count=3)
-    >>> [part.first_row_id for part in plan_leaving(parts, ring, Limits(rows=15), noon)]
+    >>> [part.first_row_id for part in plan_leaving(parts, ring, RetentionLimits(rows=15), noon)]
     [0]
     """
     rows, size = ring.row_count, ring.size_bytes

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
+class MergeOutcome:
     """What a merge did."""
 
     files_before: int
@@ -44,7 +44,7 @@ class Merged:
     inlined_rows: int
 
 
-def merge(lake: Lake, table: Table, *, target_bytes: int) -> Merged:
+def merge(lake: Lake, table: Table, *, target_bytes: int) -> MergeOutcome:
     """Rewrite small files, fully readable at every kept snapshot; a conflict if others change the same files meanwhile."""
     base = lake.snapshot()
     with lake.reading() as connection:
@@ -70,7 +70,7 @@ def merge(lake: Lake, table: Table, *, target_bytes: int) -> Merged:
             _discard(lake, rewritten)
             raise
     before = sum(len(part.replaces) for part in rewritten)
-    return Merged(
+    return MergeOutcome(
         files_before=before,
         files_after=sum(1 for part in rewritten if part.file.record_count),
         rows=sum(part.file.record_count for part in rewritten),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from platform_plugin.lake.catalogue.relations import read_declaration
-from platform_plugin.lake.ring.segments import Limits, Segment, read_segments
+from platform_plugin.lake.ring.segments import RetentionLimits, Segment, read_segments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Edges:
     """The segments of a stream, at whose ends rows leave, and its limits."""
 
     segments: tuple[Segment, ...]
-    limits: Limits
+    limits: RetentionLimits
 
     def may_join(self, run: Sequence[FileScan], file: FileScan) -> bool:
         """Whether a file may become one with the files before it."""
@@ -82,7 +82,7 @@ def read_edges(connection: Connection, table: Table) -> Edges | None:
     declaration = read_declaration(connection, table.uuid)
     if declaration.kind != "stream":
         return None
-    return Edges(tuple(read_segments(connection, table.uuid)), Limits.of(declaration.options))
+    return Edges(tuple(read_segments(connection, table.uuid)), RetentionLimits.of(declaration.options))
 
 
 def _start(file: FileScan) -> int:

@@ -26,7 +26,7 @@ _FULL_ENOUGH = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class MergeGroup:
     """Files that become one; their rows have the same columns and the same partition."""
 
     fields: tuple[Field, ...]
@@ -35,7 +35,7 @@ class Group:
     partition_values: tuple[str | None, ...]
 
 
-def find_groups(connection: Connection, table: Table, base: Snapshot, *, target_bytes: int) -> list[Group]:
+def find_groups(connection: Connection, table: Table, base: Snapshot, *, target_bytes: int) -> list[MergeGroup]:
     """Runs of small neighbouring files with equal columns and partitions, each run no larger than one target file.
 
     Those of a stream also respect the edges at which its rows leave.
@@ -52,7 +52,7 @@ def find_groups(connection: Connection, table: Table, base: Snapshot, *, target_
     for (version, partition_id, values), members in kinds.items():
         fields = _fields_kept(connection, table, versions, version)
         groups += [
-            Group(fields=fields, files=tuple(run), partition_id=partition_id, partition_values=values)
+            MergeGroup(fields=fields, files=tuple(run), partition_id=partition_id, partition_values=values)
             for run in _runs(members, target_bytes, edges)
         ]
     return groups

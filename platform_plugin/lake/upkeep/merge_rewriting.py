@@ -30,7 +30,7 @@ from platform_plugin.lake.read.changes import read_delete_versions, read_inlined
 from platform_plugin.lake.read.evolution import adapt
 from platform_plugin.lake.read.inlined import decode_rows
 from platform_plugin.lake.read.read import column_at, read_delete_file, read_raw
-from platform_plugin.lake.upkeep.merge_groups import Group
+from platform_plugin.lake.upkeep.merge_groups import MergeGroup
 from platform_plugin.lake.values.types import FIELD_ID
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Pile:
         return Pile(rows=self.rows.take(places), row_ids=self.row_ids[places], added=self.added[places], deleted=self.deleted[places])
 
 
-def rewrite(lake: Lake, table: Table, group: Group, base: Snapshot, oldest: int) -> list[Rewritten]:
+def rewrite(lake: Lake, table: Table, group: MergeGroup, base: Snapshot, oldest: int) -> list[Rewritten]:
     """Write the rows of a group, with their ids and ages, as one file; nothing if that would change nothing."""
     with lake.reading() as connection:
         versions = read_delete_versions(connection, table, [file.id for file in group.files])
@@ -118,7 +118,7 @@ def _read_whole(lake: Lake, fields: Sequence[Field], file: FileScan, base: Snaps
     )
 
 
-def _write(lake: Lake, table: Table, pile: Pile, group: Group, *, total: int, oldest: int) -> Rewritten:
+def _write(lake: Lake, table: Table, pile: Pile, group: MergeGroup, *, total: int, oldest: int) -> Rewritten:
     """Write one merged file and its delete file; rows older than all kept snapshots need not say how old."""
     added, row_ids = np.maximum(pile.added, oldest), pile.row_ids
     path = new_path(table)
@@ -199,7 +199,7 @@ def rewrite_inlined(
         added=np.array(added, dtype=np.int64),
         deleted=np.array([_NEVER if row[-1] is None else row[-1] for row in found], dtype=np.int64),
     )
-    group = Group(fields=fields, files=(), partition_id=None, partition_values=())
+    group = MergeGroup(fields=fields, files=(), partition_id=None, partition_values=())
     kept = pile.take(np.flatnonzero(pile.deleted > oldest))
     piles = [kept] if edges is None or not kept.rows.num_rows else [kept.take(places) for places in edges.parts(kept.row_ids, kept.added)]
     dropped = len(found) - kept.rows.num_rows

@@ -48,7 +48,7 @@ GENERATED = re.compile(r"(?:gen_random_uuid|uuid|uuidv4)\(\)", re.IGNORECASE)
 def evaluate(field: Field, now: datetime) -> Any:
     """The value of a column's expression default in a statement that began at a time; what can't be told is refused by name."""
     try:
-        value = _Reader(field, now).whole()
+        value = _ExpressionReader(field, now).whole()
         return None if value is None else converted(value, field)
     except PlatformError as error:
         if isinstance(error, UnsupportedType):
@@ -64,7 +64,7 @@ def _refusal(field: Field, why: str) -> UnsupportedType:
     )
 
 
-class _Reader:
+class _ExpressionReader:
     """A parser that evaluates as it reads: the language is small, and nothing is kept of it."""
 
     def __init__(self, field: Field, now: datetime) -> None:

@@ -20,7 +20,7 @@ def parse_nested(text: str, field: Field, scalar: Callable[[str, Field], Any]) -
     >>> parse_nested("['a, b', NULL, 'it\\'s', c]", Field(name="x", type=list_of(Primitive("varchar"))), lambda text, _: text)
     ['a, b', None, "it's", 'c']
     """
-    reader = _LiteralReader(text, scalar) if _is_flat(field) else _Reader(text, scalar)
+    reader = _LiteralReader(text, scalar) if _is_flat(field) else _TextReader(text, scalar)
     value = reader.value(field)
     reader.skip_blanks()
     if reader.position != len(text):
@@ -33,7 +33,7 @@ def _is_flat(field: Field) -> bool:
     return all(isinstance(part.type, Struct) or not part.children for part in field.walk())
 
 
-class _Reader:
+class _TextReader:
     def __init__(self, text: str, scalar: Callable[[str, Field], Any]) -> None:
         self.text = text
         self.position = 0
@@ -114,7 +114,7 @@ _LITERAL = re.compile(
 _QUOTED = re.compile(r"'((?:[^']|'')*)'")
 
 
-class _LiteralReader(_Reader):
+class _LiteralReader(_TextReader):
     """Reads SQL literals: a quote is doubled, a backslash is itself, and some values stand in casts."""
 
     def word(self, stops: str) -> tuple[str, bool]:

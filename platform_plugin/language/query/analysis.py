@@ -22,9 +22,9 @@ from platform_plugin.language.query.refusals import (
     source_words,
 )
 from platform_plugin.language.query.rendering import Edit
-from platform_plugin.language.query.scopes import Node, Scope, find_scope
-from platform_plugin.language.text.masking import Masked, mask
-from platform_plugin.language.text.names import Name
+from platform_plugin.language.query.scopes import Node, QueryScope, find_scope
+from platform_plugin.language.text.masking import MaskedQuery, mask
+from platform_plugin.language.text.names import WrittenName
 from platform_plugin.language.text.places import fault
 from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD, closing
 from platform_plugin.language.text.tree import parse_tree
@@ -40,7 +40,7 @@ _TARGET = "target!"
 
 
 def analyse(
-    tokens: Tokens, parameters: dict[int, Parameter], target: tuple[Name, str | None] | None = None
+    tokens: Tokens, parameters: dict[int, Parameter], target: tuple[WrittenName, str | None] | None = None
 ) -> tuple[tuple[Reference, ...], tuple[Edit, ...]]:
     """The references in the order of their places, and all edits; for an expression its own relation comes first, as -1."""
     refuse_tokens(tokens)
@@ -64,13 +64,18 @@ class _Sources:
 
 class _Analysis:
     def __init__(
-        self, tokens: Tokens, parameters: dict[int, Parameter], masked: Masked, tree: Node, target: tuple[Name, str | None] | None
+        self,
+        tokens: Tokens,
+        parameters: dict[int, Parameter],
+        masked: MaskedQuery,
+        tree: Node,
+        target: tuple[WrittenName, str | None] | None,
     ) -> None:
         self.tokens = tokens
         self.target = target
         self.masked = masked
         self.constants = Constants(tokens, parameters, masked)
-        self.scope: Scope = find_scope(tree, self.text_of)
+        self.scope: QueryScope = find_scope(tree, self.text_of)
         self.sources: dict[int, _Sources] = {}
         self.edits: list[Edit] = []
         self.claimed: set[int] = set()
@@ -107,7 +112,7 @@ class _Analysis:
         return (*targets, *references), tuple(self.edits)
 
     def _target(self, table: exp.Table, select: exp.Select | None) -> Reference:
-        name, alias = self.target or (Name(parts=(_TARGET,)), None)
+        name, alias = self.target or (WrittenName(parts=(_TARGET,)), None)
         columns, predicates = self._needs(table, select, alias or name.relation, None if alias else name.schema)
         return Reference(index=-1, name=name, alias=alias, columns=columns, predicates=predicates, span=name.span)
 
@@ -127,7 +132,7 @@ class _Analysis:
             raise fault(span, f"a name of {(after - first + 1) // 2} parts", expected="relation or schema.relation")
         if tokens.upper(after) == "(" and first not in self.masked.streams:
             refuse_table_function(span.text, span)
-        name = Name(parts=tuple(self._name(part) for part in range(first, after, 2)), span=span)
+        name = WrittenName(parts=tuple(self._name(part) for part in range(first, after, 2)), span=span)
         refuse_file(name)
         begin, after = self.masked.streams.get(first, (first, after))
         travel, after = self._travel_at(after)

@@ -34,7 +34,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FromItem:
     """One item of a FROM clause: its tokens, what it is called, and what is known of it."""
 
     first: int
@@ -55,7 +55,7 @@ class Block:
     select: int
     first: int
     last: int
-    sources: tuple[Source, ...]
+    sources: tuple[FromItem, ...]
     where: tuple[int, int] | None
 
 
@@ -95,8 +95,8 @@ def _is_comparison(tokens: Tokens, index: int) -> bool:
     return tokens.upper(index - 2) in ("IS", "NOT")
 
 
-def _sources(tokens: Tokens, first: int, end: int, inputs: Mapping[str, Input]) -> list[Source] | None:
-    sources: list[Source] = []
+def _sources(tokens: Tokens, first: int, end: int, inputs: Mapping[str, Input]) -> list[FromItem] | None:
+    sources: list[FromItem] = []
     begin, join = first, ","
     while True:
         index = begin
@@ -130,7 +130,7 @@ def _sources(tokens: Tokens, first: int, end: int, inputs: Mapping[str, Input]) 
         begin, join = index, " ".join(words)
 
 
-def _source(tokens: Tokens, first: int, last: int, inputs: Mapping[str, Input]) -> Source | None:
+def _source(tokens: Tokens, first: int, last: int, inputs: Mapping[str, Input]) -> FromItem | None:
     if first >= last:
         return None
     if tokens.upper(first) == "(":
@@ -141,7 +141,7 @@ def _source(tokens: Tokens, first: int, last: int, inputs: Mapping[str, Input]) 
         inside = [inputs[name] for index in range(first, inner) if (name := _plain(tokens, index)) in inputs]
         streams = any(known.is_stream for known in inside)
         columns = None if tokens.upper(first + 1) != "SELECT" else _output(tokens, first + 1)
-        return Source(first, last, alias, columns, sum(known.size_bytes for known in inside), is_stream=False, holds_stream=streams)
+        return FromItem(first, last, alias, columns, sum(known.size_bytes for known in inside), is_stream=False, holds_stream=streams)
     if tokens.kind(first) not in (WORD, QUOTED):
         return None
     known = inputs.get(_plain(tokens, first))
@@ -150,8 +150,8 @@ def _source(tokens: Tokens, first: int, last: int, inputs: Mapping[str, Input]) 
         return None
     if known is None:
         # A part of WITH: how large it is nobody knows, and it may hold a stream.
-        return Source(first, last, alias, None, None, is_stream=False, holds_stream=True)
-    return Source(first, last, alias, known.columns, known.size_bytes, known.is_stream, known.is_stream)
+        return FromItem(first, last, alias, None, None, is_stream=False, holds_stream=True)
+    return FromItem(first, last, alias, known.columns, known.size_bytes, known.is_stream, known.is_stream)
 
 
 def _plain(tokens: Tokens, index: int) -> str:

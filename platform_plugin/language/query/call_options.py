@@ -50,7 +50,7 @@ CALL_OPTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Taking:
+class OptionArguments:
     """Which argument of a function, from 0, is a schema in Spark's words, and from which on options stand."""
 
     format: str
@@ -62,9 +62,9 @@ TAKES_OPTIONS = {
     name: taking
     for kind in CALL_OPTIONS
     for name, taking in {
-        f"from_{kind}": Taking(kind, 2, None if kind == "avro" else 1),
-        f"schema_of_{kind}": Taking(kind, 1),
-        f"to_{kind}": Taking(kind, 2 if kind == "avro" else 1),
+        f"from_{kind}": OptionArguments(kind, 2, None if kind == "avro" else 1),
+        f"schema_of_{kind}": OptionArguments(kind, 1),
+        f"to_{kind}": OptionArguments(kind, 2 if kind == "avro" else 1),
     }.items()
 }
 """The functions of Spark that take options."""

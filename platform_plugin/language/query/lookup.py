@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class BoundValue:
     """A value that the caller gives: by name, or by its place among the question marks."""
 
     key: str | int
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class LookupCondition:
     """`column op value`; for `in` the value is a tuple, for `null` and `not null` there is none."""
 
     column: str
@@ -42,9 +42,9 @@ class Lookup:
 
     relation: tuple[str, ...]
     columns: tuple[tuple[str, str], ...] | None
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[LookupCondition, ...] = ()
     limit: int | None = None
-    staleness: str | Given | None = None
+    staleness: str | BoundValue | None = None
 
 
 # Where no quote comes before it, it stands in no string.
@@ -81,19 +81,19 @@ def plan_lookup(text: str) -> Lookup | None:
     if tree.args.get("kind") or tree.args.get("hint"):
         return None
     try:
-        found = _Reader(exp).read(tree)
+        found = _LookupReader(exp).read(tree)
     except _NoLookup:
         return None
     if stale is None:
         return found
-    return replace(found, staleness=stale[2] if stale[3] is None else Given(stale[3]))
+    return replace(found, staleness=stale[2] if stale[3] is None else BoundValue(stale[3]))
 
 
 class _NoLookup(Exception):
     """Something in a query that is no part of a lookup."""
 
 
-class _Reader:
+class _LookupReader:
     def __init__(self, exp: Any) -> None:
         self.exp = exp
         self.marks = 0
@@ -143,7 +143,7 @@ class _Reader:
             raise _NoLookup
         return int(value.this)
 
-    def _conditions(self, node: Any) -> Iterator[Condition]:
+    def _conditions(self, node: Any) -> Iterator[LookupCondition]:
         exp = self.exp
         match node:
             case exp.Paren():
@@ -152,20 +152,20 @@ class _Reader:
                 yield from self._conditions(node.this)
                 yield from self._conditions(node.expression)
             case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
-                yield Condition(self._column(node.this), _OPERATORS[type(node).__name__], self._value(node.expression))
+                yield LookupCondition(self._column(node.this), _OPERATORS[type(node).__name__], self._value(node.expression))
             case exp.Between():
                 column = self._column(node.this)
-                yield Condition(column, ">=", self._value(node.args["low"]))
-                yield Condition(column, "<=", self._value(node.args["high"]))
+                yield LookupCondition(column, ">=", self._value(node.args["low"]))
+                yield LookupCondition(column, "<=", self._value(node.args["high"]))
             case exp.In() if node.expressions and not any(
                 value for name, value in node.args.items() if name not in ("this", "expressions")
             ):
                 column = self._column(node.this)
-                yield Condition(column, "in", tuple(self._value(item) for item in node.expressions))
+                yield LookupCondition(column, "in", tuple(self._value(item) for item in node.expressions))
             case exp.Is() if isinstance(node.expression, exp.Null):
-                yield Condition(self._column(node.this), "null")
+                yield LookupCondition(self._column(node.this), "null")
             case exp.Not() if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
-                yield Condition(self._column(node.this.this), "not null")
+                yield LookupCondition(self._column(node.this.this), "not null")
             case _:
                 raise _NoLookup
 
@@ -174,9 +174,9 @@ class _Reader:
         match node:
             case exp.Placeholder():
                 if isinstance(node.this, str) and node.this:
-                    return Given(node.this)
+                    return BoundValue(node.this)
                 self.marks += 1
-                return Given(self.marks - 1)
+                return BoundValue(self.marks - 1)
             case exp.Literal() if node.is_string:
                 # Escapes are Spark's matter.
                 if "\\" in node.this:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.types.data_types import quoted
-from platform_plugin.language.query.blocks import Block, Source, find_blocks, name_at, read_block
+from platform_plugin.language.query.blocks import Block, FromItem, find_blocks, name_at, read_block
 from platform_plugin.language.text.bare_names import find_names
 from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD, closing, tokenize
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from platform_plugin.language.query.blocks import Input
-    from platform_plugin.language.query.rendering import Rendered
+    from platform_plugin.language.query.rendering import RenderedQuery
     from platform_plugin.language.text.places import Place
     from platform_plugin.language.text.tokens import Tokens
 
@@ -34,7 +34,7 @@ class Probing:
     """A query's text for Spark, and where each part of it comes from."""
 
     text: str
-    _rendered: Rendered = field(repr=False)
+    _rendered: RenderedQuery = field(repr=False)
     _starts: tuple[int, ...] = field(repr=False)
     _origins: tuple[tuple[int, bool], ...] = field(repr=False)
 
@@ -48,7 +48,7 @@ class Probing:
 _Edit = tuple[int, int, list["tuple[int, int] | str"]]
 
 
-def plan_probing(rendered: Rendered, inputs: Mapping[str, Input]) -> Rendered | Probing:
+def plan_probing(rendered: RenderedQuery, inputs: Mapping[str, Input]) -> RenderedQuery | Probing:
     """The query with streams on the probing side of every join where its words allow it; the same query where there is nothing to do.
 
     `inputs` tells the relations by the names that they have in the rendered text.
@@ -140,7 +140,7 @@ def _is_kept_whole(block: Block, stream: int) -> bool:
     return (stream == 0 or may_come_second) and not any(source.join.startswith("RIGHT") for source in block.sources[stream + 1 :])
 
 
-def _hint(source: Source) -> str | None:
+def _hint(source: FromItem) -> str | None:
     if source.size_bytes is None or source.holds_stream:
         return None
     return f"{'BROADCAST' if source.size_bytes <= BROADCAST_BYTES else 'SHUFFLE_HASH'}({quoted(source.alias)})"
@@ -261,7 +261,7 @@ def _owner(block: Block, qualifier: str | None, column: str) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _edited(rendered: Rendered, edits: Sequence[_Edit]) -> Probing:
+def _edited(rendered: RenderedQuery, edits: Sequence[_Edit]) -> Probing:
     """The text with edits done, outer ones first; an edit inside of a stretch that another one moves goes along with it."""
     pieces: list[str] = []
     starts: list[int] = []

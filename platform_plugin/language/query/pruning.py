@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from platform_plugin.language.query.scopes import Node
-    from platform_plugin.language.text.masking import Masked
+    from platform_plugin.language.text.masking import MaskedQuery
     from platform_plugin.language.text.tokens import Tokens
     from platform_plugin.language.text.values import Cell, Parameter
 
@@ -32,7 +32,7 @@ _FLIPPED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="
 class Constants:
     """Reads the constants of a masked tree from the tokens that they stand for."""
 
-    def __init__(self, tokens: Tokens, parameters: dict[int, Parameter], masked: Masked) -> None:
+    def __init__(self, tokens: Tokens, parameters: dict[int, Parameter], masked: MaskedQuery) -> None:
         self._tokens = tokens
         self._parameters = parameters
         self._masked = masked

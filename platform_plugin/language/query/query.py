@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from platform_plugin.language.query.rendering import Edit, Rendered, render_edits
+from platform_plugin.language.query.rendering import Edit, RenderedQuery, render_edits
 from platform_plugin.language.text.bare_names import find_names
 from platform_plugin.language.text.places import Span, fault
 from platform_plugin.language.text.tokens import check_brackets, tokenize
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from platform_plugin.language.query.references import Reference
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.names import WrittenName
     from platform_plugin.language.text.tokens import Tokens
 
 
@@ -28,7 +28,7 @@ class Query:
     parameters: tuple[Parameter, ...]
     edits: tuple[Edit, ...] = field(repr=False)
 
-    def render(self, names: Mapping[Reference, str | tuple[str, ...]]) -> Rendered:
+    def render(self, names: Mapping[Reference, str | tuple[str, ...]]) -> RenderedQuery:
         """The Spark SQL in which each of these references reads the temporary view of that name; others stay as written."""
         return render_edits(self.span, self.edits, {reference.index: name for reference, name in names.items()})
 
@@ -45,7 +45,7 @@ class Expression:
     relations: tuple[Reference, ...]
     edits: tuple[Edit, ...] = field(repr=False)
 
-    def render(self, names: Mapping[Reference, str | tuple[str, ...]]) -> Rendered:
+    def render(self, names: Mapping[Reference, str | tuple[str, ...]]) -> RenderedQuery:
         """The expression for Spark, to be put between parentheses over rows that are called by the target's alias or relation."""
         return render_edits(self.span, self.edits, {-1: ""} | {reference.index: name for reference, name in names.items()})
 
@@ -67,11 +67,11 @@ def analyse_query(text: str | Span) -> Query:
     return Query(span=tokens.span(0, len(tokens)), relations=relations, parameters=tuple(parameters.values()), edits=edits)
 
 
-def analyse_expression(text: str | Span, name: Name, alias: str | None = None) -> Expression:
+def analyse_expression(text: str | Span, name: WrittenName, alias: str | None = None) -> Expression:
     """What the WHERE or a SET expression of a DELETE or UPDATE reads, refused like a query where it would go round the platform.
 
     >>> from platform_plugin.language.text.names import Name
-    >>> found = analyse_expression("shop.users.id = 1 AND rate > (SELECT max(rate) FROM old)", Name(parts=("shop", "users")))
+    >>> found = analyse_expression("shop.users.id = 1 AND rate > (SELECT max(rate) FROM old)", WrittenName(parts=("shop", "users")))
     >>> found.target.filter(), [str(reference.name) for reference in found.relations]
     ((Comparison(column='id', op='=', value=1),), ['old'])
     >>> found.render({found.relations[0]: "v1"}).text

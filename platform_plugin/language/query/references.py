@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.names import WrittenName
     from platform_plugin.language.text.places import Span
     from platform_plugin.language.text.values import Cell
 
@@ -50,7 +50,7 @@ class Reference:
     """
 
     index: int
-    name: Name
+    name: WrittenName
     alias: str | None = field(default=None, compare=False)
     travel: TimeTravel | None = field(default=None, compare=False)
     session: SessionWindow | None = field(default=None, compare=False)

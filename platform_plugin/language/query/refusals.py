@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.query.call_options import TAKES_OPTIONS, refuse_call_options
-from platform_plugin.language.text.names import Name
+from platform_plugin.language.text.names import WrittenName
 from platform_plugin.language.text.places import did_you_mean, fault, refusal
 from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD
 from platform_plugin.language.text.words import FILE_FORMATS, TABLE_FUNCTIONS
@@ -51,7 +51,7 @@ def _refuse_path(tokens: Tokens, index: int) -> None:
     """Where words were told from keywords by their places, a path is refused wherever it stands."""
     if tokens.upper(index + 1) == "." and tokens.kind(index + 2) == QUOTED:
         schema, relation = (tokens.text(place).strip("`") for place in (index, index + 2))
-        refuse_file(Name(parts=(schema, relation), span=tokens.span(index, index + 3)))
+        refuse_file(WrittenName(parts=(schema, relation), span=tokens.span(index, index + 3)))
 
 
 def _refuse_call(tokens: Tokens, index: int) -> None:
@@ -94,7 +94,7 @@ def refuse_root(kind: str, span: Span) -> Exception:
     return refusal(span, _ONLY_READS, f"{kind.upper()} is not a query", hint="a body begins with SELECT, WITH, VALUES, FROM or TABLE")
 
 
-def refuse_file(name: Name) -> None:
+def refuse_file(name: WrittenName) -> None:
     """No reference may be a path in the clothes of a relation."""
     schema = (name.schema or "").lower()
     if (schema in FILE_FORMATS or schema.startswith(("org.", "com."))) and any(character in name.relation for character in "/\\:*."):

@@ -25,7 +25,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rendered:
+class RenderedQuery:
     """A query's text as Spark sees it."""
 
     text: str
@@ -52,7 +52,7 @@ class Rendered:
         return at(self.span.source, self.locate(position))
 
 
-def render_edits(span: Span, edits: Iterable[Edit], names: Mapping[int, str | tuple[str, ...]]) -> Rendered:
+def render_edits(span: Span, edits: Iterable[Edit], names: Mapping[int, str | tuple[str, ...]]) -> RenderedQuery:
     """The text of a span with the edits of the named references done."""
     pieces: list[str] = []
     rendered_at, source_at, moves = [0], [span.start], [True]
@@ -70,7 +70,7 @@ def render_edits(span: Span, edits: Iterable[Edit], names: Mapping[int, str | tu
         length += len(written)
         position = edit.end
     pieces.append(span.source[position : span.end])
-    return Rendered(
+    return RenderedQuery(
         text="".join(pieces),
         span=span,
         _rendered_at=tuple(rendered_at),

@@ -15,7 +15,7 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
-class Scope:
+class QueryScope:
     """What was found: relations with the SELECT around them, mentions of CTEs, table functions, and long column names."""
 
     relations: list[tuple[exp.Table, exp.Select | None]] = field(default_factory=list)
@@ -25,9 +25,9 @@ class Scope:
     aliases: list[exp.Identifier] = field(default_factory=list)
 
 
-def find_scope(root: Node, text_of: Callable[[Node], str]) -> Scope:
+def find_scope(root: Node, text_of: Callable[[Node], str]) -> QueryScope:
     """Walks the tree without recursion; `text_of` gives the name that an identifier stands for."""
-    scope = Scope()
+    scope = QueryScope()
     stack: list[tuple[Node, frozenset[str], exp.Select | None]] = [(root, _NOTHING, None)]
     while stack:
         node, known, select = stack.pop()

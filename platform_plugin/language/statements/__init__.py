@@ -30,7 +30,7 @@ from platform_plugin.language.statements.show import Show
 from platform_plugin.language.statements.statement import Statement
 from platform_plugin.language.statements.suspend import ResumeQuery, SuspendQuery
 from platform_plugin.language.statements.update import Assignment, Update
-from platform_plugin.language.text.names import Name
+from platform_plugin.language.text.names import WrittenName
 from platform_plugin.language.text.options import Option
 
 __all__ = [
@@ -53,7 +53,6 @@ __all__ = [
     "Explain",
     "Feed",
     "Insert",
-    "Name",
     "Option",
     "RebuildView",
     "RefreshSample",
@@ -71,4 +70,5 @@ __all__ = [
     "SuspendQuery",
     "Update",
     "ViewColumn",
+    "WrittenName",
 ]

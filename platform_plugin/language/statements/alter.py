@@ -26,8 +26,8 @@ from platform_plugin.language.text.writing import (
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import DataType, Field
-    from platform_plugin.language.text.cursor import Cursor
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.cursor import TokenCursor
+    from platform_plugin.language.text.names import WrittenName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class RenameColumn:
 class RenameRelation:
     """The relation's new name."""
 
-    to: Name
+    to: WrittenName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +100,12 @@ class Alter(Definition):
     """One change to a relation."""
 
     kind: str
-    name: Name
+    name: WrittenName
     change: Change
     if_exists: bool = False
 
 
-def read_alter(cursor: Cursor, _: Opening) -> Statement:
+def read_alter(cursor: TokenCursor, _: Opening) -> Statement:
     """The statement after ALTER."""
     kind = find_kind_word(read_kind_word(cursor, altered=True))
     exists = cursor.accept("IF", "EXISTS")
@@ -113,7 +113,7 @@ def read_alter(cursor: Cursor, _: Opening) -> Statement:
     return Alter(kind=kind.word, name=name, if_exists=exists, change=_read_change(cursor, kind))
 
 
-def _read_change(cursor: Cursor, kind: KindWord) -> Change:
+def _read_change(cursor: TokenCursor, kind: KindWord) -> Change:
     if cursor.accept("RENAME", "TO"):
         return RenameRelation(to=cursor.new_name("a new name"))
     if cursor.accept("SET"):
@@ -145,7 +145,7 @@ def _read_change(cursor: Cursor, kind: KindWord) -> Change:
     raise cursor.fail()
 
 
-def _read_column_change(cursor: Cursor) -> Change:
+def _read_column_change(cursor: TokenCursor) -> Change:
     column = cursor.identifier("a column")
     if cursor.accept("TYPE") or cursor.accept("SET", "DATA", "TYPE"):
         return SetType(column=column, type=read_type(cursor))

@@ -11,7 +11,7 @@ from platform_plugin.language.statements.statement import (
     Statement,
 )
 from platform_plugin.language.text.kind_words import read_kind_word
-from platform_plugin.language.text.names import Name
+from platform_plugin.language.text.names import WrittenName
 from platform_plugin.language.text.places import fault
 from platform_plugin.language.text.writing import (
     identifier,
@@ -20,7 +20,7 @@ from platform_plugin.language.text.writing import (
 )
 
 if TYPE_CHECKING:
-    from platform_plugin.language.text.cursor import Cursor
+    from platform_plugin.language.text.cursor import TokenCursor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +28,12 @@ class Comment(Definition):
     """What a relation or one of its columns means, or None to forget it."""
 
     kind: str
-    name: Name
+    name: WrittenName
     column: str | None = None
     text: str | None = None
 
 
-def read_comment(cursor: Cursor, _: Opening) -> Statement:
+def read_comment(cursor: TokenCursor, _: Opening) -> Statement:
     """The statement after COMMENT."""
     cursor.expect("ON")
     if cursor.accept("COLUMN"):
@@ -45,7 +45,7 @@ def read_comment(cursor: Cursor, _: Opening) -> Statement:
         if not 2 <= len(parts) <= 3:
             raise fault(span, "a column is named after its relation", expected="relation.column or schema.relation.column")
         kind: str = "TABLE"
-        name, column = Name(parts=tuple(parts[:-1]), span=span), parts[-1]
+        name, column = WrittenName(parts=tuple(parts[:-1]), span=span), parts[-1]
     else:
         kind, column = read_kind_word(cursor), None
         name = cursor.name(f"a {kind.lower()} name")

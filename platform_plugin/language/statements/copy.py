@@ -16,22 +16,22 @@ from platform_plugin.language.text.options import Option, read_options
 from platform_plugin.language.text.values import Parameter
 
 if TYPE_CHECKING:
-    from platform_plugin.language.text.cursor import Cursor
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.cursor import TokenCursor
+    from platform_plugin.language.text.names import WrittenName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy(Statement):
     """Files to append; `format` is None where the path's ending decides."""
 
-    name: Name
+    name: WrittenName
     path: str | Parameter = field(repr=False)
     columns: tuple[str, ...] = ()
     format: Choice["csv", "json", "parquet"] | None = None
     options: tuple[Option, ...] = ()
 
 
-def read_copy(cursor: Cursor, opening: Opening) -> Statement:
+def read_copy(cursor: TokenCursor, opening: Opening) -> Statement:
     """The statement after COPY."""
     cursor.accept("INTO")
     name = cursor.name("a relation")

@@ -21,8 +21,8 @@ from platform_plugin.language.text.writing import (
 )
 
 if TYPE_CHECKING:
-    from platform_plugin.language.text.cursor import Cursor
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.cursor import TokenCursor
+    from platform_plugin.language.text.names import WrittenName
     from platform_plugin.language.text.places import Span
 
 
@@ -33,10 +33,10 @@ class CreateSample(Definition):
     One that merges other samples has them as its `parts`, and its `relation` is the first of them.
     """
 
-    name: Name
-    relation: Name
+    name: WrittenName
+    relation: WrittenName
     size: int
-    parts: tuple[Name, ...] = ()
+    parts: tuple[WrittenName, ...] = ()
     where: Span | None = None
     strata: tuple[str, ...] = ()
     size_per_stratum: int | None = None
@@ -45,12 +45,12 @@ class CreateSample(Definition):
     if_not_exists: bool = False
 
     @property
-    def reads(self) -> tuple[Name, ...]:
+    def reads(self) -> tuple[WrittenName, ...]:
         """The relations that it is drawn from."""
         return self.parts or (self.relation,)
 
 
-def read_create_sample(cursor: Cursor, _: Opening) -> Statement:
+def read_create_sample(cursor: TokenCursor, _: Opening) -> Statement:
     """The statement after CREATE SAMPLE."""
     name, exists = read_new_name(cursor, "sample", replaced=False)
     cursor.expect("ON")
@@ -90,7 +90,7 @@ def read_create_sample(cursor: Cursor, _: Opening) -> Statement:
     )
 
 
-def _read_parts(cursor: Cursor) -> tuple[Name, ...]:
+def _read_parts(cursor: TokenCursor) -> tuple[WrittenName, ...]:
     """The samples of a merged one, after `SAMPLES (`."""
     parts = [cursor.name("a sample")]
     while cursor.accept(","):
@@ -101,7 +101,7 @@ def _read_parts(cursor: Cursor) -> tuple[Name, ...]:
     return tuple(parts)
 
 
-def _read_size(cursor: Cursor) -> int:
+def _read_size(cursor: TokenCursor) -> int:
     if cursor.upper() == "" and cursor.tokens.text(cursor.index) == "0":
         raise cursor.fail(message="a sample needs a size of at least one row")
     return cursor.integer("a number of rows")

@@ -15,7 +15,7 @@ from platform_plugin.language.text.writing import (
 )
 
 if TYPE_CHECKING:
-    from platform_plugin.language.text.cursor import Cursor
+    from platform_plugin.language.text.cursor import TokenCursor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class CreateSchema(Definition):
     if_not_exists: bool = False
 
 
-def read_create_schema(cursor: Cursor, _: Opening) -> Statement:
+def read_create_schema(cursor: TokenCursor, _: Opening) -> Statement:
     """The statement after CREATE SCHEMA."""
     exists = cursor.accept("IF", "NOT", "EXISTS")
     return CreateSchema(name=cursor.identifier("a schema name"), if_not_exists=exists)

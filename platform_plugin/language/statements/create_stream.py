@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.language.text.cursor import Cursor
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.cursor import TokenCursor
+    from platform_plugin.language.text.names import WrittenName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Feed:
 
     kind: Choice["FILES", "KAFKA", "TABLE"]
     location: str = field(repr=False)
-    relation: Name | None = None
+    relation: WrittenName | None = None
     options: tuple[Option, ...] = ()
     span: Span = field(compare=False, repr=False, default=Span("", 0, 0))
 
@@ -48,7 +48,7 @@ class Feed:
 class CreateStream(Definition):
     """A bounded relation; a limit that is None does not apply."""
 
-    name: Name
+    name: WrittenName
     columns: tuple[Field, ...] = ()
     retention_rows: int | None = None
     retention: timedelta | None = None
@@ -63,7 +63,7 @@ class CreateStream(Definition):
     or_replace: bool = False
 
 
-def read_create_stream(cursor: Cursor, opening: Opening) -> Statement:
+def read_create_stream(cursor: TokenCursor, opening: Opening) -> Statement:
     """The statement after CREATE STREAM, or after CREATE FOREIGN TABLE as PostgreSQL has it."""
     foreign = opening.words == "CREATE FOREIGN TABLE"
     name, exists = read_new_name(cursor, "stream", replaced=opening.replaced)
@@ -99,7 +99,7 @@ def read_create_stream(cursor: Cursor, opening: Opening) -> Statement:
     )
 
 
-def _read_feed(cursor: Cursor, *, has_columns: bool) -> Feed:
+def _read_feed(cursor: TokenCursor, *, has_columns: bool) -> Feed:
     kind = cast("Choice['FILES', 'KAFKA', 'TABLE']", cursor.expect_one("FILES", "KAFKA", "TABLE"))
     first = cursor.index
     relation = cursor.name("a table name") if kind == "TABLE" else None

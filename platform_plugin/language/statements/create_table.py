@@ -25,8 +25,8 @@ from platform_plugin.language.text.writing import (
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import Field
-    from platform_plugin.language.text.cursor import Cursor
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.cursor import TokenCursor
+    from platform_plugin.language.text.names import WrittenName
     from platform_plugin.language.text.options import Option
 
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class CreateTable(Definition):
     """A history table, empty with these columns or filled by a query."""
 
-    name: Name
+    name: WrittenName
     columns: tuple[Field, ...] = ()
     primary_key: tuple[str, ...] = ()
     comment: str | None = None
@@ -53,12 +53,12 @@ class CreateTable(Definition):
 class CreateHistory(Definition):
     """A table that takes up every segment that leaves a stream."""
 
-    name: Name
-    stream: Name
+    name: WrittenName
+    stream: WrittenName
     if_not_exists: bool = False
 
 
-def read_create_table(cursor: Cursor, opening: Opening) -> Statement:
+def read_create_table(cursor: TokenCursor, opening: Opening) -> Statement:
     """The statement after CREATE TABLE."""
     name, exists = read_new_name(cursor, "table", replaced=opening.replaced)
     if cursor.accept("AS", "HISTORY", "OF"):

@@ -16,14 +16,14 @@ from platform_plugin.language.statements.statement import (
 )
 from platform_plugin.language.text import options as known
 from platform_plugin.language.text.bodies import read_query
-from platform_plugin.language.text.cursor import Cursor, refuse_twice
+from platform_plugin.language.text.cursor import TokenCursor, refuse_twice
 from platform_plugin.language.text.writing import (
     comment_text,
     identifier,
 )
 
 if TYPE_CHECKING:
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.names import WrittenName
     from platform_plugin.language.text.options import Option
     from platform_plugin.language.text.places import Span
 
@@ -40,7 +40,7 @@ class ViewColumn:
 class CreateView(Definition):
     """A named query; `continuous` says that it was asked to be maintained."""
 
-    name: Name
+    name: WrittenName
     query: Span
     aliases: tuple[ViewColumn, ...] = ()
     comment: str | None = None
@@ -50,7 +50,7 @@ class CreateView(Definition):
     or_replace: bool = False
 
 
-def read_create_view(cursor: Cursor, opening: Opening) -> Statement:
+def read_create_view(cursor: TokenCursor, opening: Opening) -> Statement:
     """The statement after CREATE VIEW, or after CREATE CONTINUOUS VIEW."""
     name, exists = read_new_name(cursor, "view", replaced=opening.replaced)
     aliases: tuple[ViewColumn, ...] = ()
@@ -73,7 +73,7 @@ def read_create_view(cursor: Cursor, opening: Opening) -> Statement:
     )
 
 
-def _read_alias(cursor: Cursor) -> ViewColumn:
+def _read_alias(cursor: TokenCursor) -> ViewColumn:
     name = cursor.new_identifier("a column name")
     return ViewColumn(name=name, comment=cursor.string("a comment") if cursor.accept("COMMENT") else None)
 

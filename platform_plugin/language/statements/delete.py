@@ -11,8 +11,8 @@ from platform_plugin.language.statements.statement import (
 )
 
 if TYPE_CHECKING:
-    from platform_plugin.language.text.cursor import Cursor
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.cursor import TokenCursor
+    from platform_plugin.language.text.names import WrittenName
     from platform_plugin.language.text.places import Span
 
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 class Delete(Statement):
     """Rows to remove, all of them without a condition."""
 
-    name: Name
+    name: WrittenName
     alias: str | None = None
     where: Span | None = None
 
 
-def read_delete(cursor: Cursor, _: Opening) -> Statement:
+def read_delete(cursor: TokenCursor, _: Opening) -> Statement:
     """The statement after DELETE."""
     cursor.expect("FROM")
     name = cursor.name("a table")

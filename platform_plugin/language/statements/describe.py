@@ -12,20 +12,20 @@ from platform_plugin.language.statements.statement import (
 from platform_plugin.language.text.kind_words import list_kind_words
 
 if TYPE_CHECKING:
-    from platform_plugin.language.text.cursor import Cursor
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.cursor import TokenCursor
+    from platform_plugin.language.text.names import WrittenName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describe(Statement):
     """What a relation is, with its options and figures when extended, and with the names of what is internal to it if asked."""
 
-    name: Name
+    name: WrittenName
     extended: bool = False
     internal: bool = False
 
 
-def read_describe(cursor: Cursor, _: Opening) -> Statement:
+def read_describe(cursor: TokenCursor, _: Opening) -> Statement:
     """The statement after DESCRIBE."""
     if cursor.upper() in list_kind_words() and cursor.upper(1) != "." and cursor.kind(1) != "end":
         cursor.advance()

@@ -16,8 +16,8 @@ from platform_plugin.language.text.writing import (
 )
 
 if TYPE_CHECKING:
-    from platform_plugin.language.text.cursor import Cursor
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.cursor import TokenCursor
+    from platform_plugin.language.text.names import WrittenName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +25,12 @@ class Drop(Statement):
     """The end of a relation or schema."""
 
     kind: str
-    name: Name
+    name: WrittenName
     if_exists: bool = False
     cascade: bool = False
 
 
-def read_drop(cursor: Cursor, _: Opening) -> Statement:
+def read_drop(cursor: TokenCursor, _: Opening) -> Statement:
     """The statement after DROP."""
     kind = read_kind_word(cursor, also=("SCHEMA",))
     exists = cursor.accept("IF", "EXISTS")

@@ -14,7 +14,7 @@ from platform_plugin.language.statements.statement import (
 from platform_plugin.language.text.bodies import at_query, read_query
 
 if TYPE_CHECKING:
-    from platform_plugin.language.text.cursor import Cursor
+    from platform_plugin.language.text.cursor import TokenCursor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Explain(Statement):
     mode: Choice["simple", "extended", "formatted", "cost", "codegen"] = "simple"
 
 
-def read_explain(cursor: Cursor, opening: Opening) -> Statement:
+def read_explain(cursor: TokenCursor, opening: Opening) -> Statement:
     """The statement after EXPLAIN, with what it explains."""
     mode: Choice["simple", "extended", "formatted", "cost", "codegen"] = "simple"
     match cursor.accept_one("EXTENDED", "FORMATTED", "COST", "CODEGEN"):

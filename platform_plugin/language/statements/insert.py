@@ -16,22 +16,22 @@ from platform_plugin.language.text.values import Cell, Parameter, read_cell
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from platform_plugin.language.text.cursor import Cursor
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.cursor import TokenCursor
+    from platform_plugin.language.text.names import WrittenName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert(Statement):
     """Rows to append: `rows` when every cell is a literal or a parameter, else only `query` for Spark to run."""
 
-    name: Name
+    name: WrittenName
     query: Span
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[Cell, ...], ...] | None = None
     by_name: bool = False
 
 
-def read_insert(cursor: Cursor, opening: Opening) -> Statement:
+def read_insert(cursor: TokenCursor, opening: Opening) -> Statement:
     """The statement after INSERT."""
     if cursor.at_words("OVERWRITE"):
         raise cursor.fail("INTO", message="INSERT OVERWRITE is not supported", hint="DELETE the rows, then INSERT INTO")
@@ -49,7 +49,7 @@ def read_insert(cursor: Cursor, opening: Opening) -> Statement:
     return Insert(name=name, columns=columns, query=query, rows=rows, by_name=by_name)
 
 
-def read_rows(cursor: Cursor, parameters: Mapping[int, Parameter], width: int | None) -> tuple[tuple[Cell, ...], ...] | None:
+def read_rows(cursor: TokenCursor, parameters: Mapping[int, Parameter], width: int | None) -> tuple[tuple[Cell, ...], ...] | None:
     """The rows of a VALUES at the cursor, which stays there; None when a cell is more than a literal or a parameter."""
     tokens, index, last = cursor.tokens, cursor.index + 1, cursor.last
     source, starts, kinds = tokens.source, tokens.starts, tokens.kinds

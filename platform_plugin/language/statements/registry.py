@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from platform_plugin.language.statements.statement import Opening, Statement
-    from platform_plugin.language.text.cursor import Cursor
+    from platform_plugin.language.text.cursor import TokenCursor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class StatementKind:
     value: type[Statement]
     page: str
     """Its page in `docs/sql`."""
-    read: Callable[[Cursor, Opening], Statement] | None = None
+    read: Callable[[TokenCursor, Opening], Statement] | None = None
     text: Callable[[Any], str] | None = None
     """The value as a statement again; without it a statement is written as it was read."""
     run: str | None = None

@@ -12,8 +12,8 @@ from platform_plugin.language.statements.statement import (
 from platform_plugin.language.text.kind_words import KIND_WORDS, list_kind_words
 
 if TYPE_CHECKING:
-    from platform_plugin.language.text.cursor import Cursor
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.cursor import TokenCursor
+    from platform_plugin.language.text.names import WrittenName
 
 _LISTS = ("SCHEMAS", "SNAPSHOTS", "COLUMNS")
 
@@ -23,7 +23,7 @@ class Show(Statement):
     """A list from the catalogue: `subject` is the word after SHOW, or CREATE for the statement that makes a relation."""
 
     subject: str
-    name: Name | None = None
+    name: WrittenName | None = None
     schema: str | None = None
     like: str | None = None
 
@@ -33,7 +33,7 @@ def list_subjects() -> tuple[str, ...]:
     return (*(kind.plural for kind in KIND_WORDS), *_LISTS)
 
 
-def read_show(cursor: Cursor, _: Opening) -> Statement:
+def read_show(cursor: TokenCursor, _: Opening) -> Statement:
     """The statement after SHOW."""
     if cursor.accept("CREATE"):
         cursor.accept_one(*list_kind_words())

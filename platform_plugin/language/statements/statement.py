@@ -12,8 +12,8 @@ from platform_plugin.language.text.writing import comment_text, name_text, optio
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from platform_plugin.language.text.cursor import Cursor
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.cursor import TokenCursor
+    from platform_plugin.language.text.names import WrittenName
     from platform_plugin.language.text.values import Parameter
 
 
@@ -46,11 +46,11 @@ class Opening:
     words: str
     replaced: bool
     parameters: Mapping[int, Parameter]
-    read: Callable[[Cursor], Statement]
+    read: Callable[[TokenCursor], Statement]
     """Reads a statement inside this one, as EXPLAIN has it."""
 
 
-def read_new_name(cursor: Cursor, what: str, *, replaced: bool) -> tuple[Name, bool]:
+def read_new_name(cursor: TokenCursor, what: str, *, replaced: bool) -> tuple[WrittenName, bool]:
     """The name of a new relation, and whether IF NOT EXISTS stands before it."""
     exists = cursor.accept("IF", "NOT", "EXISTS")
     if exists and replaced:
@@ -58,7 +58,7 @@ def read_new_name(cursor: Cursor, what: str, *, replaced: bool) -> tuple[Name, b
     return cursor.new_name(f"a {what} name"), exists
 
 
-def read_trailer(cursor: Cursor, options: dict[str, str | tuple[str, ...]], what: str) -> tuple[str | None, tuple[Option, ...]]:
+def read_trailer(cursor: TokenCursor, options: dict[str, str | tuple[str, ...]], what: str) -> tuple[str | None, tuple[Option, ...]]:
     """The COMMENT and the WITH list of a definition, in any order."""
     comment, found = None, None
     while True:
@@ -70,7 +70,7 @@ def read_trailer(cursor: Cursor, options: dict[str, str | tuple[str, ...]], what
             return comment, found or ()
 
 
-def create_text(kind: str, name: Name, rest: str, *, replaced: bool, exists: bool) -> str:
+def create_text(kind: str, name: WrittenName, rest: str, *, replaced: bool, exists: bool) -> str:
     """The head of a CREATE statement."""
     return f"CREATE {'OR REPLACE ' if replaced else ''}{kind} {'IF NOT EXISTS ' if exists else ''}{name_text(name)}{rest}"
 

@@ -11,7 +11,7 @@ from platform_plugin.language.statements.statement import (
 )
 
 if TYPE_CHECKING:
-    from platform_plugin.language.text.cursor import Cursor
+    from platform_plugin.language.text.cursor import TokenCursor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,17 +28,17 @@ class ResumeQuery(Statement):
     id: str
 
 
-def read_suspend(cursor: Cursor, _: Opening) -> Statement:
+def read_suspend(cursor: TokenCursor, _: Opening) -> Statement:
     """The statement after SUSPEND QUERY."""
     return SuspendQuery(id=_read_id(cursor))
 
 
-def read_resume(cursor: Cursor, _: Opening) -> Statement:
+def read_resume(cursor: TokenCursor, _: Opening) -> Statement:
     """The statement after RESUME QUERY."""
     return ResumeQuery(id=_read_id(cursor))
 
 
-def _read_id(cursor: Cursor) -> str:
+def _read_id(cursor: TokenCursor) -> str:
     first = cursor.index
     name = cursor.string("'the id of a query'")
     if not name.strip():

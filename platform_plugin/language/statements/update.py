@@ -9,11 +9,11 @@ from platform_plugin.language.statements.statement import (
     Opening,
     Statement,
 )
-from platform_plugin.language.text.cursor import Cursor, refuse_twice
+from platform_plugin.language.text.cursor import TokenCursor, refuse_twice
 from platform_plugin.language.text.values import Cell, read_cell
 
 if TYPE_CHECKING:
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.names import WrittenName
     from platform_plugin.language.text.places import Span
 
 
@@ -30,13 +30,13 @@ class Assignment:
 class Update(Statement):
     """Columns to set in the rows that meet a condition, in all without one."""
 
-    name: Name
+    name: WrittenName
     assignments: tuple[Assignment, ...]
     alias: str | None = None
     where: Span | None = None
 
 
-def read_update(cursor: Cursor, opening: Opening) -> Statement:
+def read_update(cursor: TokenCursor, opening: Opening) -> Statement:
     """The statement after UPDATE."""
     name = cursor.name("a table")
     alias = None if cursor.at_words("SET") else cursor.alias("SET")

@@ -53,11 +53,11 @@ def find_names(tokens: Tokens) -> Tokens:
     >>> [found.text(index) for index in sorted(found.names)]
     ['limit', 'values', 'window']
     """
-    names = _Reader(tokens).run()
+    names = _NameReader(tokens).run()
     return replace(tokens, names=frozenset(names)) if names else tokens
 
 
-class _Reader:
+class _NameReader:
     """Goes through a query once, knowing of each place whether an operand is due there."""
 
     def __init__(self, tokens: Tokens) -> None:

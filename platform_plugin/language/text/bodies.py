@@ -8,13 +8,13 @@ from platform_plugin.language.text.places import did_you_mean
 from platform_plugin.language.text.tokens import WORD
 
 if TYPE_CHECKING:
-    from platform_plugin.language.text.cursor import Cursor
+    from platform_plugin.language.text.cursor import TokenCursor
     from platform_plugin.language.text.places import Span
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 
 
-def at_query(cursor: Cursor) -> bool:
+def at_query(cursor: TokenCursor) -> bool:
     """Whether a query begins here, whatever brackets stand before it."""
     ahead = 0
     while cursor.upper(ahead) == "(":
@@ -22,7 +22,7 @@ def at_query(cursor: Cursor) -> bool:
     return cursor.upper(ahead) in QUERY_WORDS
 
 
-def read_query(cursor: Cursor) -> Span:
+def read_query(cursor: TokenCursor) -> Span:
     """All that is left of a statement, which must begin like a query."""
     if not at_query(cursor):
         word = cursor.tokens.text(cursor.index) if cursor.kind() == WORD else ""

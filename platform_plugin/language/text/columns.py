@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.algebra.types import data_types as types
 from platform_plugin.algebra.types.blob_text import blob_text
 from platform_plugin.algebra.types.data_types import Field, Primitive
-from platform_plugin.language.text.cursor import Cursor, refuse_twice
+from platform_plugin.language.text.cursor import TokenCursor, refuse_twice
 from platform_plugin.language.text.datatypes import read_type
 from platform_plugin.language.text.places import did_you_mean, fault
 from platform_plugin.language.text.values import Literal, moment_value, read_cell
@@ -23,15 +23,15 @@ _UNKEPT = ("FOREIGN", "UNIQUE", "CHECK", "CONSTRAINT", "REFERENCES", "GENERATED"
 
 
 @dataclass(slots=True, kw_only=True)
-class _Found:
+class _ColumnList:
     columns: list[Field]
     keys: list[str]
     key_at: int | None = None
 
 
-def read_columns(cursor: Cursor) -> tuple[tuple[Field, ...], tuple[str, ...]]:
+def read_columns(cursor: TokenCursor) -> tuple[tuple[Field, ...], tuple[str, ...]]:
     """The columns between parentheses and the names of the primary key's; keys are never NULL."""
-    found = _Found(columns=[], keys=[])
+    found = _ColumnList(columns=[], keys=[])
     first = cursor.index
     cursor.listed(lambda: _read_item(cursor, found))
     span = cursor.span(first)
@@ -48,7 +48,7 @@ def read_columns(cursor: Cursor) -> tuple[tuple[Field, ...], tuple[str, ...]]:
     return tuple(replace(column, nullable=False) if column.name in keys else column for column in found.columns), keys
 
 
-def _read_item(cursor: Cursor, found: _Found) -> None:
+def _read_item(cursor: TokenCursor, found: _ColumnList) -> None:
     if cursor.upper() in _UNKEPT and cursor.upper(1) in ("KEY", "(", ""):
         raise _not_kept(cursor)
     if cursor.at_words("PRIMARY", "KEY"):
@@ -63,18 +63,18 @@ def _read_item(cursor: Cursor, found: _Found) -> None:
     found.columns.append(column)
 
 
-def _one_key(cursor: Cursor, found: _Found) -> None:
+def _one_key(cursor: TokenCursor, found: _ColumnList) -> None:
     if found.keys:
         raise cursor.fail(message="a relation has one primary key", hint="write PRIMARY KEY (a, b) after the columns for a key of several")
 
 
-def _not_kept(cursor: Cursor) -> Exception:
+def _not_kept(cursor: TokenCursor) -> Exception:
     return cursor.fail(
         message=f"{cursor.upper()} constraints are not kept", hint="declare NOT NULL and PRIMARY KEY here, and other rules as checks"
     )
 
 
-def read_column(cursor: Cursor) -> tuple[Field, bool]:
+def read_column(cursor: TokenCursor) -> tuple[Field, bool]:
     """One column and whether it is said to be the primary key."""
     name = cursor.new_identifier("a column name")
     kind = read_type(cursor)
@@ -96,7 +96,7 @@ def read_column(cursor: Cursor) -> tuple[Field, bool]:
             return Field(name=name, type=kind, nullable=nullable and not key, default=default, comment=comment), key
 
 
-def read_default(cursor: Cursor, kind: DataType | None = None) -> str | None:
+def read_default(cursor: TokenCursor, kind: DataType | None = None) -> str | None:
     """A literal default in text form, checked against the column's type where that is known."""
     first = cursor.index
     found = read_cell(cursor.tokens, cursor.index, {}) if cursor.index < cursor.last else None

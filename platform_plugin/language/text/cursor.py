@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_plugin.language.text.names import Name
+from platform_plugin.language.text.names import WrittenName
 from platform_plugin.language.text.places import InvalidSyntax, Span, did_you_mean, fault
 from platform_plugin.language.text.tokens import DOUBLE, END, NUMBER, QUOTED, STRING, WORD, Tokens
 from platform_plugin.language.text.values import string_value
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LONGEST_NAME = 255
 
 
-class Cursor:
+class TokenCursor:
     """Reads tokens `first` to `last` forwards; every failure shows the place and all that would have been right there."""
 
     def __init__(self, tokens: Tokens, first: int, last: int, where: str) -> None:
@@ -147,7 +147,7 @@ class Cursor:
             raise self.fail(message=f"queries read {text} as a keyword, not as a name", hint=f"write `{text}`, here and in queries")
         return self.identifier(what)
 
-    def new_name(self, what: str) -> Name:
+    def new_name(self, what: str) -> WrittenName:
         """The name of a new relation."""
         if self.upper() in NOT_RELATIONS:
             self.new_identifier(what, NOT_RELATIONS)
@@ -159,7 +159,7 @@ class Cursor:
             return self.identifier("an alias")
         return self.identifier() if self.kind() in (WORD, QUOTED) and self.upper() not in stops else None
 
-    def name(self, what: str) -> Name:
+    def name(self, what: str) -> WrittenName:
         """A relation's name of one or two parts."""
         first = self.index
         parts = [self.identifier(what)]
@@ -174,7 +174,7 @@ class Cursor:
                 expected="relation or schema.relation",
                 hint="put names that hold dots between back-ticks",
             )
-        return Name(parts=tuple(parts), span=self.span(first))
+        return WrittenName(parts=tuple(parts), span=self.span(first))
 
     def string(self, what: str) -> str:
         """A string literal's value."""

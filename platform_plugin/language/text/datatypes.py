@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from platform_plugin.algebra.types.data_types import SQL_WORDS, DataType, Decimal, Field, Primitive, Struct, list_of, map_of
-from platform_plugin.language.text.cursor import Cursor, refuse_twice
+from platform_plugin.language.text.cursor import TokenCursor, refuse_twice
 from platform_plugin.language.text.places import did_you_mean
 from platform_plugin.language.text.tokens import NUMBER, WORD, check_brackets, tokenize
 
@@ -51,13 +51,13 @@ def parse_type(text: str) -> DataType:
     """
     tokens = tokenize(text)
     check_brackets(tokens, 0, len(tokens))
-    cursor = Cursor(tokens, 0, len(tokens), "a type")
+    cursor = TokenCursor(tokens, 0, len(tokens), "a type")
     kind = read_type(cursor)
     cursor.finish()
     return kind
 
 
-def read_type(cursor: Cursor) -> DataType:
+def read_type(cursor: TokenCursor) -> DataType:
     """The type at a cursor, with any `[]` after it."""
     kind = _read_plain(cursor)
     while cursor.upper() == "[":
@@ -67,7 +67,7 @@ def read_type(cursor: Cursor) -> DataType:
     return kind
 
 
-def _read_plain(cursor: Cursor) -> DataType:
+def _read_plain(cursor: TokenCursor) -> DataType:
     word = cursor.upper()
     if cursor.kind() != WORD:
         raise cursor.fail("a type")
@@ -100,7 +100,7 @@ def _read_plain(cursor: Cursor) -> DataType:
     return Primitive(name)
 
 
-def _read_decimal(cursor: Cursor) -> Decimal:
+def _read_decimal(cursor: TokenCursor) -> Decimal:
     precision, scale = 10, 0
     if cursor.accept("("):
         if cursor.kind() != NUMBER or not 1 <= (precision := cursor.integer("a number of digits")) <= _MOST_DIGITS:
@@ -111,7 +111,7 @@ def _read_decimal(cursor: Cursor) -> Decimal:
     return Decimal(precision=precision, scale=scale)
 
 
-def _read_nested(cursor: Cursor, word: str) -> DataType:
+def _read_nested(cursor: TokenCursor, word: str) -> DataType:
     close = ">" if cursor.expect_one("<", "(") == "<" else ")"
     if word in ("ARRAY", "LIST"):
         kind: DataType = list_of(read_type(cursor))
@@ -130,7 +130,7 @@ def _read_nested(cursor: Cursor, word: str) -> DataType:
     return kind
 
 
-def _read_part(cursor: Cursor) -> Field:
+def _read_part(cursor: TokenCursor) -> Field:
     name = cursor.identifier("a field name")
     cursor.accept(":")
     kind = read_type(cursor)

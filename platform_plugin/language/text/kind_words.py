@@ -10,7 +10,7 @@ from platform_plugin.language.text import options as known
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from platform_plugin.language.text.cursor import Cursor
+    from platform_plugin.language.text.cursor import TokenCursor
 
 # Which of a feed's options a stream knows depends on the feed it has.
 _FEED = {name: takes for options in (known.FEEDS["KAFKA"], known.FEEDS["FILES"]) for name, takes in options.items()}
@@ -57,7 +57,7 @@ def find_kind_word(word: str) -> KindWord:
     return next(kind for kind in KIND_WORDS if kind.word == word)
 
 
-def read_kind_word(cursor: Cursor, *, altered: bool = False, also: tuple[str, ...] = ()) -> str:
+def read_kind_word(cursor: TokenCursor, *, altered: bool = False, also: tuple[str, ...] = ()) -> str:
     """The kind of relation at the cursor, or one of some other words."""
     kinds = [kind for kind in KIND_WORDS if kind.is_altered or not altered]
     for kind in kinds:

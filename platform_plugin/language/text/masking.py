@@ -25,7 +25,7 @@ _SET_WORDS = frozenset(("UNION", "INTERSECT", "EXCEPT", "MINUS", "ALL", "DISTINC
 
 
 @dataclass(frozen=True, slots=True)
-class Masked:
+class MaskedQuery:
     """The masked text, where each of its tokens came from, and what was taken out."""
 
     text: str
@@ -43,7 +43,7 @@ class Masked:
     """First items of literal lists that were shortened, so that the tree does not hold them all."""
 
 
-def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", after: str = "") -> Masked:
+def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", after: str = "") -> MaskedQuery:
     """The masked text of a query's tokens, or of an expression's with what makes a query of it before and after."""
     travels = _travels(tokens, parameters)
     streams, dropped = _streams(tokens)
@@ -82,7 +82,7 @@ def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", aft
         pieces.append(piece)
         length += len(piece)
     sessions = {first: window for first, (_, _, _, window) in windows.items()}
-    return Masked("".join(pieces) + after, origins, travels, streams, sessions, tables, cut)
+    return MaskedQuery("".join(pieces) + after, origins, travels, streams, sessions, tables, cut)
 
 
 def _placeholder(tokens: Tokens, index: int, kind: str) -> str:

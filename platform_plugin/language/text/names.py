@@ -8,7 +8,7 @@ from platform_plugin.language.text.places import Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Name:
+class WrittenName:
     """A relation's name: `relation` or `schema.relation`, as it was written."""
 
     parts: tuple[str, ...]

@@ -15,7 +15,7 @@ from platform_plugin.language.text.values import number_value, string_value
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from platform_plugin.language.text.cursor import Cursor
+    from platform_plugin.language.text.cursor import TokenCursor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ _SIZES = {
 }
 
 
-def read_options(cursor: Cursor, known: Mapping[str, str | tuple[str, ...]], what: str) -> tuple[Option, ...]:
+def read_options(cursor: TokenCursor, known: Mapping[str, str | tuple[str, ...]], what: str) -> tuple[Option, ...]:
     """A list `(name = value, …)`; the `=` may be left out, as in COPY and SQL/MED."""
     options: dict[str, Option] = {}
 
@@ -135,7 +135,7 @@ def read_options(cursor: Cursor, known: Mapping[str, str | tuple[str, ...]], wha
     return tuple(options.values())
 
 
-def _read_value(cursor: Cursor, name: str, takes: str | tuple[str, ...]) -> str | int | float | bool | timedelta | None:
+def _read_value(cursor: TokenCursor, name: str, takes: str | tuple[str, ...]) -> str | int | float | bool | timedelta | None:
     first, text = cursor.index, _raw(cursor, takes)
     value: str | int | float | bool | timedelta | None = None
     if isinstance(takes, tuple):
@@ -166,7 +166,7 @@ def _read_value(cursor: Cursor, name: str, takes: str | tuple[str, ...]) -> str 
     return value
 
 
-def _raw(cursor: Cursor, takes: str | tuple[str, ...]) -> str:
+def _raw(cursor: TokenCursor, takes: str | tuple[str, ...]) -> str:
     if takes == "duration" and cursor.accept("INTERVAL"):
         amount = cursor.string("an amount") if cursor.kind() == STRING else str(cursor.integer("an amount"))
         return f"{amount} {cursor.identifier('a unit')}" if cursor.kind() == WORD else amount

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from platform_plugin.language.query.scopes import Node
-    from platform_plugin.language.text.masking import Masked
+    from platform_plugin.language.text.masking import MaskedQuery
     from platform_plugin.language.text.tokens import Tokens
 
 # Frames that sqlglot takes for the deepest nesting that our tokenizer lets through, several times over.
@@ -72,7 +72,7 @@ def _room() -> Iterator[None]:
                     sys.setrecursionlimit(_before)
 
 
-def parse_tree(tokens: Tokens, masked: Masked) -> Node:
+def parse_tree(tokens: Tokens, masked: MaskedQuery) -> Node:
     """The tree of a query."""
     whole = tokens.span(0, len(tokens))
     try:
@@ -88,7 +88,7 @@ def parse_tree(tokens: Tokens, masked: Masked) -> Node:
     return tree
 
 
-def _placed(tokens: Tokens, masked: Masked, error: SqlglotError) -> Exception:
+def _placed(tokens: Tokens, masked: MaskedQuery, error: SqlglotError) -> Exception:
     details = (getattr(error, "errors", None) or [{}])[0]
     column, found = details.get("col"), str(details.get("highlight") or "")
     said = str(details.get("description") or "unexpected text").split("\n")[0]

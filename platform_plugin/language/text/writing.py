@@ -13,7 +13,7 @@ from platform_plugin.language.text.words import RESERVED
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.names import WrittenName
     from platform_plugin.language.text.options import Option
 
 
@@ -26,7 +26,7 @@ def identifier(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.upper() not in RESERVED else quoted(name)
 
 
-def name_text(name: Name) -> str:
+def name_text(name: WrittenName) -> str:
     """A relation's name, every part quoted where it must be."""
     return ".".join(identifier(part) for part in name.parts)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import Executor, Future
 
-    from platform_plugin.engine.arrow.plans import Known
+    from platform_plugin.engine.arrow.plans import ArrowTables
     from platform_plugin.operators.group.parts import StreamPart
     from platform_plugin.operators.group.sharing import Prepared, ViewParts
 
@@ -47,7 +47,7 @@ class Groupings:
         self.prepared[view.view, part.name] = alike, found
         self.columns |= {column.name for column in columns_in(part.query)}
 
-    def begin(self, known: Known, pool: Executor) -> Grouped:
+    def begin(self, known: ArrowTables, pool: Executor) -> Grouped:
         """Make every grouping of these rows, several at a time."""
         return Grouped(self, known, {alike: pool.submit(_grouped, alike[0], parts, known) for alike, parts in self.alike.items()})
 
@@ -55,7 +55,7 @@ class Groupings:
 class Grouped:
     """What some rows give in each grouping."""
 
-    def __init__(self, groupings: Groupings, known: Known, made: dict[Alike, Future[pa.Table | None]]) -> None:
+    def __init__(self, groupings: Groupings, known: ArrowTables, made: dict[Alike, Future[pa.Table | None]]) -> None:
         self._groupings, self._known, self._made = groupings, known, made
 
     def rows_of(self, view: str, part: str) -> pa.Table:
@@ -86,7 +86,7 @@ def _calls(parts: Sequence[Prepared]) -> list[Scalar]:
     return list(dict.fromkeys(call.value for part in parts for call in part.calls))
 
 
-def _grouped(source: Any, parts: Sequence[Prepared], known: Known) -> pa.Table | None:
+def _grouped(source: Any, parts: Sequence[Prepared], known: ArrowTables) -> pa.Table | None:
     """All that parts that group alike want, in columns by number; None where some of it is Spark's, so that each must ask for itself."""
     calls = [Item(value=value, name=f"p{number}") for number, value in enumerate(_calls(parts))]
     keys = [replace(key, name=f"k{number}") for number, key in enumerate(parts[0].keys)]

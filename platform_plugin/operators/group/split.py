@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from platform_plugin.algebra.plan.nodes import Query
-    from platform_plugin.algebra.plan.relations import Relation
+    from platform_plugin.algebra.plan.relations import RelationFacts
     from platform_plugin.operators.group.cutting import Typer
     from platform_plugin.operators.group.parts import SplitPlan
 
 
-def read_plan(query: str | Span, relations: Mapping[str, Relation]) -> Query:
+def read_plan(query: str | Span, relations: Mapping[str, RelationFacts]) -> Query:
     """The plan of a query, over relations by the names that it may use for them, in lower case.
 
     Names and functions that a plan can't hold are refused at their places.
@@ -57,7 +57,7 @@ def read_plan(query: str | Span, relations: Mapping[str, Relation]) -> Query:
     def fail(node: exp.Expr | None, message: str, hint: str | None) -> Exception:
         return fault(Span(source, *place(node)), message, hint=hint)
 
-    def relation(parts: tuple[str, ...], node: exp.Expr) -> Relation:
+    def relation(parts: tuple[str, ...], node: exp.Expr) -> RelationFacts:
         found = relations.get(".".join(parts).lower())
         if found is None:
             missing = UnknownObject(f'relation "{".".join(parts)}" does not exist', hint=did_you_mean(".".join(parts), relations))
@@ -71,7 +71,7 @@ def read_plan(query: str | Span, relations: Mapping[str, Relation]) -> Query:
 
 
 def plan_split(
-    query: str | Span, relations: Mapping[str, Relation], *, names: tuple[str, ...] = (), typer: Typer | None = None
+    query: str | Span, relations: Mapping[str, RelationFacts], *, names: tuple[str, ...] = (), typer: Typer | None = None
 ) -> SplitPlan:
     """A view's query split into its parts, or a `RefusedView` that says which rule it breaks, where, and what would be accepted.
 
@@ -81,7 +81,7 @@ def plan_split(
     >>> from platform_plugin.algebra.plan.relations import Relation
     >>> from platform_plugin.algebra.types.data_types import Field, Primitive
     >>> fields = (Field(name="uid", type=Primitive("int32")), Field(name="score", type=Primitive("int32")))
-    >>> posts = Relation(name=("main", "posts"), kind="stream", fields=fields)
+    >>> posts = RelationFacts(name=("main", "posts"), kind="stream", fields=fields)
     >>> plan = plan_split("SELECT uid, avg(score) AS score FROM posts GROUP BY uid", {"posts": posts})
     >>> print(plan.streams[0].sql({"main.posts": "range_1"}))
     SELECT posts.uid, sum(posts.score) AS sum_score, count(posts.score) AS n_score FROM range_1 AS posts GROUP BY posts.uid

@@ -18,7 +18,7 @@ from platform_plugin.orchestration.assets.tracing import Memory, Tracing, descri
 from platform_plugin.orchestration.assets.translator import Relation, Translator
 from platform_plugin.orchestration.components.model import fingerprint, read_by
 from platform_plugin.orchestration.preview import as_virtual, source_link
-from platform_plugin.orchestration.runs.jobs import Target
+from platform_plugin.orchestration.runs.jobs import MaintainedAsset
 from platform_plugin.orchestration.runs.step import build_asset, build_upkeep
 from platform_plugin.orchestration.sensors.ingesting import POOL as INGESTION_POOL
 from platform_plugin.orchestration.sensors.sampling import POOL as SAMPLE_POOL
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from platform_plugin.lake.catalogue.tables import Name
-    from platform_plugin.orchestration.assets.inventory import Inventory, Stored
+    from platform_plugin.orchestration.assets.inventory import Inventory, LakeRelation
     from platform_plugin.orchestration.components.model import Model
 
 _LOG = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Built:
 
     assets: tuple[dg.AssetsDefinition | dg.AssetSpec, ...]
     checks: tuple[dg.AssetChecksDefinition, ...]
-    targets: tuple[Target, ...]
+    targets: tuple[MaintainedAsset, ...]
     checked: tuple[Checked, ...]
 
 
@@ -81,8 +81,8 @@ def build_assets(
     names = {str(relation.name).lower(): relation.name for relation in relations}
     builder = _Builder(inventory, translator, tracing, names, _groups(relations, translator))
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = []
-    targets: list[Target] = []
-    by_pool: defaultdict[str, list[tuple[Target, dg.AssetSpec, dg.AssetSpec]]] = defaultdict(list)
+    targets: list[MaintainedAsset] = []
+    by_pool: defaultdict[str, list[tuple[MaintainedAsset, dg.AssetSpec, dg.AssetSpec]]] = defaultdict(list)
     for relation in relations:
         spec = builder.spec(relation)
         if relation.is_continuous:
@@ -128,9 +128,9 @@ def _groups(relations: Sequence[Relation], translator: Translator) -> dict[Name,
     }
 
 
-def _target(relation: Relation, spec: dg.AssetSpec, pool: str, *, view: dg.AssetKey | None = None) -> Target:
+def _target(relation: Relation, spec: dg.AssetSpec, pool: str, *, view: dg.AssetKey | None = None) -> MaintainedAsset:
     parents = tuple(dep.asset_key for dep in spec.deps)
-    return Target(
+    return MaintainedAsset(
         view=view,
         name=relation.name,
         kind=relation.kind,
@@ -142,7 +142,7 @@ def _target(relation: Relation, spec: dg.AssetSpec, pool: str, *, view: dg.Asset
     )
 
 
-def _relation(tracing: Tracing, name: Name, model: Model | None, stored: Stored | None) -> Relation:
+def _relation(tracing: Tracing, name: Name, model: Model | None, stored: LakeRelation | None) -> Relation:
     kind = model.kind if model is not None else stored.kind if stored is not None else "table"
     return Relation(name=name, kind=kind, model=model, stored=stored, is_continuous=kind == "view" and tracing.of(name).is_continuous)
 

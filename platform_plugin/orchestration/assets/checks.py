@@ -24,7 +24,7 @@ from platform_plugin.platform import Platform
 from platform_plugin.quality.full import run_suite
 from platform_plugin.quality.reconcile import run_reconcile
 from platform_plugin.quality.suite import Expectation, Suite
-from platform_plugin.quality.validate import Finding, run_validation
+from platform_plugin.quality.validate import ExpectationOutcome, run_validation
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.streams.feeds.quarantine import find_quarantine
 from platform_plugin.relations.views.kind import VIEW
@@ -265,7 +265,7 @@ def _expectations(platform: Platform, model: Model, before: dict[str, Any], key:
     ]
 
 
-def _told(finding: Finding) -> str:
+def _told(finding: ExpectationOutcome) -> str:
     if finding.trouble is not None:
         return finding.trouble
     return f"{_asked(finding.expectation)}: {'met' if finding.passed else 'not met'}"

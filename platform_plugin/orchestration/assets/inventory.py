@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class LakeRelation:
     """A relation as it is in the lake; the figures of a view are None, for it has no rows of its own.
 
     `names` are a view's own names for its columns, and `takes_in` says that a run takes up what there is for it.
@@ -58,11 +58,11 @@ class Inventory:
     """
 
     snapshot: int | None = None
-    relations: Mapping[str, Stored] = field(default_factory=dict)
-    known: Mapping[str, Stored] = field(default_factory=dict)
+    relations: Mapping[str, LakeRelation] = field(default_factory=dict)
+    known: Mapping[str, LakeRelation] = field(default_factory=dict)
     absence: PlatformError | None = None
 
-    def find(self, name: Name) -> Stored | None:
+    def find(self, name: Name) -> LakeRelation | None:
         """The relation of a name, whatever its case."""
         key = str(name).lower()
         return self.relations.get(key) or self.known.get(key)
@@ -91,7 +91,7 @@ def read_lake(lake: Lake) -> Inventory:
     by_kind: dict[str, list[Table | View]] = {}
     for relation in relations:
         by_kind.setdefault(kind_name(lake, relation, snapshot), []).append(relation)
-    stored: dict[Name, Stored] = {}
+    stored: dict[Name, LakeRelation] = {}
     with lake.reading() as connection:
         declarations = read_declarations(connection)
         rows = {Name(schema=row["schema"], relation=row["name"]): row for row in relation_rows(lake, connection, snapshot)}
@@ -105,8 +105,8 @@ def read_lake(lake: Lake) -> Inventory:
     return Inventory(snapshot=snapshot.id, relations={str(each.name).lower(): each for each in found})
 
 
-def _stored(relation: Table | View, kind: str, row: Mapping[str, Any], described: DescribedRelation) -> Stored:
-    return Stored(
+def _stored(relation: Table | View, kind: str, row: Mapping[str, Any], described: DescribedRelation) -> LakeRelation:
+    return LakeRelation(
         name=relation.name,
         kind=kind,
         fields=described.fields,

@@ -15,8 +15,8 @@ from platform_plugin.algebra.plan.nodes import (
     Generate,
     Join,
     Limit,
+    LiteralRows,
     Project,
-    Rows,
     Scan,
     SetOperation,
     Sort,
@@ -96,7 +96,7 @@ def _source(source: Source, outer: Mapping[Column, Origins]) -> _Known:
             found = _source(inner, outer)
             made = _scalar(call, {**outer, **found})
             return {**found, **{Column(alias, name): made for name in names}}
-        case Rows(rows=rows, alias=alias, names=names):
+        case LiteralRows(rows=rows, alias=alias, names=names):
             return {Column(alias, name): Origins().union(*(_scalar(row[place], outer) for row in rows)) for place, name in enumerate(names)}
         case _:
             return {}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from platform_plugin.algebra.plan.nodes import Output, outputs
-from platform_plugin.algebra.plan.relations import Relation
+from platform_plugin.algebra.plan.relations import RelationFacts
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import PlatformError, RefusedView
 from platform_plugin.lake.catalogue.tables import DEFAULT_SCHEMA
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.language.text.places import Span
     from platform_plugin.operators.group.parts import SplitPlan
-    from platform_plugin.orchestration.assets.inventory import Inventory, Stored
+    from platform_plugin.orchestration.assets.inventory import Inventory, LakeRelation
     from platform_plugin.orchestration.assets.lineage import Origins
     from platform_plugin.orchestration.components.model import Model
 
@@ -137,7 +137,7 @@ class Tracing:
         key = self._memory.key("query", query, names, self._readable(query))
         return self._memory.recall(key) or self._memory.keep(key, self._trace_query(query, names))
 
-    def _readable(self, query: str | Span) -> list[Relation]:
+    def _readable(self, query: str | Span) -> list[RelationFacts]:
         """What a query reads, all of it: what follows from its text depends on nothing else."""
         try:
             return list(self._relations(query, opaque=False).values())
@@ -155,9 +155,9 @@ class Tracing:
             columns = tuple(replace(column, name=name) for name, column in zip(names, columns, strict=True))
         return Traced(columns=columns, lineage=lineage)
 
-    def _relations(self, query: str | Span, *, opaque: bool) -> dict[str, Relation]:
+    def _relations(self, query: str | Span, *, opaque: bool) -> dict[str, RelationFacts]:
         """What a query names; a plain view is a relation like others if `opaque`, otherwise it comes with its text and what that names."""
-        found: dict[str, Relation] = {}
+        found: dict[str, RelationFacts] = {}
         waiting: list[str | Span] = [query]
         while waiting:
             for name in read_by(waiting.pop()):
@@ -173,7 +173,7 @@ class Tracing:
                     waiting.append(relation.body)
         return found
 
-    def _relation(self, name: Name, *, opaque: bool) -> Relation | None:
+    def _relation(self, name: Name, *, opaque: bool) -> RelationFacts | None:
         model, stored = self._models.get(_key(name)), self._inventory.find(name)
         declared = model or stored
         if declared is None:
@@ -184,12 +184,12 @@ class Tracing:
         full = (declared.name.schema, declared.name.relation)
         kind = named_kind(declared.kind)
         if kind is not None and kind is not VIEW:
-            return Relation(name=full, kind=kind.planned_as, fields=fields)
+            return RelationFacts(name=full, kind=kind.planned_as, fields=fields)
         if traced.is_continuous or opaque:
-            return Relation(name=full, kind="continuous" if traced.is_continuous else "table", fields=fields)
+            return RelationFacts(name=full, kind="continuous" if traced.is_continuous else "table", fields=fields)
         renamed = () if model is None else model.declared.names
         named = stored.names if model is None and stored is not None else renamed
-        return Relation(name=full, kind="view", fields=fields if named else (), body=_text(model, stored))
+        return RelationFacts(name=full, kind="view", fields=fields if named else (), body=_text(model, stored))
 
 
 def describe_columns(models: Sequence[Model], inventory: Inventory) -> tuple[Model, ...]:
@@ -216,7 +216,7 @@ def describe_columns(models: Sequence[Model], inventory: Inventory) -> tuple[Mod
     )
 
 
-def _text(model: Model | None, stored: Stored | None) -> str | None:
+def _text(model: Model | None, stored: LakeRelation | None) -> str | None:
     if model is not None and model.declared.query is not None:
         return model.declared.query.text
     return stored.query if stored is not None else None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from platform_plugin.lake.catalogue.tables import Name
-    from platform_plugin.orchestration.assets.inventory import Stored
+    from platform_plugin.orchestration.assets.inventory import LakeRelation
     from platform_plugin.orchestration.components.model import Model
 
 
@@ -28,7 +28,7 @@ class Relation:
     name: Name
     kind: str
     model: Model | None = None
-    stored: Stored | None = None
+    stored: LakeRelation | None = None
     is_continuous: bool = False
 
 

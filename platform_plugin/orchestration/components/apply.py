@@ -16,7 +16,7 @@ from platform_plugin.language.text.counting import counted
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.language.text.places import at
 from platform_plugin.language.text.writing import identifier
-from platform_plugin.orchestration.assets.inventory import Stored, read_changed, read_lake
+from platform_plugin.orchestration.assets.inventory import LakeRelation, read_changed, read_lake
 from platform_plugin.orchestration.components.differences import plan_differences
 from platform_plugin.orchestration.components.documentation import Days
 from platform_plugin.orchestration.components.model import suite_option
@@ -66,7 +66,7 @@ class Applied:
 
     action: Action
     snapshot: int
-    stored: Stored
+    stored: LakeRelation
     changed: int | None
     metrics: JobMetrics | None = None
     work: Mapping[str, Any] = field(default_factory=dict)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class ProjectDeclarations:
     """The assets of other components by key, and the relations that components of this package declare by name, both in lower case.
 
     Each has the place that declares it.
@@ -43,7 +43,9 @@ def find_components(context: dg.ComponentLoadContext, of_type: type[Some]) -> li
     return tree.get_all_components(of_type) if tree is not None else []
 
 
-def find_declared(context: dg.ComponentLoadContext, *, own: Collection[type[dg.Component]], apart: Iterable[dg.Component]) -> Declared:
+def find_declared(
+    context: dg.ComponentLoadContext, *, own: Collection[type[dg.Component]], apart: Iterable[dg.Component]
+) -> ProjectDeclarations:
     """What all components but those `apart` declare, and the Python files of the project; those of a type of our `own` also by name.
 
     Their definitions are built for it, which Dagster does once and keeps.
@@ -67,10 +69,10 @@ def find_declared(context: dg.ComponentLoadContext, *, own: Collection[type[dg.C
             name = spec.metadata.get("dagster/table_name")
             if isinstance(name, str) and isinstance(component, tuple(own)):
                 names.setdefault(name.lower(), place)
-    return Declared(keys=keys, names=names)
+    return ProjectDeclarations(keys=keys, names=names)
 
 
-def check_once(models: Iterable[Model], declared: Declared, translator: Translator) -> None:
+def check_once(models: Iterable[Model], declared: ProjectDeclarations, translator: Translator) -> None:
     """Refuse what a file declares and another component as well."""
     for model in models:
         place = declared.place(str(model.name), translator.asset_key(model.name))

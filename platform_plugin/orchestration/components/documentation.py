@@ -31,7 +31,7 @@ class Days(BaseModel):
     start: date
 
 
-class Rows(BaseModel):
+class RowPartitions(BaseModel):
     """A table that a query builds so many rows of a stream at a time, and the column that says the number of a row."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -41,10 +41,10 @@ class Rows(BaseModel):
 
 
 def _kind_of(said: Any) -> str:
-    return "rows" if isinstance(said, Rows) or (isinstance(said, dict) and "rows" in said) else "days"
+    return "rows" if isinstance(said, RowPartitions) or (isinstance(said, dict) and "rows" in said) else "days"
 
 
-Partitions = Annotated[Annotated[Days, Tag("days")] | Annotated[Rows, Tag("rows")], Discriminator(_kind_of)]
+Partitions = Annotated[Annotated[Days, Tag("days")] | Annotated[RowPartitions, Tag("rows")], Discriminator(_kind_of)]
 
 
 class Documentation(BaseModel):

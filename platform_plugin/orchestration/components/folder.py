@@ -11,8 +11,8 @@ from pydantic import Field, PrivateAttr
 from platform_plugin.errors import PlatformError
 from platform_plugin.orchestration.assets.assets import build_assets
 from platform_plugin.orchestration.assets.inventory import Inventory, read_inventory
-from platform_plugin.orchestration.components.beside import Declared, check_once, find_components, find_declared
-from platform_plugin.orchestration.components.documentation import Rows
+from platform_plugin.orchestration.components.beside import ProjectDeclarations, check_once, find_components, find_declared
+from platform_plugin.orchestration.components.documentation import RowPartitions
 from platform_plugin.orchestration.components.model import Model, fingerprint, read_models
 from platform_plugin.orchestration.components.nouns import Noun
 from platform_plugin.orchestration.components.remembered import FileMemory
@@ -48,7 +48,7 @@ class SqlFolder(Sensing):
             # What a parser said to it would stand last, a screen below the place in the file.
             raise error.with_traceback(None) from None
         before = self.find_before(context)
-        elsewhere = Declared() if before else self._find_declared(context)
+        elsewhere = ProjectDeclarations() if before else self._find_declared(context)
         check_once(models, elsewhere, self.translator)
         inventory = self._read_inventory(context, elsewhere, alone=not before)
         # Every run loads its code location anew, so what takes time is found out once.
@@ -73,7 +73,7 @@ class SqlFolder(Sensing):
             ranged=[
                 Ranged(table=str(model.name), stream=str(model.reads[0]).lower(), size=model.documentation.partitions.rows)
                 for model in told
-                if isinstance(model.documentation.partitions, Rows) and model.reads
+                if isinstance(model.documentation.partitions, RowPartitions) and model.reads
             ],
             built={self.translator.asset_key(model.name) for model in told if model.is_built},
         )
@@ -83,12 +83,12 @@ class SqlFolder(Sensing):
         """The folders on the same lake, itself included."""
         return [each for each in find_components(context, SqlFolder) if each.lake(context) == self.lake(context)]
 
-    def _find_declared(self, context: dg.ComponentLoadContext) -> Declared:
+    def _find_declared(self, context: dg.ComponentLoadContext) -> ProjectDeclarations:
         """What others declare. The first folder on another lake looks round as this one does, so they do not look at each other."""
         leading = [each for each in find_components(context, SqlFolder) if not each.find_before(context)]
         return find_declared(context, own=(SqlFolder, Noun), apart=[self, *leading])
 
-    def _read_inventory(self, context: dg.ComponentLoadContext, elsewhere: Declared, *, alone: bool) -> Inventory:
+    def _read_inventory(self, context: dg.ComponentLoadContext, elsewhere: ProjectDeclarations, *, alone: bool) -> Inventory:
         """What the lake holds: of what no file declares, that which no component declares either, if this folder is to include it."""
         found = read_inventory(self.lake(context))
         own = {str(model.name).lower() for model in self._models}

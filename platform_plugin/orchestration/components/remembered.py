@@ -19,7 +19,7 @@ from platform_plugin.orchestration.assets.tracing import Memory, Split, Traced
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from platform_plugin.algebra.plan.relations import Relation
+    from platform_plugin.algebra.plan.relations import RelationFacts
     from platform_plugin.algebra.types.data_types import DataType
 
 
@@ -75,7 +75,7 @@ def _said(part: Any) -> str:
 
 
 @lru_cache(maxsize=10_000)
-def _described(relation: Relation) -> str:
+def _described(relation: RelationFacts) -> str:
     columns = ", ".join(f"{field.name} {_written(field.type)}" for field in relation.fields)
     return f"{relation.kind} {relation.name} ({columns}) {relation.body or ''}"
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class MaintainedAsset:
     """A relation that is kept current, and the asset that says so: the base of a continuous view, else the relation's own."""
 
     name: Name

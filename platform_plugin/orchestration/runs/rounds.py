@@ -17,11 +17,11 @@ from platform_plugin.orchestration.assets.checks import Checked, evaluate
 from platform_plugin.orchestration.preview import VERSION_TAG, version_tags
 from platform_plugin.orchestration.runs.batching import report_materializations
 from platform_plugin.orchestration.runs.failure import all_as_failure, error_metadata, note_failed, told_as_failure
-from platform_plugin.orchestration.runs.jobs import Target, op_name
+from platform_plugin.orchestration.runs.jobs import MaintainedAsset, op_name
 from platform_plugin.orchestration.runs.step import RESOURCE_KEY
-from platform_plugin.orchestration.runs.work import Done, is_new, made_event
+from platform_plugin.orchestration.runs.work import RunOutcome, is_new, made_event
 
-Work = Callable[[Any, Sequence[Target], Any], Done]
+Work = Callable[[Any, Sequence[MaintainedAsset], Any], RunOutcome]
 
 
 class Chosen(dg.Config):
@@ -34,7 +34,7 @@ class Chosen(dg.Config):
 
 
 def build_round(
-    name: str, work: Work, targets: Sequence[Target], checked: Sequence[Checked], *, pool: str | None, description: str
+    name: str, work: Work, targets: Sequence[MaintainedAsset], checked: Sequence[Checked], *, pool: str | None, description: str
 ) -> dg.JobDefinition:
     """The job, whose one op may be asked for any of its targets."""
     by_key = {target.key.to_user_string(): target for target in targets}
@@ -84,7 +84,7 @@ def build_round(
     return job
 
 
-def _target(known: Mapping[str, Target], key: str) -> Target:
+def _target(known: Mapping[str, MaintainedAsset], key: str) -> MaintainedAsset:
     if key not in known:
         raise UnknownObject(
             f'asset "{key}" is not among those that this job is for', hint=did_you_mean(key, known) or "reload the code location"
@@ -92,7 +92,7 @@ def _target(known: Mapping[str, Target], key: str) -> Target:
     return known[key]
 
 
-def read_inputs(instance: dg.DagsterInstance, targets: Sequence[Target]) -> dict[dg.AssetKey, tuple[str, int]]:
+def read_inputs(instance: dg.DagsterInstance, targets: Sequence[MaintainedAsset]) -> dict[dg.AssetKey, tuple[str, int]]:
     """The data version and the event of everything that some targets are made of, as far as Dagster was told of it."""
     found: dict[dg.AssetKey, tuple[str, int]] = {}
     for record in instance.get_asset_records(list({key for target in targets for key in target.parents})):
@@ -103,7 +103,7 @@ def read_inputs(instance: dg.DagsterInstance, targets: Sequence[Target]) -> dict
     return found
 
 
-def _tags(target: Target, version: int | None, inputs: Mapping[dg.AssetKey, tuple[str, int]], *, run_id: str) -> dict[str, str]:
+def _tags(target: MaintainedAsset, version: int | None, inputs: Mapping[dg.AssetKey, tuple[str, int]], *, run_id: str) -> dict[str, str]:
     """What Dagster itself writes on a materialization, so that its page says whether code or inputs have changed since."""
     if version is None:
         return {}

@@ -12,10 +12,10 @@ from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.orchestration.assets.checks import Checked, check_specs, evaluate
 from platform_plugin.orchestration.assets.ranges import plan_spans
 from platform_plugin.orchestration.components.apply import intake_text, run_model, run_parts
-from platform_plugin.orchestration.components.documentation import Days, Rows
+from platform_plugin.orchestration.components.documentation import Days, RowPartitions
 from platform_plugin.orchestration.components.model import Model
 from platform_plugin.orchestration.runs.failure import all_as_failure, note_failed, told_as_failure
-from platform_plugin.orchestration.runs.jobs import Target
+from platform_plugin.orchestration.runs.jobs import MaintainedAsset
 from platform_plugin.orchestration.runs.progress import told_in_log
 from platform_plugin.orchestration.runs.work import is_new, made_event, run_views
 from platform_plugin.orchestration.shown.metadata import applied_metadata, view_metadata
@@ -77,7 +77,7 @@ def _partitions(model: Model) -> dg.PartitionsDefinition | None:
     match model.documentation.partitions:
         case Days(start=start):
             return dg.DailyPartitionsDefinition(start.isoformat())
-        case Rows():
+        case RowPartitions():
             # A sensor adds the ranges as the stream grows.
             return dg.DynamicPartitionsDefinition(name=str(model.name))
         case _:
@@ -85,7 +85,7 @@ def _partitions(model: Model) -> dg.PartitionsDefinition | None:
 
 
 def build_upkeep(
-    pool: str, step: str, targets: Sequence[Target], specs: Sequence[tuple[Name, dg.AssetSpec]], *, checked: Sequence[Checked] = ()
+    pool: str, step: str, targets: Sequence[MaintainedAsset], specs: Sequence[tuple[Name, dg.AssetSpec]], *, checked: Sequence[Checked] = ()
 ) -> dg.AssetsDefinition:
     """The continuous views of a pool as assets of one step, of which any may be chosen; `specs` are those of bases and views.
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class UpkeepResult:
     """What a run did for one view, and how the view stands afterwards."""
 
     name: Name
@@ -51,16 +51,16 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upkeep:
+class UpkeepRun:
     """A run for many views at once; the figures of Spark are those of all of them together."""
 
     snapshot: Snapshot
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[UpkeepResult, ...] = ()
     failed: dict[str, PlatformError] = field(default_factory=dict)
     seconds: float = 0.0
 
 
-def run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model], *, progress: ProgressHandler | None = None) -> Upkeep:
+def run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model], *, progress: ProgressHandler | None = None) -> UpkeepRun:
     """Maintain the views of these names, those with a file made first as it says; a view that fails holds up no other.
 
     A result that does not pass its view's gate is not published.
@@ -71,7 +71,7 @@ def run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model
         return _run_upkeep(platform, names, models, progress=progress)
 
 
-def _run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model], *, progress: ProgressHandler | None) -> Upkeep:
+def _run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model], *, progress: ProgressHandler | None) -> UpkeepRun:
     lake = platform.lake
     since = lake.snapshot()
     actions: dict[str, Action] = {}
@@ -96,7 +96,7 @@ def _run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Mode
     newest = lake.snapshot()
     after = {waiting.view: waiting for waiting in read_waiting(lake, newest)}
     states = _read_states(platform, [made[name] for name in chosen], newest, after=base.id)
-    return Upkeep(
+    return UpkeepRun(
         snapshot=newest,
         kept=tuple(
             _kept(
@@ -154,8 +154,8 @@ def _read_states(platform: Platform, views: Sequence[View], snapshot: Snapshot, 
     return found
 
 
-def _kept(name: Name, action: Action, state: _State, *, before: Waiting, after: Waiting, began: datetime) -> Kept:
-    return Kept(
+def _kept(name: Name, action: Action, state: _State, *, before: Waiting, after: Waiting, began: datetime) -> UpkeepResult:
+    return UpkeepResult(
         name=name,
         action=action,
         taken_up=after.taken_up,

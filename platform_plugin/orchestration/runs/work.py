@@ -27,47 +27,47 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from platform_plugin.lake.catalogue.tables import Name
-    from platform_plugin.orchestration.runs.jobs import Target
+    from platform_plugin.orchestration.runs.jobs import MaintainedAsset
     from platform_plugin.orchestration.runs.resource import PlatformResource
-    from platform_plugin.orchestration.runs.upkeep import Kept
+    from platform_plugin.orchestration.runs.upkeep import UpkeepResult
 
 # A table of tasks with every one of many views would be most of what a run writes.
 _MOST_WITH_TASKS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class RunReport:
     """What a run has to tell of one relation; `version` is that of its data, and `kept` how a view stands."""
 
     name: Name
     metadata: Mapping[str, Any]
     version: int | None = None
-    kept: Kept | None = None
+    kept: UpkeepResult | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class RunOutcome:
     """What a run did for many; `shared` are the figures of Spark for all of them."""
 
     summary: str
-    told: tuple[Told, ...] = ()
+    told: tuple[RunReport, ...] = ()
     failed: Mapping[str, PlatformError] = field(default_factory=dict)
     shared: Mapping[str, Any] = field(default_factory=dict)
 
 
-def is_new(told: Told) -> bool:
+def is_new(told: RunReport) -> bool:
     """Whether a run has just made what it tells of, or made it anew."""
     return told.kept is not None and told.kept.action in ("created", "replaced")
 
 
-def made_event(target: Target, told: Told) -> dg.AssetMaterialization:
+def made_event(target: MaintainedAsset, told: RunReport) -> dg.AssetMaterialization:
     """What is told of a view itself, once it is there."""
     said = target.model.documentation.columns if target.model is not None else {}
     shown = view_metadata(told.kept, said) if told.kept is not None else {}
     return dg.AssetMaterialization(target.view or target.key, metadata={**shown, **told.metadata}, tags={VERSION_TAG: str(told.version)})
 
 
-def run_views(resource: PlatformResource, targets: Sequence[Target], log: Any) -> Done:
+def run_views(resource: PlatformResource, targets: Sequence[MaintainedAsset], log: Any) -> RunOutcome:
     """Make continuous views as their files say, and let all of them take up what has arrived."""
     models = [target.model for target in targets if target.model is not None]
     done = run_upkeep(resource.platform, [target.name for target in targets], models, progress=told_in_log(log))
@@ -76,17 +76,18 @@ def run_views(resource: PlatformResource, targets: Sequence[Target], log: Any) -
     tasks = task_metadata(resource.read_tasks())
     everywhere = {**shared, **(tasks if len(done.kept) <= _MOST_WITH_TASKS else {})}
     rows = sum(each.rows_in for each in done.kept)
-    return Done(
+    return RunOutcome(
         summary=f"{counted(len(done.kept), 'view')} took up {counted(rows, 'row')} at snapshot {done.snapshot.id}",
         told=tuple(
-            Told(name=kept.name, metadata={**everywhere, **kept_metadata(kept)}, version=kept.taken_up, kept=kept) for kept in done.kept
+            RunReport(name=kept.name, metadata={**everywhere, **kept_metadata(kept)}, version=kept.taken_up, kept=kept)
+            for kept in done.kept
         ),
         failed=done.failed,
         shared={**shared, **tasks},
     )
 
 
-def run_each(resource: PlatformResource, targets: Sequence[Target], log: Any) -> Done:
+def run_each(resource: PlatformResource, targets: Sequence[MaintainedAsset], log: Any) -> RunOutcome:
     """Let streams read a batch of their sources, and samples take up what has arrived; one that fails holds up no other."""
     done: list[Ran] = []
     seconds: dict[Name, float] = {}
@@ -105,14 +106,14 @@ def run_each(resource: PlatformResource, targets: Sequence[Target], log: Any) ->
     read = [f"{ran.name}: {text}" for ran in done if (text := intake_text(ran.work))]
     said = {target.name: target.model.documentation.columns for target in targets if target.model is not None}
     told = tuple(
-        Told(
+        RunReport(
             name=ran.name,
             metadata=applied_metadata(applied, said.get(ran.name, {}), seconds=seconds[ran.name]),
             version=applied.changed,
         )
         for ran, applied in zip(done, read_applied(resource.platform, done), strict=True)
     )
-    return Done(
+    return RunOutcome(
         summary="; ".join([f"{len(told)} of {len(targets)} are up to date", *read]),
         told=told,
         failed=failed,

@@ -27,7 +27,7 @@ _OTHER_ROWS = ("inserted", "deleted", "altered", "inlined")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class TableChange:
     """The first and the last snapshot of some that changed a table, and when the first was."""
 
     first: int
@@ -35,20 +35,22 @@ class Change:
     at: datetime
 
 
-def read_changes(connection: Connection, *, after: int, until: int) -> dict[int, Change]:
+def read_changes(connection: Connection, *, after: int, until: int) -> dict[int, TableChange]:
     """The tables that snapshots changed, by their ids in the catalogue."""
-    found: dict[int, Change] = {}
+    found: dict[int, TableChange] = {}
     for number, made, time in read_notes(connection, after=after, until=until):
         # An entry is `verb:id`; one that makes something names it instead.
         for word in (made or "").split(","):
             verb, _, told = word.partition(":")
             if told.isdigit() and verb.startswith(_OTHER_ROWS):
-                first = found.get(int(told), Change(first=number, last=number, at=time))
-                found[int(told)] = Change(first=first.first, last=number, at=first.at)
+                first = found.get(int(told), TableChange(first=number, last=number, at=time))
+                found[int(told)] = TableChange(first=first.first, last=number, at=first.at)
     return found
 
 
-def find_outdated(connection: Connection, views: Mapping[UUID, View], records: Mapping[UUID, ViewRecord], until: int) -> dict[UUID, Change]:
+def find_outdated(
+    connection: Connection, views: Mapping[UUID, View], records: Mapping[UUID, ViewRecord], until: int
+) -> dict[UUID, TableChange]:
     """The views with a stored result that was the answer before a table that they look up was changed, each with the oldest such change."""
     of = read_results(connection, until)
     kept = {view.id: uuid for uuid, view in views.items() if str(uuid) in of and uuid in records and _is_kept(records[uuid])}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.orchestration.assets.checks import Checked
     from platform_plugin.orchestration.assets.translator import Translator
-    from platform_plugin.orchestration.runs.jobs import Target
+    from platform_plugin.orchestration.runs.jobs import MaintainedAsset
     from platform_plugin.orchestration.runs.rounds import Work
     from platform_plugin.orchestration.sensors.arrivals import Ranged
 
@@ -40,7 +40,7 @@ def build_loops(
     url: str,
     translator: Translator,
     *,
-    targets: Sequence[Target] = (),
+    targets: Sequence[MaintainedAsset] = (),
     checked: Sequence[Checked] = (),
     built: Collection[dg.AssetKey] = (),
     ranged: Collection[Ranged] = (),
@@ -89,7 +89,9 @@ def build_loops(
     return dg.Definitions(sensors=sensors, jobs=jobs)
 
 
-def _build_jobs(name: str, upkeep: str, work: Work, targets: Sequence[Target], checked: Sequence[Checked], *, description: str) -> Jobs:
+def _build_jobs(
+    name: str, upkeep: str, work: Work, targets: Sequence[MaintainedAsset], checked: Sequence[Checked], *, description: str
+) -> Jobs:
     """A job for each pool of some relations; and one for all assets of the code location that are kept current in that way."""
     together = {}
     pools = sorted({target.pool for target in targets})

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from platform_plugin.engine.spark.session.metrics import JobMetrics
-    from platform_plugin.orchestration.assets.inventory import Stored
+    from platform_plugin.orchestration.assets.inventory import LakeRelation
     from platform_plugin.orchestration.assets.tracing import Traced
     from platform_plugin.orchestration.assets.translator import Relation, Translator
     from platform_plugin.orchestration.components.apply import Applied
     from platform_plugin.orchestration.components.model import Model
-    from platform_plugin.orchestration.runs.upkeep import Kept
+    from platform_plugin.orchestration.runs.upkeep import UpkeepResult
 
 STATUS = "status"
 
@@ -63,7 +63,7 @@ def model_metadata(model: Model) -> dict[str, Any]:
     return found
 
 
-def stored_metadata(stored: Stored, snapshot: int | None, said: Mapping[str, str] | None = None) -> dict[str, Any]:
+def stored_metadata(stored: LakeRelation, snapshot: int | None, said: Mapping[str, str] | None = None) -> dict[str, Any]:
     """What is known of a relation from the catalogue; a view has no figures."""
     found: dict[str, Any] = {
         "dagster/table_name": str(stored.name),
@@ -105,14 +105,14 @@ def traced_metadata(relation: Relation, traced: Traced, translator: Translator) 
     return found
 
 
-def status_metadata(stored: Stored | None) -> dict[str, Any]:
+def status_metadata(stored: LakeRelation | None) -> dict[str, Any]:
     """That a continuous view waits for its first run, where it does; what a run tells of the view afterwards has the same name."""
     if stored is None:
         return {STATUS: "waits for its first run, which creates it"}
     return {} if stored.is_maintained else {STATUS: "waits for its first run; reads are current without it"}
 
 
-def kept_metadata(kept: Kept) -> dict[str, Any]:
+def kept_metadata(kept: UpkeepResult) -> dict[str, Any]:
     """What a run did for one view, under names that stay, so that they make lines over time."""
     names = [each.name for each in fields(kept) if each.name not in ("name", "taken_up", "action", "columns")]
     figures = {name: getattr(kept, name) for name in names}
@@ -132,7 +132,7 @@ def applied_metadata(applied: Applied, said: Mapping[str, str], *, seconds: floa
     }
 
 
-def view_metadata(kept: Kept, said: Mapping[str, str]) -> dict[str, Any]:
+def view_metadata(kept: UpkeepResult, said: Mapping[str, str]) -> dict[str, Any]:
     """What a view looks like to its readers."""
     return {"dagster/table_name": str(kept.name), "dagster/column_schema": column_schema(kept.columns, (), said)}
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.read.scan import Scan
+    from platform_plugin.lake.read.scan import TableScan
 
 ROW_ID, ARRIVED_AT = "_row_id", "_arrived_at"
 
@@ -35,7 +35,7 @@ def wants_arrivals(lake: Lake, table: Table, columns: Collection[str] | None) ->
     return declaration.kind == "stream" or "history_of" in declaration.options
 
 
-def read_with_arrivals(session: Session, lake: Lake, scan: Scan, columns: Sequence[str]) -> DataFrame:
+def read_with_arrivals(session: Session, lake: Lake, scan: TableScan, columns: Sequence[str]) -> DataFrame:
     """A stream's rows with the hidden columns after their own."""
     from pyspark.sql.connect import functions as f
 
@@ -48,7 +48,7 @@ def read_with_arrivals(session: Session, lake: Lake, scan: Scan, columns: Sequen
     return joined.withColumn(ROW_ID, f.col(ROWID)).drop(*HIDDEN, "_of", "_from", "_until")
 
 
-def _arrivals(lake: Lake, scan: Scan) -> pa.Table:
+def _arrivals(lake: Lake, scan: TableScan) -> pa.Table:
     """When the rows of each file came: one span of row ids a file where it holds one segment, more where segments were merged."""
     with lake.reading() as connection:
         segments = read_arrivals(connection, scan.table.uuid)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake.read.inlined import read_row_ids
 from platform_plugin.lake.read.read import read_rows
-from platform_plugin.lake.read.scan import Scan
+from platform_plugin.lake.read.scan import TableScan
 from platform_plugin.lake.ring.arrivals import has_rings
 from platform_plugin.lake.ring.segments import read_ring
 from platform_plugin.operators.group.parts import ROW_ID
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Range:
     """Rows of a stream whose ids are from `first_row_id` up to but not including `next_row_id`; `scan` holds them, and perhaps others."""
 
-    scan: Scan
+    scan: TableScan
     first_row_id: int
     next_row_id: int
 
@@ -97,7 +97,7 @@ def oldest_row_id(lake: Lake, stream: Table, history: Table | None, snapshot: Sn
 
 def empty_range(stream: Table, snapshot: Snapshot) -> Range:
     """No rows of a stream, for those who want to know what columns they would have."""
-    return Range(scan=Scan(table=stream, snapshot=snapshot, files=()), first_row_id=0, next_row_id=0)
+    return Range(scan=TableScan(table=stream, snapshot=snapshot, files=()), first_row_id=0, next_row_id=0)
 
 
 def first_uncovered(lake: Lake, stream: Table, snapshot: Snapshot, *, earliest: bool = False) -> int:
@@ -115,7 +115,7 @@ def _span(file: FileScan) -> tuple[int, int]:
     return start, start + file.record_count
 
 
-def _inlined_spans(connection: Connection, scan: Scan) -> Iterator[tuple[int, int]]:
+def _inlined_spans(connection: Connection, scan: TableScan) -> Iterator[tuple[int, int]]:
     """The row ids of rows that another client keeps in the catalogue."""
     for inlined in scan.inlined:
         yield read_row_ids(connection, inlined, scan.snapshot)

@@ -21,7 +21,7 @@ from platform_plugin.relations.missing import looking_for
 from platform_plugin.relations.samples.definition import LARGEST, Definition, parse_window
 from platform_plugin.relations.samples.draw.merged import check_parts, plan_merged
 from platform_plugin.relations.samples.keys.weights import SAMPLE_WEIGHT, can_date, can_weigh, weight_field
-from platform_plugin.relations.samples.record import KIND, TABLES, Attach, Join, Progress, Store, find_sample
+from platform_plugin.relations.samples.record import KIND, TABLES, AttachSample, MergeSamples, SampleProgress, StoreSample, find_sample
 from platform_plugin.relations.samples.reservoir.weighing import local_condition
 from platform_plugin.relations.target import find_existing, outcome
 
@@ -69,13 +69,13 @@ def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
             table = commit.create_table(name, shown)
             declare(commit, table, Declaration(kind=KIND, options=definition.options()))
             if definition.parts:
-                commit.also(Join(sample=table, parts=definition.parts))
+                commit.also(MergeSamples(sample=table, parts=definition.parts))
             if isinstance(relation, Table) and definition.source == "stream":
                 start = first_uncovered(lake, relation, base, earliest=True)
                 if definition.is_windowed:
-                    commit.also(Store(sample=table, progress=Progress(next_row_id=start)))
+                    commit.also(StoreSample(sample=table, progress=SampleProgress(next_row_id=start)))
                 else:
-                    commit.also(Attach(sample=table, stream=relation, next_row_id=start))
+                    commit.also(AttachSample(sample=table, stream=relation, next_row_id=start))
     return outcome(commit.made, f"sample {name} created")
 
 

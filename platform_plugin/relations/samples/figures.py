@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.relations.samples.definition import Key
-    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.record import SampleRecord
 
 _SHOWN_STRATA = 20
 _A = {"stream": "a stream", "table": "a table", "view": "a view", "samples": "a sample"}
 
 
-def sample_facts(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
+def sample_facts(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> dict[str, Any]:
     """What DESCRIBE EXTENDED says of a sample, from the catalogue alone."""
     lake, definition = work.lake, sample.definition
     names = source_names(lake, sample, snapshot)
@@ -60,7 +60,7 @@ def sample_facts(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[st
     return facts
 
 
-def _parts(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
+def _parts(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for part in find_parts(work.lake, sample, snapshot):
         own = sample_facts(work, part, snapshot)
@@ -69,7 +69,7 @@ def _parts(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, Any
     return facts
 
 
-def _window(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
+def _window(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> dict[str, Any]:
     try:
         window = find_window(work, sample, snapshot)
     except PlatformError as error:
@@ -82,7 +82,7 @@ def _window(work: Workspace, sample: Sample, snapshot: Snapshot) -> dict[str, An
     }
 
 
-def _growing(work: Workspace, sample: Sample, snapshot: Snapshot, counts: dict[Key, int]) -> dict[str, Any]:
+def _growing(work: Workspace, sample: SampleRecord, snapshot: Snapshot, counts: dict[Key, int]) -> dict[str, Any]:
     """What a sample of all rows of a stream stands for: what was picked since it was stored is added to the counts of its strata."""
     try:
         behind = find_behind(work, sample, snapshot)

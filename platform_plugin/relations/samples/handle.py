@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
-    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.record import SampleRecord
     from platform_plugin.relations.samples.reservoir.growing import Grown
 
 
 class SampleReader:
     """A sample as it is at one snapshot, the newest when it was opened."""
 
-    def __init__(self, sample: Sample, snapshot: Snapshot, read: Grown) -> None:
+    def __init__(self, sample: SampleRecord, snapshot: Snapshot, read: Grown) -> None:
         self.snapshot = snapshot
         self.name = sample.name
         self._read = read
@@ -72,7 +72,7 @@ def merge_named(work: Workspace, names: Sequence[str | tuple[str, str]], size: i
     return Sampled(rows=merged.rows, cardinality=sum(merged.progress.cardinalities.values()))
 
 
-def find_named(work: Workspace, name: str | tuple[str, str], snapshot: Snapshot) -> Sample:
+def find_named(work: Workspace, name: str | tuple[str, str], snapshot: Snapshot) -> SampleRecord:
     """A sample by its name; another relation is refused."""
     with looking_for(work.lake, Name.of(name), snapshot, "sample"):
         table = work.lake.table(Name.of(name), snapshot)

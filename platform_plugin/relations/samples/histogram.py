@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
-    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.record import SampleRecord
 
     Floats = NDArray[np.float64]
 
@@ -94,7 +94,7 @@ def _is_numeric(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def _weights(sample: Sample, rows: pa.Table) -> Floats | None:
+def _weights(sample: SampleRecord, rows: pa.Table) -> Floats | None:
     """What each row counts for, where rows count differently: bars then estimate the shares among all rows, as they do otherwise."""
     return rows.column(SAMPLE_WEIGHT).to_numpy() if sample.definition.is_weighted else None
 
@@ -116,7 +116,9 @@ def _shares(values: Floats, edges: Floats, weights: Floats | None = None) -> Flo
     return np.asarray(counts / (total if total > 0 else 1.0), dtype=np.float64)
 
 
-def _population(work: Workspace, sample: Sample, snapshot: Snapshot, columns: Sequence[str], most_rows: int) -> dict[str, Floats] | None:
+def _population(
+    work: Workspace, sample: SampleRecord, snapshot: Snapshot, columns: Sequence[str], most_rows: int
+) -> dict[str, Floats] | None:
     """The columns of all rows that a sample is of, where these are the rows of a table of a readable size."""
     definition = sample.definition
     of_all_rows = definition.is_counted or (definition.is_weighted and definition.where is None)

@@ -103,11 +103,11 @@ class SampleKind(Kind["Table"]):
         """CREATE SAMPLE, with its seed."""
         from platform_plugin.language.statements.registry import statement_text
         from platform_plugin.relations.samples.definition import Definition
-        from platform_plugin.relations.samples.record import Sample
+        from platform_plugin.relations.samples.record import SampleRecord
         from platform_plugin.relations.samples.sources import sample_statement
         from platform_plugin.relations.target import written_name
 
-        sample = Sample(table=relation, definition=Definition.of(declaration.options))
+        sample = SampleRecord(table=relation, definition=Definition.of(declaration.options))
         return statement_text(sample_statement(lake, written_name(relation), sample, snapshot))
 
     def refuse_append(self, table: Table, declaration: Declaration) -> None:

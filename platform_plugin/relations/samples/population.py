@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
-    from platform_plugin.lake.read.scan import Scan
+    from platform_plugin.lake.read.scan import TableScan
     from platform_plugin.language.query.references import Reference
     from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.samples.draw.blocks import BlockDesign
     from platform_plugin.relations.samples.draw.pieces import Pieces
-    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.record import SampleRecord
     from platform_plugin.relations.samples.reservoir.growing import Grown
 
 PILOT = 5_000
@@ -43,7 +43,7 @@ PILOT = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
+class DrawnRows:
     """Rows of the sampled relation, the stratum of each, and how they were drawn."""
 
     fields: tuple[Field, ...]
@@ -53,20 +53,20 @@ class Drawn:
     """All of one stratum, where there are none."""
     units: NDArray[np.int64] | None = None
     """What was drawn with each row: a block; the row itself, where there are none."""
-    scan: Scan | None = None
+    scan: TableScan | None = None
     """Where the rows are stored just as they were drawn, and of one stratum: then they need not be read here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class PopulationSource:
     """Where samples of a relation come from: its pieces, of which any number of rows can be drawn, or one that is there."""
 
     name: str
     fields: tuple[Field, ...]
     pieces: Pieces | None = None
-    fixed: Drawn | None = None
+    fixed: DrawnRows | None = None
 
-    def draw(self, work: Workspace, size: int, *words: Any) -> Drawn:
+    def draw(self, work: Workspace, size: int, *words: Any) -> DrawnRows:
         """A sample of this size where that can be had."""
         if self.fixed is not None and (self.pieces is None or size <= self.fixed.design.size):
             return self.fixed
@@ -77,33 +77,33 @@ class Source:
         size = min(size, count)
         places = draw_positions(count, size, generator(0, "estimate", self.name, self.pieces.scan.snapshot.id, *words))
         rows = self.pieces.fetch(work.lake, places, self.fields)
-        return Drawn(rows=rows, fields=self.fields, design=Design(populations=np.array([count]), sizes=np.array([size])))
+        return DrawnRows(rows=rows, fields=self.fields, design=Design(populations=np.array([count]), sizes=np.array([size])))
 
     @property
     def block_count(self) -> int:
         """How many blocks of rows can be drawn."""
         return 0 if self.pieces is None else count_blocks(self.pieces.counts)
 
-    def draw_blocks(self, work: Workspace, size: int, *words: Any) -> Drawn:
+    def draw_blocks(self, work: Workspace, size: int, *words: Any) -> DrawnRows:
         """So many blocks of rows."""
         if self.pieces is None:
             message = "a source without rows"
             raise ValueError(message)
         random = generator(0, "estimate by blocks", self.name, self.pieces.scan.snapshot.id, *words)
         drawn = draw_blocks(self.pieces.counts, size, random)
-        return Drawn(
+        return DrawnRows(
             rows=self.pieces.fetch(work.lake, drawn.places, self.fields), fields=self.fields, units=drawn.units, design=drawn.design
         )
 
 
-def read_drawn(work: Workspace, drawn: Drawn) -> Drawn:
+def read_drawn(work: Workspace, drawn: DrawnRows) -> DrawnRows:
     """The same with its rows in memory."""
     if drawn.scan is None:
         return drawn
     return replace(drawn, rows=read_rows(work.lake, drawn.scan, columns=[field.name for field in drawn.fields]), scan=None)
 
 
-def find_source(work: Workspace, reference: Reference, snapshot: Snapshot, arguments: Arguments = ()) -> Source:
+def find_source(work: Workspace, reference: Reference, snapshot: Snapshot, arguments: Arguments = ()) -> PopulationSource:
     """Where a relation's rows can be sampled, files left out that can't hold what is asked for; a view needs a sample of its own."""
     lake = work.lake
     with pointing_at(reference.span):
@@ -129,12 +129,12 @@ def find_source(work: Workspace, reference: Reference, snapshot: Snapshot, argum
             )
     if sample is not None:
         drawn = _stored(work, sample, reference, snapshot) or _as_drawn(sample, read_sample(work, sample, snapshot), reference)
-        return Source(name=name, fields=drawn.fields, fixed=drawn)
+        return PopulationSource(name=name, fields=drawn.fields, fixed=drawn)
     if isinstance(relation, View):
         raise TypeError(relation)
     fields = _asked_of(relation.fields, reference)
     pieces = read_pieces(lake, lake.scan(relation, snapshot, where=reference.filter(arguments)))
-    return Source(name=name, fields=fields, pieces=pieces, fixed=_find_kept(work, relation, fields, reference, snapshot))
+    return PopulationSource(name=name, fields=fields, pieces=pieces, fixed=_find_kept(work, relation, fields, reference, snapshot))
 
 
 def _asked_of(fields: Sequence[Field], reference: Reference) -> tuple[Field, ...]:
@@ -143,15 +143,15 @@ def _asked_of(fields: Sequence[Field], reference: Reference) -> tuple[Field, ...
     return tuple(field for field in fields if columns is None or field.name.lower() in columns) or tuple(fields[:1])
 
 
-def _as_drawn(sample: Sample, read: Grown, reference: Reference) -> Drawn:
+def _as_drawn(sample: SampleRecord, read: Grown, reference: Reference) -> DrawnRows:
     numbers, keys = keys_of(read.rows, sample.definition.strata)
     populations = np.array([read.progress.cardinalities[key] for key in keys], dtype=np.int64)
     design = Design(populations=populations, sizes=np.bincount(numbers, minlength=len(keys)).astype(np.int64))
     fields = _asked_of(sample.table.fields, reference)
-    return Drawn(rows=read.rows.select([field.name for field in fields]), fields=fields, strata=numbers.astype(np.int64), design=design)
+    return DrawnRows(rows=read.rows.select([field.name for field in fields]), fields=fields, strata=numbers.astype(np.int64), design=design)
 
 
-def _find_kept(work: Workspace, relation: Table, fields: Sequence[Field], reference: Reference, snapshot: Snapshot) -> Drawn | None:
+def _find_kept(work: Workspace, relation: Table, fields: Sequence[Field], reference: Reference, snapshot: Snapshot) -> DrawnRows | None:
     """The largest stored sample of a table that is of the table as it is now: its rows need not be looked for."""
     found = None
     for sample in all_samples(work.lake, snapshot):
@@ -168,7 +168,7 @@ def _find_kept(work: Workspace, relation: Table, fields: Sequence[Field], refere
     return found
 
 
-def _stored(work: Workspace, sample: Sample, reference: Reference, snapshot: Snapshot) -> Drawn | None:
+def _stored(work: Workspace, sample: SampleRecord, reference: Reference, snapshot: Snapshot) -> DrawnRows | None:
     """A plain sample whose rows are in files as they are, so that Spark can read them."""
     scan = None if sample.definition.strata else find_scan(work, sample, snapshot)
     if scan is None:
@@ -177,4 +177,4 @@ def _stored(work: Workspace, sample: Sample, reference: Reference, snapshot: Sna
         progress = read_progress(connection, sample.table.uuid, snapshot.id)
     counts = np.array([progress.cardinalities.get((), 0)], dtype=np.int64)
     design = Design(populations=counts, sizes=np.array([scan.record_count], dtype=np.int64))
-    return Drawn(fields=_asked_of(sample.table.fields, reference), design=design, scan=scan)
+    return DrawnRows(fields=_asked_of(sample.table.fields, reference), design=design, scan=scan)

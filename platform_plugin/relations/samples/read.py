@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
-    from platform_plugin.lake.read.scan import Scan
-    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.lake.read.scan import TableScan
+    from platform_plugin.relations.samples.record import SampleRecord
 
 _KEPT_SAMPLES = 50
 _KEPT_BYTES = 128 * 1024 * 1024
@@ -31,7 +31,7 @@ _KEPT_BYTES = 128 * 1024 * 1024
 
 def read_sample(
     work: Workspace,
-    sample: Sample,
+    sample: SampleRecord,
     snapshot: Snapshot,
     *,
     timeout: timedelta | None = None,
@@ -45,7 +45,7 @@ def read_sample(
     return kept
 
 
-def find_scan(work: Workspace, sample: Sample, snapshot: Snapshot) -> Scan | None:
+def find_scan(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> TableScan | None:
     """The files that hold a sample just as it is at a snapshot; None where it has to be merged or drawn."""
     definition = sample.definition
     if definition.is_windowed:
@@ -57,7 +57,7 @@ def find_scan(work: Workspace, sample: Sample, snapshot: Snapshot) -> Scan | Non
     return None if find_current(work, sample, snapshot) is None else work.lake.scan(sample.table, snapshot)
 
 
-def is_drawn_here(work: Workspace, sample: Sample, snapshot: Snapshot) -> bool:
+def is_drawn_here(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> bool:
     """Whether a sample is read without Spark: it is at hand, or its rows are only counted."""
     definition = sample.definition
     if (definition.is_counted or definition.is_weighted) and definition.source in ("stream", "table"):
@@ -70,7 +70,7 @@ def is_drawn_here(work: Workspace, sample: Sample, snapshot: Snapshot) -> bool:
 
 def draw_sample(
     work: Workspace,
-    sample: Sample,
+    sample: SampleRecord,
     snapshot: Snapshot,
     *,
     timeout: timedelta | None = None,
@@ -85,7 +85,9 @@ def draw_sample(
     return replace(merged, rows=in_shape(sample, merged.rows))
 
 
-def _read(work: Workspace, sample: Sample, snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None) -> Grown:
+def _read(
+    work: Workspace, sample: SampleRecord, snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None
+) -> Grown:
     if sample.definition.source != "stream":
         stored = find_stored(work, sample, snapshot)
         return stored or draw_sample(work, sample, snapshot, timeout=timeout, progress=progress)
@@ -99,7 +101,7 @@ def _read(work: Workspace, sample: Sample, snapshot: Snapshot, *, timeout: timed
     return replace(found, rows=drawn_rows(found.rows), row_ids=None) if sample.definition.is_weighted else found
 
 
-class _Kept:
+class _SampleCache:
     """What was read of a sample at a snapshot holds for ever, so the last few are kept."""
 
     def __init__(self) -> None:
@@ -107,11 +109,11 @@ class _Kept:
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, work: Workspace, sample: Sample, snapshot: Snapshot) -> Grown | None:
+    def get(self, work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> Grown | None:
         with self._lock:
             return self._known.get(_key(work, sample, snapshot))
 
-    def put(self, work: Workspace, sample: Sample, snapshot: Snapshot, read: Grown) -> None:
+    def put(self, work: Workspace, sample: SampleRecord, snapshot: Snapshot, read: Grown) -> None:
         with self._lock:
             if self._known.setdefault(_key(work, sample, snapshot), read) is read:
                 self._bytes += read.rows.nbytes
@@ -120,8 +122,8 @@ class _Kept:
                 self._bytes -= oldest.rows.nbytes
 
 
-_KEPT = _Kept()
+_KEPT = _SampleCache()
 
 
-def _key(work: Workspace, sample: Sample, snapshot: Snapshot) -> tuple[UUID, str, UUID, int]:
+def _key(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> tuple[UUID, str, UUID, int]:
     return work.lake.uuid, str(work.lake.location), sample.table.uuid, snapshot.id

@@ -54,7 +54,7 @@ KIND = "sample"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class SampleProgress:
     """How far a sample had come: what it holds is the relation as it was at `of_snapshot`, of a stream the rows before `next_row_id`."""
 
     next_row_id: int = 0
@@ -64,7 +64,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class SampleRecord:
     """A sample of the lake: the table that holds it, and its definition."""
 
     table: Table
@@ -100,13 +100,13 @@ def definitions(lake: Lake, snapshot: Snapshot) -> dict[str, Definition]:
     return known
 
 
-def find_sample(lake: Lake, table: Table, snapshot: Snapshot) -> Sample | None:
+def find_sample(lake: Lake, table: Table, snapshot: Snapshot) -> SampleRecord | None:
     """A table as the sample that it is, or None."""
     definition = definitions(lake, snapshot).get(str(table.uuid))
-    return None if definition is None else Sample(table=table, definition=definition)
+    return None if definition is None else SampleRecord(table=table, definition=definition)
 
 
-def get_sample(lake: Lake, table: Table, snapshot: Snapshot) -> Sample:
+def get_sample(lake: Lake, table: Table, snapshot: Snapshot) -> SampleRecord:
     """The sample that a table was declared as."""
     sample = find_sample(lake, table, snapshot)
     if sample is None:
@@ -114,25 +114,27 @@ def get_sample(lake: Lake, table: Table, snapshot: Snapshot) -> Sample:
     return sample
 
 
-def all_samples(lake: Lake, snapshot: Snapshot, *, windowed: bool | None = None) -> list[Sample]:
+def all_samples(lake: Lake, snapshot: Snapshot, *, windowed: bool | None = None) -> list[SampleRecord]:
     """All samples at a snapshot, or only those with a window, or without one."""
     known = definitions(lake, snapshot)
     wanted = [UUID(uuid) for uuid, found in known.items() if windowed in (None, found.is_windowed)]
     if not wanted:
         return []
     with lake.reading() as connection:
-        return [Sample(table=table, definition=known[str(table.uuid)]) for table in read_tables(connection, snapshot.id, uuids=wanted)]
+        return [
+            SampleRecord(table=table, definition=known[str(table.uuid)]) for table in read_tables(connection, snapshot.id, uuids=wanted)
+        ]
 
 
-def read_progress(connection: Connection, sample: UUID, snapshot_id: int) -> Progress:
+def read_progress(connection: Connection, sample: UUID, snapshot_id: int) -> SampleProgress:
     """How far a sample had come at a snapshot."""
     s = SAMPLE.c
     newest = sa.select(SAMPLE).where(s.sample_uuid == str(sample), s.snapshot_id <= snapshot_id).order_by(s.snapshot_id.desc()).limit(1)
     row = connection.execute(newest).first()
     if row is None:
-        return Progress()
+        return SampleProgress()
     counts = {tuple(key): count for *key, count in json.loads(row.cardinalities)}
-    return Progress(next_row_id=row.next_row_id, of_snapshot=row.of_snapshot, cardinalities=counts, snapshot_id=row.snapshot_id)
+    return SampleProgress(next_row_id=row.next_row_id, of_snapshot=row.of_snapshot, cardinalities=counts, snapshot_id=row.snapshot_id)
 
 
 def last_progress(sample: sa.ColumnElement[str], version: sa.ColumnElement[int]) -> sa.ScalarSelect[int]:
@@ -143,7 +145,7 @@ def last_progress(sample: sa.ColumnElement[str], version: sa.ColumnElement[int])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attach:
+class AttachSample:
     """A new sample begins to consume a stream."""
 
     sample: Table
@@ -155,7 +157,7 @@ class Attach:
         if ring.first_row_id > self.next_row_id:
             raise w.conflict(f'rows of stream "{self.stream.name}" left before the sample could hold them')
         add_consumer(w, self.stream.uuid, self.sample.uuid, self.next_row_id)
-        _note(w, self.sample, Progress(next_row_id=self.next_row_id))
+        _note(w, self.sample, SampleProgress(next_row_id=self.next_row_id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +167,7 @@ class TakeUp:
     sample: Table
     stream: Table
     expected: int
-    progress: Progress
+    progress: SampleProgress
 
     def apply(self, w: Writer) -> None:
         seen = read_cursor(w.connection, self.stream.uuid, self.sample.uuid)
@@ -190,7 +192,7 @@ class Slide:
 
     sample: Table
     expected: int
-    progress: Progress
+    progress: SampleProgress
     ended: tuple[int, ...] = ()
     picked: tuple[Picks, ...] = ()
 
@@ -205,18 +207,18 @@ class Slide:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
+class StoreSample:
     """What this commit stores is the sample of its relation as it was at a snapshot."""
 
     sample: Table
-    progress: Progress
+    progress: SampleProgress
 
     def apply(self, w: Writer) -> None:
         _note(w, self.sample, self.progress)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
+class MergeSamples:
     """A new sample merges others; a conflict if one of them was dropped meanwhile."""
 
     sample: Table
@@ -250,7 +252,7 @@ def _living(w: Writer, uuids: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Detach:
+class DetachSample:
     """A sample is dropped: its stream no longer waits for it. What it was stays known for reads at older snapshots."""
 
     sample: Table
@@ -260,7 +262,7 @@ class Detach:
         end_picks(w, self.sample.uuid)
 
 
-def _note(w: Writer, sample: Table, progress: Progress) -> None:
+def _note(w: Writer, sample: Table, progress: SampleProgress) -> None:
     """Note how far a sample is from this snapshot on, and forget what no snapshot that is kept needs."""
     s = SAMPLE.c
     own = s.sample_uuid == str(sample.uuid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.relations.samples.record import Detach, Leave, all_samples
+from platform_plugin.relations.samples.record import DetachSample, Leave, all_samples
 
 if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def drop_sample(commit: Commit, sample: Table, *, alone: bool) -> None:
     """End a sample, its reservoirs, and its claim on rows of its stream; `alone` if samples that merge it stay."""
     commit.drop_table(sample)
-    commit.also(Detach(sample=sample))
+    commit.also(DetachSample(sample=sample))
     if alone:
         commit.also(Leave(sample=sample))
 

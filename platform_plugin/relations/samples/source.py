@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.relations.reading import Reading, ReadRequest
-    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.record import SampleRecord
 
 
 def read_source(reading: Reading, table: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
@@ -24,7 +24,7 @@ def read_source(reading: Reading, table: Table, snapshot: Snapshot, need: ReadRe
     return RelationRows(frame, Input(columns=names, size_bytes=reading.bytes_planned - before, fields=table.fields))
 
 
-def _read(reading: Reading, sample: Sample, snapshot: Snapshot, need: ReadRequest) -> DataFrame:
+def _read(reading: Reading, sample: SampleRecord, snapshot: Snapshot, need: ReadRequest) -> DataFrame:
     from platform_plugin.engine.spark.frames.scan import frame_of, read_relation
 
     work = reading.work

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.lake.lake import Lake
     from platform_plugin.relations.samples.definition import Definition
-    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.record import SampleRecord
 
 
-def find_table(lake: Lake, sample: Sample, snapshot: Snapshot) -> Table:
+def find_table(lake: Lake, sample: SampleRecord, snapshot: Snapshot) -> Table:
     """The stream or table that a sample is of."""
     with lake.reading() as connection:
         found = read_tables(connection, snapshot.id, uuids=[UUID(sample.definition.relation)])
@@ -37,7 +37,7 @@ def find_table(lake: Lake, sample: Sample, snapshot: Snapshot) -> Table:
     return found[0]
 
 
-def find_view(lake: Lake, sample: Sample, snapshot: Snapshot) -> View:
+def find_view(lake: Lake, sample: SampleRecord, snapshot: Snapshot) -> View:
     """The view that a sample is of."""
     view = next((view for view in lake.views(snapshot) if str(view.uuid) == sample.definition.relation), None)
     if view is None:
@@ -45,7 +45,7 @@ def find_view(lake: Lake, sample: Sample, snapshot: Snapshot) -> View:
     return view
 
 
-def find_parts(lake: Lake, sample: Sample, snapshot: Snapshot) -> list[Sample]:
+def find_parts(lake: Lake, sample: SampleRecord, snapshot: Snapshot) -> list[SampleRecord]:
     """The samples that a merged one is of, in the order in which they were named."""
     with lake.reading() as connection:
         tables = read_tables(connection, snapshot.id, uuids=[UUID(part) for part in sample.definition.parts])
@@ -56,7 +56,7 @@ def find_parts(lake: Lake, sample: Sample, snapshot: Snapshot) -> list[Sample]:
     return found
 
 
-def source_names(lake: Lake, sample: Sample, snapshot: Snapshot) -> tuple[Name, ...]:
+def source_names(lake: Lake, sample: SampleRecord, snapshot: Snapshot) -> tuple[Name, ...]:
     """The name that the relation of a sample has at a snapshot, of a merged one those of its parts; none if it is gone."""
     try:
         match sample.definition.source:
@@ -70,14 +70,14 @@ def source_names(lake: Lake, sample: Sample, snapshot: Snapshot) -> tuple[Name, 
         return ()
 
 
-def sample_statement(lake: Lake, name: s.Name, sample: Sample, snapshot: Snapshot) -> s.CreateSample:
+def sample_statement(lake: Lake, name: s.WrittenName, sample: SampleRecord, snapshot: Snapshot) -> s.CreateSample:
     """The statement that makes a sample like this one; its seed is part of it, so that the same rows are drawn."""
     definition = sample.definition
     where = definition.where
-    of = [s.Name(parts=(found.schema, found.relation)) for found in source_names(lake, sample, snapshot)]
+    of = [s.WrittenName(parts=(found.schema, found.relation)) for found in source_names(lake, sample, snapshot)]
     return s.CreateSample(
         name=name,
-        relation=of[0] if of else s.Name(parts=("dropped",)),
+        relation=of[0] if of else s.WrittenName(parts=("dropped",)),
         size=definition.size,
         parts=tuple(of) if definition.parts else (),
         where=None if where is None else Span(where, 0, len(where)),
@@ -103,13 +103,13 @@ def _decay_options(definition: Definition) -> list[s.Option]:
     return [s.Option(name="half_life", value=f"{definition.half_life:f} seconds"), s.Option(name="time_column", value=definition.time)]
 
 
-def wanted_fields(sample: Sample, table: Table) -> list[Field]:
+def wanted_fields(sample: SampleRecord, table: Table) -> list[Field]:
     """The columns of a table that its sample has, in the sample's order; a column that was dropped since is missing."""
     found = (table.field(field.name) for field in sample.table.fields)
     return [field for field in found if field is not None]
 
 
-def in_shape(sample: Sample, rows: pa.Table, names: Sequence[str] | None = None) -> pa.Table:
+def in_shape(sample: SampleRecord, rows: pa.Table, names: Sequence[str] | None = None) -> pa.Table:
     """Rows of the relation in the columns of the sample; columns that are gone are NULL, and a value must fit its column."""
     given = rows if names is None else rows.select(names)
     own = {field.name.lower(): field.name for field in sample.table.fields}
@@ -117,14 +117,14 @@ def in_shape(sample: Sample, rows: pa.Table, names: Sequence[str] | None = None)
     return fit(bare, sample.table.fields, arrow_schema(sample.table.fields))
 
 
-def _gone(sample: Sample, snapshot: Snapshot) -> UnknownObject:
+def _gone(sample: SampleRecord, snapshot: Snapshot) -> UnknownObject:
     return UnknownObject(
         f'what sample "{sample.name}" is drawn from does not exist at snapshot {snapshot.id}',
         hint=f"it was dropped: DROP SAMPLE {sample.name}, or make it anew",
     )
 
 
-def find_dependencies(work: Workspace, sample: Sample, snapshot: Snapshot) -> Iterator[Dependency]:
+def find_dependencies(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> Iterator[Dependency]:
     """What a sample changes with, beside its own table. A window of time moves with every snapshot."""
     definition = sample.definition
     if definition.window_seconds is not None:

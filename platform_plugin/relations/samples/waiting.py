@@ -22,7 +22,7 @@ _MOST_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
+class SampleBacklog:
     """What a sample has not merged: rows that have to be read for it, and picks, of which readers have to merge as many themselves."""
 
     unseen_rows: int
@@ -35,14 +35,14 @@ class Pending:
         return self.unseen_rows > 0 or self.picks >= _MOST_PICKS or self.picked_bytes >= _MOST_BYTES
 
 
-def read_pending(connection: Connection, sample: UUID | str, relation: str, snapshot_id: int) -> Pending:
+def read_pending(connection: Connection, sample: UUID | str, relation: str, snapshot_id: int) -> SampleBacklog:
     """What waits for the run of a sample of a stream, from the catalogue's counts alone.
 
     Of a window rows that have left it may count as unseen; whoever looks closer finds nothing to do.
     """
     taken, picks, rows, size, end = connection.execute(_COUNTS, {"sample": str(sample), "relation": relation, "version": snapshot_id}).one()
     unseen = (end or 0) - (taken or 0) - int(rows or 0)
-    return Pending(unseen_rows=max(0, unseen), picks=picks, picked_bytes=int(size or 0))
+    return SampleBacklog(unseen_rows=max(0, unseen), picks=picks, picked_bytes=int(size or 0))
 
 
 def _plan_counts() -> sa.Select[int, int, Any, Any, int]:

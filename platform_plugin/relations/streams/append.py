@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from platform_plugin.errors import BufferFull, InvalidValue
-from platform_plugin.relations.streams.group import Entry, Group, failed_by_fork
+from platform_plugin.relations.streams.group import AppendGroup, Entry, failed_by_fork
 
 if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Table
@@ -134,7 +134,7 @@ class Committer:
                     forgets = now - self._forgot_at >= _FORGET_EVERY_SECONDS
                     self._forgot_at = now if forgets else self._forgot_at
                     patience = self._grouping.patience.total_seconds()
-                    group = Group(self._lake, taken, patience_seconds=patience, forgets=forgets, arrived=self._arrived_rows)
+                    group = AppendGroup(self._lake, taken, patience_seconds=patience, forgets=forgets, arrived=self._arrived_rows)
                     group.run()
                     self.table = group.table
             finally:

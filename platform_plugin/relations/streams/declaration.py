@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.relations import Declaration
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.language.statements.statement import Statement
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.names import WrittenName
 
 
 def stored_limits(statement: CreateStream) -> dict[str, Any]:
     """The options that a CREATE STREAM gives, for the lake.
 
     >>> from platform_plugin.language.text.names import Name
-    >>> stored_limits(CreateStream(name=Name(parts=("posts",)), retention=timedelta(hours=1)))
+    >>> stored_limits(CreateStream(name=WrittenName(parts=("posts",)), retention=timedelta(hours=1)))
     {'retention_seconds': 3600.0, 'on_overrun': 'abort'}
     """
     given = {name: getattr(statement, name) for name in STREAM}
@@ -43,7 +43,7 @@ def read_limits(declaration: Declaration) -> dict[str, Any]:
     return read_options(declaration.options, STREAM)
 
 
-def stream_statement(name: Name, stream: Table, declaration: Declaration) -> CreateStream:
+def stream_statement(name: WrittenName, stream: Table, declaration: Declaration) -> CreateStream:
     """The statement that makes a stream like this one."""
     kept = declaration.options.get("feed")
     feed = None if kept is None else written_feed(kept)

@@ -73,7 +73,7 @@ class Entry:
     size_bytes: int
 
 
-class Group:
+class AppendGroup:
     """Appends to one table on their way into one commit. Every receipt is answered, whatever happens."""
 
     def __init__(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.streams.group import Appended, Receipt
 
 
-class Pending:
+class PendingAppends:
     """The appends of one platform to one stream. All its handles share it, so that each of them can wait for all of them."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.relations.batches import check_batch_id
 from platform_plugin.relations.streams.append import Committer, Grouping, WhenFull
 from platform_plugin.relations.streams.group import Appended, Entry, Receipt, find_by_identity
-from platform_plugin.relations.streams.pending import Pending
+from platform_plugin.relations.streams.pending import PendingAppends
 from platform_plugin.relations.streams.rows import shaped_rows
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ class Stream:
     >>> platform.close()
     """
 
-    def __init__(self, lake: Lake, committer: Committer, pending: Pending, *, when_full: WhenFull, timeout: timedelta | None) -> None:
+    def __init__(
+        self, lake: Lake, committer: Committer, pending: PendingAppends, *, when_full: WhenFull, timeout: timedelta | None
+    ) -> None:
         self._lake = lake
         self._committer = committer
         self._pending = pending
@@ -169,7 +171,7 @@ class Streams:
         self._arrived = arrived
         self._lock = threading.Lock()
         self._committers: dict[tuple[object, Grouping], Committer] = {}
-        self._pending: dict[UUID, Pending] = {}
+        self._pending: dict[UUID, PendingAppends] = {}
         self._names: dict[UUID, Name] = {}
         self._handles: weakref.WeakSet[Stream] = weakref.WeakSet()
         self._process = os.getpid()
@@ -199,7 +201,7 @@ class Streams:
                 committer = self._committers[key] = Committer(self._lake, table, key[1], self._arrived)
             committer.table = table
             self._names[table.uuid] = table.name
-            pending = self._pending.setdefault(table.uuid, Pending())
+            pending = self._pending.setdefault(table.uuid, PendingAppends())
             handle = Stream(self._lake, committer, pending, when_full=when_full, timeout=timeout)
             self._handles.add(handle)
         return handle

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile, DeleteFile
-    from platform_plugin.lake.read.scan import FileScan, Scan
+    from platform_plugin.lake.read.scan import FileScan, TableScan
     from platform_plugin.language.statements.delete import Delete
     from platform_plugin.language.statements.update import Assignment, Update
     from platform_plugin.language.text.places import Span
@@ -39,7 +39,7 @@ _WRITERS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundRows:
     """Rows that a condition chose: positions by file name, row ids of rows kept in the catalogue, and all row ids."""
 
     positions: Mapping[str, Any]
@@ -142,7 +142,7 @@ def find_rows(
     *,
     timeout: timedelta | None,
     progress: ProgressHandler | None,
-) -> Found:
+) -> FoundRows:
     """Where the rows are that meet the condition. Eight bytes a row are held, whatever the rows are."""
     from platform_plugin.engine.spark.frames.scan import FILE, POSITION, ROWID
 
@@ -174,7 +174,7 @@ def find_rows(
             for code, name in enumerate(names.dictionary.to_pylist()):
                 parts.setdefault(name, []).append(positions[codes == code])
             inlined.append(ids[codes == -1])
-    return Found(
+    return FoundRows(
         positions={name: np.concatenate(found) for name, found in parts.items()},
         inlined=np.concatenate(inlined) if inlined else np.array([], dtype=np.int64),
         row_ids=np.concatenate(row_ids) if row_ids else np.array([], dtype=np.int64),
@@ -202,7 +202,7 @@ def _deleted_count(file: FileScan) -> int:
     return (file.deletes.delete_count if file.deletes is not None else 0) + len(file.positions)
 
 
-def write_deletes(work: Workspace, scan: Scan, found: Found) -> tuple[dict[int, DeleteFile], list[int]]:
+def write_deletes(work: Workspace, scan: TableScan, found: FoundRows) -> tuple[dict[int, DeleteFile], list[int]]:
     """New delete files for files that lose some rows, and the files that lose all."""
     by_name = {file.path.rsplit("/", 1)[-1]: file for file in scan.files}
     touched = [(by_name[name], positions) for name, positions in found.positions.items() if len(positions)]
@@ -223,7 +223,7 @@ def write_deletes(work: Workspace, scan: Scan, found: Found) -> tuple[dict[int, 
     return {file_id: file for file_id, file in results if file is not None}, [file_id for file_id, file in results if file is None]
 
 
-def commit_deletes(commit: Commit, scan: Scan, written: Mapping[int, DeleteFile], gone: list[int], found: Found) -> None:
+def commit_deletes(commit: Commit, scan: TableScan, written: Mapping[int, DeleteFile], gone: list[int], found: FoundRows) -> None:
     """Let the rows that were found leave in a commit."""
     if written:
         commit.delete(scan.table, written)

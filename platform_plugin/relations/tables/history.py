@@ -8,7 +8,7 @@ from platform_plugin.errors import InvalidValue, ObjectExists
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.relations import RELATION_TABLES, Declaration, declare, read_declaration
 from platform_plugin.lake.catalogue.tables import Table
-from platform_plugin.lake.commit.schema_operations import CreateTable
+from platform_plugin.lake.commit.schema_operations import CreateTableOp
 from platform_plugin.lake.ring.history import FollowStream, read_history
 from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.language import statements as s
@@ -48,7 +48,7 @@ def run_create_history(work: Workspace, statement: s.CreateHistory) -> Result:
     # The same columns with the same ids, in the same folder: then a file of the stream is a file of its history.
     history = Table(id=None, uuid=new_uuid(), name=name, path=stream.path, fields=stream.fields, comment=f"history of stream {stream.name}")
     with pointing_at(statement.name.span), lake.commit(f"create history {name}", base=base) as commit:
-        commit.also(CreateTable(history))
+        commit.also(CreateTableOp(history))
         declare(commit, history, Declaration(kind="table", options={HISTORY_OF: str(stream.uuid)}))
         commit.also(FollowStream(stream, history))
     return outcome(commit.made, f"table {name} receives what stream {stream.name} evicts from now on")

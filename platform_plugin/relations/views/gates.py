@@ -12,7 +12,7 @@ from platform_plugin.relations.bind import read_named
 from platform_plugin.relations.follow.ranges import read_covered
 from platform_plugin.relations.views.follow.poison import note_failure
 from platform_plugin.relations.views.plans import find_plan
-from platform_plugin.relations.views.read.stored import Wanted, run_storing
+from platform_plugin.relations.views.read.stored import ResultRequest, run_storing
 from platform_plugin.relations.views.read.view import merged_state, query_upper, run_part, split_name
 from platform_plugin.relations.views.record import RESULT_PART, note_result, read_records
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.relations.follow.ranges import Range
-    from platform_plugin.relations.views.follow.maintain import Behind
+    from platform_plugin.relations.views.follow.maintain import PendingView
     from platform_plugin.relations.views.making import Begun
 
 
@@ -54,12 +54,12 @@ def refuse_gate(work: Workspace, name: Name) -> None:
 
 def pass_gates(
     work: Workspace,
-    behind: Sequence[Behind],
+    behind: Sequence[PendingView],
     snapshot: Snapshot,
     *,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
-) -> tuple[list[Behind], dict[str, PlatformError]]:
+) -> tuple[list[PendingView], dict[str, PlatformError]]:
     """The views that may take up what waits, and why others may not.
 
     What is taken up changes no answer, so the result that is judged and stored here is the one that readers have afterwards.
@@ -82,7 +82,7 @@ def pass_gates(
     return [view for view in behind if view.name not in refused], refused
 
 
-def _with_gates(work: Workspace, view: Behind, snapshot: Snapshot) -> list[Wanted]:
+def _with_gates(work: Workspace, view: PendingView, snapshot: Snapshot) -> list[ResultRequest]:
     """A view and those that share its states, as far as they have gates."""
     names = {view.name, *view.twins}
     found = [each for each in work.lake.views(snapshot) if str(each.name) in names and work.lake.gates.find(each.name) is not None]
@@ -90,7 +90,7 @@ def _with_gates(work: Workspace, view: Behind, snapshot: Snapshot) -> list[Wante
         return []
     with work.lake.reading() as connection:
         records = read_records(connection)
-    return [Wanted(view=each, record=records[each.uuid]) for each in found]
+    return [ResultRequest(view=each, record=records[each.uuid]) for each in found]
 
 
 def put_judged(work: Workspace, commit: Commit, begun: Begun, gate: Gate, snapshot: Snapshot) -> list[DataFile]:

@@ -17,7 +17,7 @@ from platform_plugin.operators.group.split import read_plan
 from platform_plugin.relations.answers import put_answers
 from platform_plugin.relations.bind import new_name, read_named
 from platform_plugin.relations.follow.ranges import empty_range, first_uncovered, rows_of
-from platform_plugin.relations.views.follow.advance import Attach, AttachBeside
+from platform_plugin.relations.views.follow.advance import AttachBeside, AttachView
 from platform_plugin.relations.views.follow.shared_states import SAME, LetGo, Twin, find_twin, likeness
 from platform_plugin.relations.views.follow.strategy import BATCH, BATCH_ROWS, DEFERRED, EAGER, SPLIT, rows_parts, wants_row_ids
 from platform_plugin.relations.views.gates import find_gate, put_judged
@@ -30,7 +30,7 @@ from platform_plugin.relations.views.record import (
     REFUSE,
     RESULT_PART,
     VIEW_TABLES,
-    Detach,
+    DetachView,
     ViewRecord,
     note_propagated,
     note_view,
@@ -175,7 +175,7 @@ def _attach(commit: Commit, new: NewView, uuid: UUID, streams: Mapping[str, Tabl
         commit.also(AttachBeside(uuid, reached.uuid, tuple(streams.values())))
     else:
         for stream, table in streams.items():
-            commit.also(Attach(uuid, table, reached[stream]))
+            commit.also(AttachView(uuid, table, reached[stream]))
     strategy = new.options.get("maintenance", SPLIT)
     if strategy in (EAGER, BATCH):
         waiting = 1 if strategy == EAGER else new.options.get("batch_rows") or BATCH_ROWS
@@ -276,4 +276,4 @@ def drop_view(work: Workspace, commit: Commit, view: View, snapshot: Snapshot) -
             commit.drop_table(table)
         commit.also(LetGo(view.uuid, tuple(going)))
         commit.also(Depart(view))
-        commit.also(Detach(view.uuid))
+        commit.also(DetachView(view.uuid))

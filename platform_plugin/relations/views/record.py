@@ -238,7 +238,7 @@ class _Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Detach:
+class DetachView:
     """A view is dropped: streams no longer wait for it. What it was stays known for reads at older snapshots."""
 
     view: UUID

@@ -11,7 +11,7 @@ from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.target import outcome
 from platform_plugin.relations.views.figures import NEARLY_UNGROUPED, is_nearly_ungrouped
 from platform_plugin.relations.views.follow.maintain import run_maintenance
-from platform_plugin.relations.views.read.stored import Wanted, run_storing
+from platform_plugin.relations.views.read.stored import ResultRequest, run_storing
 from platform_plugin.relations.views.record import read_records
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def run_refresh(
     done = run_maintenance(work, [view.name], flush=True, again=True, timeout=timeout, progress=progress)
     if done.failed:
         raise next(iter(done.failed.values()))
-    stored = run_storing(work, [Wanted(view=view, record=record)], timeout=timeout, progress=progress)
+    stored = run_storing(work, [ResultRequest(view=view, record=record)], timeout=timeout, progress=progress)
     if stored.failed:
         raise next(iter(stored.failed.values()))
     message = f"view {view.name} consumed {counted(done.rows, 'row')} in {counted(done.groups, 'group')}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.plan.copies import columns_in
 from platform_plugin.algebra.plan.nodes import Scan, walk
-from platform_plugin.algebra.plan.relations import Relation
+from platform_plugin.algebra.plan.relations import RelationFacts
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name, Table, View
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from platform_plugin.operators.group.parts import SplitPlan
 
 
-def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -> dict[str, Relation]:
+def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -> dict[str, RelationFacts]:
     """Every relation that a query or a plain view in it names, by each of the names that it may use."""
     lake = work.lake
-    found: dict[str, Relation] = {}
+    found: dict[str, RelationFacts] = {}
     with lake.reading() as connection:
         records = read_records(connection)
         waiting: list[str | Span] = [query]
@@ -50,13 +50,13 @@ def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -
                 name = (relation.name.schema, relation.name.relation)
                 if not isinstance(relation, View):
                     kind = find_kind(lake, relation, snapshot).planned_as
-                    described = Relation(name=name, kind=kind, fields=relation.fields)
+                    described = RelationFacts(name=name, kind=kind, fields=relation.fields)
                 elif relation.uuid in records:
-                    described = Relation(name=name, kind="continuous", fields=result_fields(records[relation.uuid]))
+                    described = RelationFacts(name=name, kind="continuous", fields=result_fields(records[relation.uuid]))
                 else:
                     # Of a renamed column only the name counts; its type is told by the query.
                     renamed = tuple(Field(name=column, type=Primitive("varchar")) for column in relation.columns)
-                    described = Relation(name=name, kind="view", fields=renamed, body=relation.sql)
+                    described = RelationFacts(name=name, kind="view", fields=renamed, body=relation.sql)
                     waiting.append(relation.sql)
                 found[key] = found[".".join(name).lower()] = described
     return found
@@ -69,7 +69,7 @@ class Meaning:
     It is kept, so that nothing that is altered, replaced or dropped later gives the text another meaning than that of what is stored.
     """
 
-    relations: Mapping[str, Relation]
+    relations: Mapping[str, RelationFacts]
     types: dict[str, tuple[DataType, ...]] = field(default_factory=dict)
     used: Mapping[tuple[str, ...], set[str]] = field(default_factory=dict)
     """The columns of each relation that the query mentions, once that is known."""
@@ -100,7 +100,7 @@ def read_meaning(work: Workspace, view: UUID) -> Meaning | None:
         return None
     known = json.loads(text)
     relations = {
-        key: Relation(
+        key: RelationFacts(
             name=tuple(found["name"]),
             kind=found["kind"],
             fields=tuple(Field(name=name, type=parse_type(kind), id=number) for name, kind, number in found["fields"]),
@@ -115,10 +115,10 @@ def read_meaning(work: Workspace, view: UUID) -> Meaning | None:
     )
 
 
-def grown_relations(work: Workspace, meaning: Meaning, snapshot: Snapshot) -> dict[str, Relation]:
+def grown_relations(work: Workspace, meaning: Meaning, snapshot: Snapshot) -> dict[str, RelationFacts]:
     """The relations of a view's query with the types that their columns have grown to; a stream's column must be the one that it was."""
     lake = work.lake
-    found: dict[str, Relation] = {}
+    found: dict[str, RelationFacts] = {}
     with lake.reading() as connection:
         for key, relation in meaning.relations.items():
             now: tuple[Field, ...] = ()
@@ -140,7 +140,7 @@ def grown_relations(work: Workspace, meaning: Meaning, snapshot: Snapshot) -> di
     return found
 
 
-def _refuse_others(stream: Relation, now: Mapping[str, Field], used: set[str]) -> None:
+def _refuse_others(stream: RelationFacts, now: Mapping[str, Field], used: set[str]) -> None:
     """A column that a view uses has to be the one that it was made over: others have values that are not in its states."""
     for column in stream.fields:
         if column.name in used and (column.name not in now or now[column.name].id != column.id):

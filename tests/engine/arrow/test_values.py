@@ -8,7 +8,7 @@ import pytest
 
 from platform_plugin.algebra.plan.nodes import Column
 from platform_plugin.engine.arrow.decimals import doubles
-from platform_plugin.engine.arrow.values import NotLocal, Rows, evaluate_node, spread
+from platform_plugin.engine.arrow.values import ArrowRows, NotLocal, evaluate_node, spread
 from platform_plugin.operators.group.body import read_body
 
 
@@ -100,7 +100,7 @@ NOT_HERE = [
 def evaluated(text):
     node = read_body(f"SELECT {text} AS v FROM t").expressions[0].unalias()
     columns = {Column("", name): column.combine_chunks() for name, column in zip(ROWS.column_names, ROWS.columns, strict=True)}
-    return spread(evaluate_node(node, Rows(columns=columns, count=ROWS.num_rows)), ROWS.num_rows)
+    return spread(evaluate_node(node, ArrowRows(columns=columns, count=ROWS.num_rows)), ROWS.num_rows)
 
 
 @pytest.mark.parametrize("text", NOT_HERE)

@@ -17,7 +17,7 @@ THINGS = sa.Table(
     sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("text", sa.String),
     sa.Column("flag", c.Flag),
-    sa.Column("moment", c.Moment),
+    sa.Column("moment", c.UtcTimestamp),
     sa.Column("identity", c.Identity),
     sa.Column("odd name, 'x' % :y", sa.BigInteger),
 )

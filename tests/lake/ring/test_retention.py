@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake.catalogue.relations import Declaration, declare
-from platform_plugin.lake.ring.segments import CONSUMER, Limits, Ring, Segment, plan_leaving, read_ring, read_segments
+from platform_plugin.lake.ring.segments import CONSUMER, RetentionLimits, Ring, Segment, plan_leaving, read_ring, read_segments
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -214,7 +214,7 @@ def test_what_stays_is_all_that_the_limits_ask_for_and_at_most_a_segment_more(si
         first += count
     now = NOON + timedelta(minutes=len(sizes))
     ring = Ring(next_row_id=first, row_count=first, size_bytes=first, segment_count=len(sizes))
-    limits = Limits(rows=rows, size_bytes=size, age=None if age is None else timedelta(minutes=age))
+    limits = RetentionLimits(rows=rows, size_bytes=size, age=None if age is None else timedelta(minutes=age))
     gone = plan_leaving(segments, ring, limits, now)
     kept = segments[len(gone) :]
     assert segments[: len(gone)] == gone

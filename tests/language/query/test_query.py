@@ -9,7 +9,7 @@ from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, OneOf
 from platform_plugin.errors import InvalidStatement
 from platform_plugin.language.query.query import analyse_expression, analyse_query
 from platform_plugin.language.script import parse_statement
-from platform_plugin.language.text.names import Name
+from platform_plugin.language.text.names import WrittenName
 from platform_plugin.language.text.places import Span
 from tests.language.queries import QUERIES
 
@@ -245,7 +245,7 @@ def test_expressions_of_a_statement_are_read_in_their_place():
 )
 def test_expressions_are_nothing_else(text, said):
     with pytest.raises(InvalidStatement) as caught:
-        analyse_expression(text, Name(parts=("t",)))
+        analyse_expression(text, WrittenName(parts=("t",)))
     assert said in str(caught.value)
 
 

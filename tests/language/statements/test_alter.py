@@ -15,9 +15,9 @@ from platform_plugin.language.statements.alter import (
 )
 from platform_plugin.language.statements.comment import Comment
 from platform_plugin.language.statements.drop import Drop
-from platform_plugin.language.text.names import Name
+from platform_plugin.language.text.names import WrittenName
 
-T = Name(parts=("t",))
+T = WrittenName(parts=("t",))
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ T = Name(parts=("t",))
         ("ADD IF NOT EXISTS b STRING", AddColumn(column=Field(name="b", type=Primitive("varchar")), if_not_exists=True)),
         ("DROP COLUMN IF EXISTS `b c`", DropColumn(column="b c", if_exists=True)),
         ("RENAME COLUMN a TO b", RenameColumn(column="a", to="b")),
-        ("RENAME TO s.u", RenameRelation(to=Name(parts=("s", "u")))),
+        ("RENAME TO s.u", RenameRelation(to=WrittenName(parts=("s", "u")))),
         ("ALTER COLUMN a TYPE BIGINT", SetType(column="a", type=Primitive("int64"))),
         ("ALTER COLUMN a SET DATA TYPE BIGINT", SetType(column="a", type=Primitive("int64"))),
         ("ALTER a DROP NOT NULL", SetNullable(column="a", nullable=True)),
@@ -58,7 +58,7 @@ def test_drop_knows_the_long_names():
 
 def test_comments():
     assert parse_statement("COMMENT ON STREAM t IS 'it''s'") == Comment(kind="STREAM", name=T, text="it's")
-    assert parse_statement("COMMENT ON COLUMN s.t.a IS NULL") == Comment(kind="TABLE", name=Name(parts=("s", "t")), column="a")
+    assert parse_statement("COMMENT ON COLUMN s.t.a IS NULL") == Comment(kind="TABLE", name=WrittenName(parts=("s", "t")), column="a")
 
 
 @pytest.mark.parametrize(

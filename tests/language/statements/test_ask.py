@@ -8,9 +8,9 @@ from platform_plugin.language.statements.refresh import RebuildView, RefreshSamp
 from platform_plugin.language.statements.select import Select
 from platform_plugin.language.statements.show import Show, list_subjects
 from platform_plugin.language.statements.suspend import ResumeQuery, SuspendQuery
-from platform_plugin.language.text.names import Name
+from platform_plugin.language.text.names import WrittenName
 
-V = Name(parts=("v",))
+V = WrittenName(parts=("v",))
 
 
 @pytest.mark.parametrize("subject", [subject for subject in list_subjects() if subject != "COLUMNS"])
@@ -26,9 +26,9 @@ def test_show_narrows():
 
 def test_describe():
     assert parse_statement("DESCRIBE v") == parse_statement("DESC TABLE v") == Describe(name=V)
-    assert parse_statement("DESCRIBE EXTENDED s.v") == Describe(name=Name(parts=("s", "v")), extended=True)
+    assert parse_statement("DESCRIBE EXTENDED s.v") == Describe(name=WrittenName(parts=("s", "v")), extended=True)
     assert parse_statement("DESCRIBE FORMATTED v") == Describe(name=V, extended=True, internal=True)
-    assert parse_statement("DESCRIBE stream") == Describe(name=Name(parts=("stream",)))
+    assert parse_statement("DESCRIBE stream") == Describe(name=WrittenName(parts=("stream",)))
 
 
 def test_explain():

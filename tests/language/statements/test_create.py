@@ -9,7 +9,7 @@ from platform_plugin.language.statements.create_sample import CreateSample
 from platform_plugin.language.statements.create_schema import CreateSchema
 from platform_plugin.language.statements.create_stream import CreateStream
 from platform_plugin.language.statements.create_table import CreateHistory, CreateTable
-from platform_plugin.language.text.names import Name
+from platform_plugin.language.text.names import WrittenName
 
 
 def test_table():
@@ -19,7 +19,7 @@ def test_table():
         ) COMMENT 'people' WITH (target_file_size = '10 MB', parquet_compression = zstd)"""
     )
     assert isinstance(table, CreateTable)
-    assert table.name == Name(parts=("shop", "users"))
+    assert table.name == WrittenName(parts=("shop", "users"))
     assert table.columns == (
         Field(name="id", type=Primitive("int32"), nullable=False),
         Field(name="region", type=Primitive("varchar"), nullable=False, default="eu", comment="where"),
@@ -45,13 +45,15 @@ def test_table_as_query_keeps_the_text():
 
 
 def test_history():
-    assert parse_statement("CREATE TABLE h AS HISTORY OF posts") == CreateHistory(name=Name(parts=("h",)), stream=Name(parts=("posts",)))
+    assert parse_statement("CREATE TABLE h AS HISTORY OF posts") == CreateHistory(
+        name=WrittenName(parts=("h",)), stream=WrittenName(parts=("posts",))
+    )
 
 
 def test_stream():
     stream = parse_statement("CREATE STREAM posts (uid INT) WITH (retention_rows = 1000000, retention = '1 hour', on_overrun = 'block')")
     assert stream == CreateStream(
-        name=Name(parts=("posts",)),
+        name=WrittenName(parts=("posts",)),
         columns=(Field(name="uid", type=Primitive("int32")),),
         retention_rows=1_000_000,
         retention=timedelta(hours=1),
@@ -110,8 +112,8 @@ def test_views():
 
 def test_sample():
     assert parse_statement("CREATE SAMPLE s ON posts SIZE 1000 STRATIFIED BY (uid, b) SIZE 10 PER STRATUM WITH (seed = 7)") == CreateSample(
-        name=Name(parts=("s",)),
-        relation=Name(parts=("posts",)),
+        name=WrittenName(parts=("s",)),
+        relation=WrittenName(parts=("posts",)),
         size=1000,
         strata=("uid", "b"),
         size_per_stratum=10,
@@ -133,9 +135,9 @@ def test_every_seed_that_the_lake_chooses_can_be_read_back():
 
 def test_a_sample_of_samples():
     merged = parse_statement("CREATE SAMPLE both ON SAMPLES (eu.posts, us) SIZE 10 WITH (seed = 7)")
-    assert merged.reads == merged.parts == (Name(parts=("eu", "posts")), Name(parts=("us",)))
+    assert merged.reads == merged.parts == (WrittenName(parts=("eu", "posts")), WrittenName(parts=("us",)))
     assert (merged.relation, merged.size) == (merged.parts[0], 10)
-    assert parse_statement("CREATE SAMPLE s ON samples SIZE 10").reads == (Name(parts=("samples",)),)
+    assert parse_statement("CREATE SAMPLE s ON samples SIZE 10").reads == (WrittenName(parts=("samples",)),)
 
 
 def test_schema():

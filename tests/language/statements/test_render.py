@@ -24,7 +24,7 @@ from platform_plugin.language.statements.create_table import CreateHistory, Crea
 from platform_plugin.language.statements.create_view import CreateView, ViewColumn
 from platform_plugin.language.statements.drop import Drop
 from platform_plugin.language.statements.registry import statement_text
-from platform_plugin.language.text.names import Name
+from platform_plugin.language.text.names import WrittenName
 from platform_plugin.language.text.options import Option
 from platform_plugin.language.text.places import Span
 from platform_plugin.language.text.values import string_value
@@ -38,7 +38,7 @@ names = st.one_of(
     st.sampled_from(sorted(RESERVED)),
     st.sampled_from(["if", "primary", "as", "with", "select", "index", "foreign", "unique", "check"]),
 )
-relations = st.lists(names, min_size=1, max_size=2).map(lambda parts: Name(parts=tuple(parts)))
+relations = st.lists(names, min_size=1, max_size=2).map(lambda parts: WrittenName(parts=tuple(parts)))
 comments = st.none() | st.text(max_size=20).filter(lambda text: not any("\ud800" <= each <= "\udfff" for each in text))
 leaves = st.sampled_from(["int32", "int64", "varchar", "boolean", "timestamptz", "date", "blob", "uuid", "float64"]).map(Primitive)
 types = st.recursive(

@@ -4,13 +4,13 @@ import pytest
 
 from platform_plugin.errors import InvalidStatement
 from platform_plugin.language.script import parse_statement
-from platform_plugin.language.text.names import Name
+from platform_plugin.language.text.names import WrittenName
 from platform_plugin.language.text.values import Literal, Parameter
 
 
 def test_literal_rows_need_no_engine():
     insert = parse_statement("INSERT INTO shop.posts (uid, `on`) VALUES (1, DATE '2026-01-01'), (-2, NULL), (:u, 'x;y')")
-    assert insert.name == Name(parts=("shop", "posts"))
+    assert insert.name == WrittenName(parts=("shop", "posts"))
     assert insert.columns == ("uid", "on")
     assert insert.rows[0] == (Literal("integer", 1), Literal("date", date(2026, 1, 1)))
     assert insert.rows[1] == (Literal("integer", -2), Literal("null", None))

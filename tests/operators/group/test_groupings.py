@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from platform_plugin.engine.arrow.plans import Known, run_grouping, run_plan
+from platform_plugin.engine.arrow.plans import ArrowTables, run_grouping, run_plan
 from platform_plugin.engine.arrow.values import NotLocal
 from platform_plugin.operators.group.groupings import Groupings
 from platform_plugin.operators.group.sharing import ViewParts
@@ -31,7 +31,7 @@ def together_and_alone(texts: Sequence[str], found: Rows) -> int:
     views = [ViewParts(view=f"v{number}", plan=split(text)) for number, text in enumerate(texts)]
     made = 0
     for stream in ("posts", "likes"):
-        known = Known(tables={f"main.{stream}": table(stream, found[stream])})
+        known = ArrowTables(tables={f"main.{stream}": table(stream, found[stream])})
         for view in views:
             for static in view.plan.statics:
                 if static.feeds is None:
@@ -78,7 +78,7 @@ def test_random_queries_make_together_what_each_makes_alone(texts: list[str], fo
 def test_parts_that_group_alike_are_grouped_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def counted(source: Any, keys: Any, calls: Any, known: Known) -> pa.Table:
+    def counted(source: Any, keys: Any, calls: Any, known: ArrowTables) -> pa.Table:
         asked.append(len(calls))
         return run_grouping(source, keys, calls, known)
 

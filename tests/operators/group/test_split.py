@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from platform_plugin.algebra.plan.nodes import Join, walk
-from platform_plugin.algebra.plan.relations import Relation
+from platform_plugin.algebra.plan.relations import RelationFacts
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import InvalidStatement, RefusedView
 from platform_plugin.language.text.datatypes import parse_type
@@ -109,7 +109,7 @@ def test_cv_33_the_week_that_is_asked_for_is_compared_at_each_read() -> None:
 
 def test_cv_37_of_the_streams_of_tpch_products_of_tables_are_never_made() -> None:
     tables = {
-        name: Relation(name=(name,), kind=kind, fields=tuple(Field(name=column, type=parse_type("INT")) for column in columns))  # type: ignore[arg-type]
+        name: RelationFacts(name=(name,), kind=kind, fields=tuple(Field(name=column, type=parse_type("INT")) for column in columns))  # type: ignore[arg-type]
         for name, kind, columns in (
             ("customer", "table", ("c_id", "c_nation")),
             ("orders", "table", ("o_id", "o_customer")),
@@ -149,7 +149,7 @@ def test_a_correlated_sub_query_asks_stored_groups() -> None:
 
 
 def test_a_plain_view_is_seen_through() -> None:
-    view = Relation(name=("main", "good"), kind="view", body="SELECT uid, score AS points FROM posts WHERE score > 3")
+    view = RelationFacts(name=("main", "good"), kind="view", body="SELECT uid, score AS points FROM posts WHERE score > 3")
     plan = plan_split("SELECT uid, sum(points) AS s FROM good GROUP BY uid", {**RELATIONS, "good": view})
     assert plan.streams[0].stream == "main.posts"
     assert "posts.score > 3" in plan.streams[0].sql()

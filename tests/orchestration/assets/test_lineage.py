@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from platform_plugin.algebra.plan.relations import Relation
+from platform_plugin.algebra.plan.relations import RelationFacts
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.operators.group.split import read_plan
 from platform_plugin.orchestration.assets.lineage import trace_columns
 
 RELATIONS = {
-    name: Relation(name=("main", name), kind=kind, fields=tuple(Field(name=column, type=parse_type("INT")) for column in columns.split()))
+    name: RelationFacts(
+        name=("main", name), kind=kind, fields=tuple(Field(name=column, type=parse_type("INT")) for column in columns.split())
+    )
     for name, kind, columns in (("p", "stream", "uid score at"), ("u", "table", "id region rate"), ("t", "table", "uid tags"))
 }
 

@@ -14,8 +14,8 @@ from platform_plugin.orchestration.assets.assets import build_assets
 from platform_plugin.orchestration.assets.inventory import read_inventory
 from platform_plugin.orchestration.assets.translator import Translator
 from platform_plugin.orchestration.components.model import read_models
-from platform_plugin.orchestration.runs.jobs import Target, op_name
-from platform_plugin.orchestration.runs.work import Done, Told, run_each
+from platform_plugin.orchestration.runs.jobs import MaintainedAsset, op_name
+from platform_plugin.orchestration.runs.work import RunOutcome, RunReport, run_each
 from platform_plugin.orchestration.sensors import loops
 from platform_plugin.orchestration.sensors.firing import FAILED
 from platform_plugin.orchestration.sensors.loops import build_loops
@@ -52,8 +52,8 @@ def run(defs, instance, job, *, checks=None, **config):
 
 def nothing_done(_resource, targets, _log):
     failed = {str(target.name): InvalidValue("it broke", hint="mend it") for target in targets if target.name.relation == "total"}
-    told = tuple(Told(name=target.name, metadata={"rows_in": 3}, version=9) for target in targets if str(target.name) not in failed)
-    return Done(summary="done", told=told, failed=failed, shared={"jobs": 1})
+    told = tuple(RunReport(name=target.name, metadata={"rows_in": 3}, version=9) for target in targets if str(target.name) not in failed)
+    return RunOutcome(summary="done", told=told, failed=failed, shared={"jobs": 1})
 
 
 def test_a_round_tells_of_each_view_with_the_versions_of_its_code_and_inputs(two, instance):
@@ -143,7 +143,7 @@ def test_a_stream_that_only_the_lake_knows_reads_its_source(project, instance, s
 
 def test_one_stream_that_fails_holds_up_no_other():
     with mock.patch("platform_plugin.orchestration.runs.work.run_stored", side_effect=InvalidValue("gone", hint="look")):
-        target = Target(name=Name.of("x"), kind="stream", key=dg.AssetKey("x"))
+        target = MaintainedAsset(name=Name.of("x"), kind="stream", key=dg.AssetKey("x"))
         resource = mock.Mock(read_metrics=lambda: None, read_links=lambda: {"spark_tag": "r", "spark_ui": "http://127.0.0.1:4040/jobs/"})
         with mock.patch("platform_plugin.orchestration.runs.work.read_applied", return_value=[]):
             done = run_each(resource, [target], mock.Mock())

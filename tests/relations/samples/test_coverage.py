@@ -12,7 +12,7 @@ from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue
 from platform_plugin.language.text.places import Span
 from platform_plugin.relations.samples.estimate import approximate
-from platform_plugin.relations.samples.population import PILOT, Source
+from platform_plugin.relations.samples.population import PILOT, PopulationSource
 
 COUNT = 120_000
 MEASURES = "count(*) AS n, sum(amount) AS s, avg(amount) AS a"
@@ -69,7 +69,7 @@ def answers(population, monkeypatch, runs, *, error, confidence):
     monkeypatch.setattr(approximate.Asking, "ask", ask)
     text = QUERY.format(error=error, confidence=confidence)
     for run in range(runs):
-        source = Source(name=f"sales {run}", fields=fields, pieces=Pieces(population, SimpleNamespace(snapshot=snapshot)))
+        source = PopulationSource(name=f"sales {run}", fields=fields, pieces=Pieces(population, SimpleNamespace(snapshot=snapshot)))
         monkeypatch.setattr(approximate, "find_source", lambda *_, source=source: source)
         try:
             found = approximate.run_approximation(SimpleNamespace(lake=lake), Span(text, 0, len(text)), {})

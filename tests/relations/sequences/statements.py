@@ -11,15 +11,15 @@ from platform_plugin.language.text.kind_words import KindWord
 
 if TYPE_CHECKING:
     from platform_plugin.language.statements.statement import Opening
-    from platform_plugin.language.text.cursor import Cursor
-    from platform_plugin.language.text.names import Name
+    from platform_plugin.language.text.cursor import TokenCursor
+    from platform_plugin.language.text.names import WrittenName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateSequence(Definition):
     """A relation of one row: the number that comes next."""
 
-    name: Name
+    name: WrittenName
     start: int = 1
     if_not_exists: bool = False
 
@@ -28,10 +28,10 @@ class CreateSequence(Definition):
 class NextValue(Statement):
     """One number of a sequence, which nobody else gets."""
 
-    name: Name
+    name: WrittenName
 
 
-def read_create_sequence(cursor: Cursor, opening: Opening) -> Statement:
+def read_create_sequence(cursor: TokenCursor, opening: Opening) -> Statement:
     """The statement after CREATE SEQUENCE."""
     name, exists = read_new_name(cursor, "sequence", replaced=opening.replaced)
     start = cursor.integer("a number") if cursor.accept("START", "WITH") else 1
@@ -43,7 +43,7 @@ def create_sequence_text(statement: CreateSequence) -> str:
     return create_text("SEQUENCE", statement.name, f" START WITH {statement.start}", replaced=False, exists=statement.if_not_exists)
 
 
-def read_next_value(cursor: Cursor, _: Opening) -> Statement:
+def read_next_value(cursor: TokenCursor, _: Opening) -> Statement:
     """The statement after NEXT VALUE."""
     cursor.expect("FOR")
     return NextValue(name=cursor.name("a sequence"))

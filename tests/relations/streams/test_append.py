@@ -426,6 +426,6 @@ def test_a_group_answers_everybody_whatever_happens(platform):
         group.Entry(rows=batch(0, n), table=platform.lake.table("s"), receipt=group.Receipt(1, batch_id), size_bytes=1)
         for n, batch_id in enumerate(["a", "b", "a", None, None])
     ]
-    group.Group(platform.lake, entries, patience_seconds=1).run()
+    group.AppendGroup(platform.lake, entries, patience_seconds=1).run()
     assert [entry.receipt.result().is_repeat for entry in entries] == [False, False, True, False, False]
     assert set(counted(platform)) == {(0, 0), (0, 1), (0, 3), (0, 4)}

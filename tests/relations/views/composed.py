@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.algebra.plan.relations import Relation
+from platform_plugin.algebra.plan.relations import RelationFacts
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.operators.group.split import plan_split
@@ -38,9 +38,9 @@ COLUMNS = {
 KINDS = {"posts": "stream", "likes": "stream", "users": "table"}
 
 
-def relation(name: str, kind: str, columns: dict[str, str]) -> Relation:
+def relation(name: str, kind: str, columns: dict[str, str]) -> RelationFacts:
     fields = tuple(Field(name=column, type=parse_type(text)) for column, text in columns.items())
-    return Relation(name=("main", name), kind=kind, fields=fields)  # type: ignore[arg-type]
+    return RelationFacts(name=("main", name), kind=kind, fields=fields)  # type: ignore[arg-type]
 
 
 RELATIONS = {name: relation(name, KINDS[name], columns) for name, columns in COLUMNS.items()}

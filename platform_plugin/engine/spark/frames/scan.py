@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.read.scan import FileScan, Scan
+    from platform_plugin.lake.read.scan import FileScan, TableScan
 
 # Hidden columns, selected by name where a statement has to find rows again. No column of a user's can have such a name.
 FILE, POSITION, ROWID, PLACE = "\x1ffile", "\x1fposition", "\x1frowid", "\x1fplace"
@@ -55,7 +55,9 @@ _POSITIONS_IN_PLAN = 200_000
 _FOREIGN_BYTES = 64 * 1024 * 1024
 
 
-def read_relation(session: Session, lake: Lake, scan: Scan, *, columns: Sequence[str] | None = None, hidden: bool = False) -> DataFrame:
+def read_relation(
+    session: Session, lake: Lake, scan: TableScan, *, columns: Sequence[str] | None = None, hidden: bool = False
+) -> DataFrame:
     """A DataFrame of the scan's rows.
 
     `columns` leaves out what a query can't need, so that a column Spark can't hold disturbs only queries that want it.
@@ -114,7 +116,7 @@ def _by_unique_names(files: Sequence[FileScan]) -> list[list[FileScan]]:
     return groups
 
 
-def _first_places(scan: Scan) -> dict[int, int]:
+def _first_places(scan: TableScan) -> dict[int, int]:
     """The places of the first rows of files, by the files' ids."""
     counts = [file.record_count for file in scan.files]
     return dict(zip((file.id for file in scan.files), accumulate(counts, initial=0), strict=False))
@@ -211,7 +213,7 @@ def _by_checksum(sums: Sequence[int], values: Sequence[int | None]) -> Any:
 
 
 def _surviving(
-    session: Session, lake: Lake, scan: Scan, files: Sequence[FileScan], fields: Sequence[Field], *, places: Mapping[int, int] | None
+    session: Session, lake: Lake, scan: TableScan, files: Sequence[FileScan], fields: Sequence[Field], *, places: Mapping[int, int] | None
 ) -> DataFrame:
     """The rows of files that are part of the snapshot: added before it, and not deleted by then."""
     dated = [file for file in files if file.until is not None]
@@ -229,7 +231,7 @@ def _surviving(
     return frame.join(gone, (frame[FILE] == gone["_gone_file"]) & (frame[POSITION] == gone["_gone_position"]), "left_anti")
 
 
-def _deleted(session: Session, lake: Lake, scan: Scan, files: Sequence[FileScan]) -> DataFrame:
+def _deleted(session: Session, lake: Lake, scan: TableScan, files: Sequence[FileScan]) -> DataFrame:
     """The deleted positions of files."""
     listed = sum(file.deletes.delete_count for file in files if file.deletes is not None)
     known: list[tuple[str, Any]] = [(_file_name(file.path), np.asarray(file.positions, dtype=np.int64)) for file in files if file.positions]
@@ -255,7 +257,7 @@ def _positions_frame(session: Session, known: Sequence[tuple[str, Any]]) -> Data
     return arrow_frame(session, table)
 
 
-def _read_delete_files(session: Session, lake: Lake, scan: Scan, files: Sequence[FileScan]) -> DataFrame:
+def _read_delete_files(session: Session, lake: Lake, scan: TableScan, files: Sequence[FileScan]) -> DataFrame:
     listed = [(file, file.deletes) for file in files if file.deletes is not None]
     schema = t.StructType([t.StructField("pos", t.LongType()), t.StructField("_ducklake_internal_snapshot_id", t.LongType())])
     read = session.spark.read.schema(schema).option("recursiveFileLookup", "true").option("__globPaths__", "false")
@@ -284,7 +286,7 @@ def _uuid_text(field: Field) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Local:
+class _LocalFiles:
     """Rows that the driver brings, and where they are: in a file, or in the catalogue and then without one."""
 
     rows: pa.Table
@@ -295,8 +297,8 @@ class _Local:
 
 
 def _local_rows(
-    lake: Lake, scan: Scan, fields: Sequence[Field], foreign: Sequence[FileScan], firsts: Mapping[int, int] | None
-) -> _Local | None:
+    lake: Lake, scan: TableScan, fields: Sequence[Field], foreign: Sequence[FileScan], firsts: Mapping[int, int] | None
+) -> _LocalFiles | None:
     """Rows that are kept in the catalogue, or in files that name their columns in their own way."""
     size = sum(file.size_bytes for file in foreign)
     if size > _FOREIGN_BYTES:
@@ -304,7 +306,7 @@ def _local_rows(
             f'table "{scan.table.name}" has {size} bytes in files without field ids', hint="rewrite it with the client that added them"
         )
     tables: list[pa.Table] = []
-    found = _Local(rows=pa.table({}), files=[], positions=[], row_ids=[])
+    found = _LocalFiles(rows=pa.table({}), files=[], positions=[], row_ids=[])
     for file in foreign:
         rows, places = read_file(lake, scan.table, file, scan.snapshot)
         positions = places.to_pylist()
@@ -327,7 +329,7 @@ def _local_rows(
     return replace(found, rows=pa.concat_tables(tables).select([field.name for field in fields]))
 
 
-def _of_arrow(session: Session, fields: Sequence[Field], local: _Local | None, *, hidden: bool) -> DataFrame:
+def _of_arrow(session: Session, fields: Sequence[Field], local: _LocalFiles | None, *, hidden: bool) -> DataFrame:
     schema = t.StructType([t.StructField(field.name, field.dataType) for field in to_spark_schema(fields).fields])
     if hidden:
         schema = (
@@ -349,12 +351,12 @@ def _of_arrow(session: Session, fields: Sequence[Field], local: _Local | None, *
 
 def frame_of(session: Session, fields: Sequence[Field], rows: pa.Table) -> DataFrame:
     """Rows that the client has, with the columns of a table, in the form in which SQL sees them; they travel with the query."""
-    return _of_arrow(session, fields, _Local(rows=rows, files=[], positions=[], row_ids=[]), hidden=False)
+    return _of_arrow(session, fields, _LocalFiles(rows=rows, files=[], positions=[], row_ids=[]), hidden=False)
 
 
 def arrow_relation(session: Session, fields: Sequence[Field], rows: pa.Table) -> DataFrame:
     """A small Arrow table with columns of the lake as a DataFrame; it travels with the query."""
-    return _of_arrow(session, fields, _Local(rows=rows, files=[], positions=[], row_ids=[]), hidden=False)
+    return _of_arrow(session, fields, _LocalFiles(rows=rows, files=[], positions=[], row_ids=[]), hidden=False)
 
 
 def arrow_frame(session: Session, table: pa.Table) -> DataFrame:

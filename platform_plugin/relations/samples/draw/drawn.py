@@ -18,9 +18,9 @@ from platform_plugin.relations.samples.draw.standing import draw_standing
 from platform_plugin.relations.samples.draw.viewed import draw_from_view
 from platform_plugin.relations.samples.keys.keys import sample_seed
 from platform_plugin.relations.samples.keys.weights import drawn_rows, with_weights
-from platform_plugin.relations.samples.record import Progress, read_progress
+from platform_plugin.relations.samples.record import SampleProgress, read_progress
 from platform_plugin.relations.samples.reservoir.growing import Grown
-from platform_plugin.relations.samples.reservoir.local import Part
+from platform_plugin.relations.samples.reservoir.local import RelationPart
 from platform_plugin.relations.samples.reservoir.weighing import weigh_part
 from platform_plugin.relations.samples.sources import find_parts, find_table, find_view, in_shape, wanted_fields
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.relations.samples.definition import Key
     from platform_plugin.relations.samples.draw.pieces import Pieces
-    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.record import SampleRecord
 
 
-def find_stored(work: Workspace, sample: Sample, snapshot: Snapshot) -> Grown | None:
+def find_stored(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> Grown | None:
     """The stored sample if it is of the relation as it is at the snapshot, or None."""
     progress = find_current(work, sample, snapshot)
     if progress is None:
@@ -43,7 +43,7 @@ def find_stored(work: Workspace, sample: Sample, snapshot: Snapshot) -> Grown | 
     return Grown(rows=read_rows(work.lake, work.lake.scan(sample.table, snapshot)), progress=progress)
 
 
-def find_current(work: Workspace, sample: Sample, snapshot: Snapshot) -> Progress | None:
+def find_current(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> SampleProgress | None:
     """What the stored sample stands for, if it is of the relation as it is at the snapshot."""
     with work.lake.reading() as connection:
         progress = read_progress(connection, sample.table.uuid, snapshot.id)
@@ -56,7 +56,7 @@ def find_current(work: Workspace, sample: Sample, snapshot: Snapshot) -> Progres
     return None if changed is None or changed > progress.of_snapshot else progress
 
 
-def version_of(work: Workspace, sample: Sample, snapshot: Snapshot) -> int | None:
+def version_of(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> int | None:
     """The newest snapshot that changed what a sample is drawn from; None where that can't be told."""
     definition = sample.definition
     if definition.source == "samples":
@@ -78,7 +78,7 @@ def version_of(work: Workspace, sample: Sample, snapshot: Snapshot) -> int | Non
 
 def run_drawing(
     work: Workspace,
-    sample: Sample,
+    sample: SampleRecord,
     snapshot: Snapshot,
     *,
     timeout: timedelta | None = None,
@@ -96,9 +96,9 @@ def run_drawing(
     return _weighted(work, sample, table, pieces, sample_seed(definition.seed, "draw", last_change(work.lake, table, snapshot)))
 
 
-def _weighted(work: Workspace, sample: Sample, table: Table, pieces: Pieces, seed: int) -> Grown:
+def _weighted(work: Workspace, sample: SampleRecord, table: Table, pieces: Pieces, seed: int) -> Grown:
     definition = sample.definition
-    (held,) = weigh_part(work.lake, definition, Part(pieces=pieces, size=definition.cap(1), seed=seed)).values() or (None,)
+    (held,) = weigh_part(work.lake, definition, RelationPart(pieces=pieces, size=definition.cap(1), seed=seed)).values() or (None,)
     if held is None:
         numbers = keys = _NONE
     else:
@@ -107,7 +107,9 @@ def _weighted(work: Workspace, sample: Sample, table: Table, pieces: Pieces, see
     cardinalities: dict[Key, int] = {} if held is None else {(): held.cardinality}
     rows = in_shape(sample, pieces.fetch(work.lake, numbers, wanted_fields(sample, table)))
     drawn = drawn_rows(with_weights(definition, rows, keys))
-    return Grown(rows=drawn, progress=Progress(of_snapshot=pieces.scan.snapshot.id, cardinalities=cardinalities), fetched=rows.num_rows)
+    return Grown(
+        rows=drawn, progress=SampleProgress(of_snapshot=pieces.scan.snapshot.id, cardinalities=cardinalities), fetched=rows.num_rows
+    )
 
 
 _NONE = np.empty(0, dtype=np.int64)

@@ -14,7 +14,7 @@ from platform_plugin.errors import InvalidValue
 from platform_plugin.language.text.writing import type_text
 from platform_plugin.relations.samples.definition import Definition
 from platform_plugin.relations.samples.keys.seeds import generator
-from platform_plugin.relations.samples.record import Progress
+from platform_plugin.relations.samples.record import SampleProgress
 from platform_plugin.relations.samples.reservoir.growing import Grown
 from platform_plugin.relations.samples.reservoir.merge import draw_picks
 from platform_plugin.relations.samples.sources import find_parts, in_shape
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.lake import Lake
     from platform_plugin.relations.samples.definition import Key
-    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.record import SampleRecord
 
 _DEEPEST = 16
 _NONE = np.empty(0, dtype=np.int64)
 
 
-def plan_merged(parts: Sequence[Sample], size: int, seed: int) -> Definition:
+def plan_merged(parts: Sequence[SampleRecord], size: int, seed: int) -> Definition:
     """The definition of what merges some samples that were checked.
 
     It has the strata of its parts, and no more rows of one than each of them may have.
@@ -49,7 +49,7 @@ def plan_merged(parts: Sequence[Sample], size: int, seed: int) -> Definition:
     )
 
 
-def check_parts(lake: Lake, parts: Sequence[Sample], size: int, snapshot: Snapshot) -> None:
+def check_parts(lake: Lake, parts: Sequence[SampleRecord], size: int, snapshot: Snapshot) -> None:
     """Refuse to merge samples where the draw would not be uniform, or have no columns."""
     first = parts[0]
     for part in parts:
@@ -69,8 +69,8 @@ def check_parts(lake: Lake, parts: Sequence[Sample], size: int, snapshot: Snapsh
             )
         _check_columns(first, part)
     leaves = [leaf for part in parts for leaf in _leaves(lake, part, snapshot)]
-    relations: dict[str, Sample] = {}
-    seeds: dict[int, Sample] = {}
+    relations: dict[str, SampleRecord] = {}
+    seeds: dict[int, SampleRecord] = {}
     for leaf in leaves:
         other = relations.setdefault(leaf.definition.relation, leaf)
         if other is not leaf:
@@ -88,7 +88,7 @@ def check_parts(lake: Lake, parts: Sequence[Sample], size: int, snapshot: Snapsh
             )
 
 
-def _check_columns(one: Sample, other: Sample) -> None:
+def _check_columns(one: SampleRecord, other: SampleRecord) -> None:
     ours = {field.name.lower(): field for field in one.table.fields}
     theirs = {field.name.lower(): field for field in other.table.fields}
     hint = "merge samples of relations with the same columns"
@@ -102,7 +102,7 @@ def _check_columns(one: Sample, other: Sample) -> None:
             raise InvalidValue(f'column "{ours[name].name}" is {kinds}', hint=hint)
 
 
-def _leaves(lake: Lake, sample: Sample, snapshot: Snapshot, depth: int = 1) -> list[Sample]:
+def _leaves(lake: Lake, sample: SampleRecord, snapshot: Snapshot, depth: int = 1) -> list[SampleRecord]:
     """The samples that a sample is merged from in the end; itself if it is not merged."""
     if not sample.definition.parts:
         return [sample]
@@ -111,7 +111,7 @@ def _leaves(lake: Lake, sample: Sample, snapshot: Snapshot, depth: int = 1) -> l
     return [leaf for part in find_parts(lake, sample, snapshot) for leaf in _leaves(lake, part, snapshot, depth + 1)]
 
 
-def merge_parts(definition: Definition, parts: Sequence[Sample], read: Sequence[Grown], snapshot: Snapshot) -> Grown:
+def merge_parts(definition: Definition, parts: Sequence[SampleRecord], read: Sequence[Grown], snapshot: Snapshot) -> Grown:
     """A sample of all that the parts stand for, as they were read at a snapshot, uniform in each stratum.
 
     Who merges the same parts by the same definition has the same rows.
@@ -132,4 +132,4 @@ def merge_parts(definition: Definition, parts: Sequence[Sample], read: Sequence[
         chosen.append(np.concatenate(places)[draw_picks(held, whole, definition.cap(len(keys)), random)])
         cardinalities[key] = sum(whole)
     found = pa.concat_tables(rows).take(pa.array(np.concatenate(chosen)))
-    return Grown(rows=found, progress=Progress(of_snapshot=snapshot.id, cardinalities=cardinalities), fetched=found.num_rows)
+    return Grown(rows=found, progress=SampleProgress(of_snapshot=snapshot.id, cardinalities=cardinalities), fetched=found.num_rows)

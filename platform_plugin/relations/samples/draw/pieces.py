@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.read.scan import FileScan, Scan
+    from platform_plugin.lake.read.scan import FileScan, TableScan
 
     Integers = NDArray[np.int64]
 
@@ -70,7 +70,7 @@ class Piece:
 class Pieces:
     """A population in pieces: its rows are numbered from 0 on, through all of them."""
 
-    scan: Scan
+    scan: TableScan
     parts: tuple[Piece, ...]
 
     @property
@@ -136,7 +136,7 @@ class Pieces:
         return int(order[place])
 
 
-def read_pieces(lake: Lake, scan: Scan, *, first_row_id: int = 0, next_row_id: int | None = None) -> Pieces:
+def read_pieces(lake: Lake, scan: TableScan, *, first_row_id: int = 0, next_row_id: int | None = None) -> Pieces:
     """The live rows of a scan in pieces, of a stream those in a range of row ids; files that lost rows have their deletes read."""
     parts = []
     for file in scan.files:
@@ -169,7 +169,7 @@ def read_pieces(lake: Lake, scan: Scan, *, first_row_id: int = 0, next_row_id: i
     return Pieces(scan=scan, parts=tuple(parts))
 
 
-def _fetch(lake: Lake, scan: Scan, piece: Piece, ordinals: Integers, fields: Sequence[Field]) -> pa.Table:
+def _fetch(lake: Lake, scan: TableScan, piece: Piece, ordinals: Integers, fields: Sequence[Field]) -> pa.Table:
     positions = piece.position_of(ordinals)
     if isinstance(piece.source, InlinedTable):
         with lake.reading() as connection:

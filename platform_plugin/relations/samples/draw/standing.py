@@ -23,9 +23,9 @@ from platform_plugin.relations.follow.ranges import Range, rows_of
 from platform_plugin.relations.samples.draw.pieces import Piece, Pieces, read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import choose_lowest
-from platform_plugin.relations.samples.record import Progress, read_progress
-from platform_plugin.relations.samples.reservoir.growing import Grown, Stored, held_of, read_stored
-from platform_plugin.relations.samples.reservoir.local import Part, find_local
+from platform_plugin.relations.samples.record import SampleProgress, read_progress
+from platform_plugin.relations.samples.reservoir.growing import Grown, StoredSample, held_of, read_stored
+from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
 from platform_plugin.relations.samples.sources import in_shape, wanted_fields
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.record import SampleRecord
 
 _THREADS = 8
 
@@ -46,13 +46,13 @@ _THREADS = 8
 class _Before:
     """The sample as it is stored, of a table that has only grown since."""
 
-    stored: Stored
-    progress: Progress
+    stored: StoredSample
+    progress: SampleProgress
 
 
 def draw_standing(
     work: Workspace,
-    sample: Sample,
+    sample: SampleRecord,
     table: Table,
     snapshot: Snapshot,
     *,
@@ -67,7 +67,7 @@ def draw_standing(
     full = {key: own.bound for key, own in held.items() if len(own.keys) >= size and own.bound < EVERY}
     first = 0 if before is None else before.progress.next_row_id
     pieces = _from_row(first, _with_row_ids(lake, read_pieces(lake, lake.scan(table, snapshot), first_row_id=first)))
-    part = Part(pieces=pieces, size=size, seed=sample_seed(definition.seed), bounds={} if definition.strata else full)
+    part = RelationPart(pieces=pieces, size=size, seed=sample_seed(definition.seed), bounds={} if definition.strata else full)
     end = max(first, _end(pieces))
     grown = None if before is None else partial(_rows_of, work, pieces, first, end)
     found = find_local(work, definition, part, grown, timeout=timeout, progress=progress)
@@ -81,14 +81,14 @@ def draw_standing(
     order = np.argsort(row_ids, kind="stable")
     return Grown(
         rows=rows.take(pa.array(order)),
-        progress=Progress(next_row_id=end, of_snapshot=snapshot.id, cardinalities=chosen.cardinalities),
+        progress=SampleProgress(next_row_id=end, of_snapshot=snapshot.id, cardinalities=chosen.cardinalities),
         fetched=fetched.num_rows,
         rows_changed=before is None or len(kept) < len(before.stored.row_ids) or bool(fetched.num_rows),
         row_ids=row_ids[order],
     )
 
 
-def _find_before(work: Workspace, sample: Sample, table: Table, snapshot: Snapshot) -> _Before | None:
+def _find_before(work: Workspace, sample: SampleRecord, table: Table, snapshot: Snapshot) -> _Before | None:
     with work.lake.reading() as connection:
         progress = read_progress(connection, sample.table.uuid, snapshot.id)
     if progress.of_snapshot < 0 or not has_only_grown(work.lake, table, progress.of_snapshot, snapshot):

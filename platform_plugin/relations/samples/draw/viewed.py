@@ -24,7 +24,7 @@ from platform_plugin.operators.group.body import read_body
 from platform_plugin.relations.bind import new_name, read_named
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed, spark_key
 from platform_plugin.relations.samples.keys.lowest import bound_of
-from platform_plugin.relations.samples.record import Progress
+from platform_plugin.relations.samples.record import SampleProgress
 from platform_plugin.relations.samples.reservoir.growing import Grown
 from platform_plugin.relations.samples.sources import in_shape
 from platform_plugin.relations.samples.strata import group
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, View
     from platform_plugin.relations.samples.definition import Definition, Key
-    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.record import SampleRecord
 
 # No column of a user's can have such a name.
 KEY, COUNT, STRATUM, RANK = "\x1fkey", "\x1fcount", "\x1fstratum", "\x1frank"
@@ -57,7 +57,7 @@ class Stratum:
 
 def draw_from_view(
     work: Workspace,
-    sample: Sample,
+    sample: SampleRecord,
     view: View,
     snapshot: Snapshot,
     version: int,
@@ -72,7 +72,7 @@ def draw_from_view(
             strata = read_strata(definition, stream.read_all())
         if not strata:
             none = pa.Table.from_batches([], schema=arrow_schema(sample.table.fields))
-            return Grown(rows=none, progress=Progress(of_snapshot=snapshot.id, cardinalities={}))
+            return Grown(rows=none, progress=SampleProgress(of_snapshot=snapshot.id, cardinalities={}))
         seed, size = sample_seed(definition.seed, "draw", version), definition.cap(len(strata))
         for bounds in (plan_bounds(strata.values(), size), {one.hash: EVERY for one in strata.values()}):
             frame = drawing_frame(work, definition, rows, seed=seed, size=size, bounds=bounds)
@@ -84,7 +84,7 @@ def draw_from_view(
     found = found.take(pc.sort_indices(found.column(KEY)))
     return Grown(
         rows=in_shape(sample, found.drop_columns([name for name in (KEY, STRATUM, RANK) if name in found.column_names])),
-        progress=Progress(of_snapshot=snapshot.id, cardinalities={key: one.cardinality for key, one in strata.items()}),
+        progress=SampleProgress(of_snapshot=snapshot.id, cardinalities={key: one.cardinality for key, one in strata.items()}),
         fetched=found.num_rows,
     )
 

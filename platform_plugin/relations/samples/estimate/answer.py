@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Estimates:
     """The estimates of each group: the groups' values, one row of bounds a group, and how many sampled rows each has."""
 
     plan: Approximation
@@ -61,7 +61,7 @@ class Answer:
         return pa.table(columns)
 
 
-def estimate(plan: Approximation, found: pa.Table, design: Design | BlockDesign) -> Answer:
+def estimate(plan: Approximation, found: pa.Table, design: Design | BlockDesign) -> Estimates:
     """The estimates of a query from what it asked of the sampled rows."""
     keys = found.select([f"_g{place}" for place in range(len(plan.groups) + plan.hidden_groups)])
     units, strata = found.column(UNIT).to_numpy(), found.column(STRATUM).to_numpy().astype(np.int64)
@@ -76,7 +76,7 @@ def estimate(plan: Approximation, found: pa.Table, design: Design | BlockDesign)
             group = _Group.of(design, units[own], strata[own], tuple(value[own] for value in values))
         rows.append(tuple(_scaled(group.bound(measure, plan.confidence), measure) for measure in plan.measures))
         matching.append(group.count)
-    return Answer(plan=plan, design=design, groups=groups, rows=tuple(rows), matching=tuple(matching))
+    return Estimates(plan=plan, design=design, groups=groups, rows=tuple(rows), matching=tuple(matching))
 
 
 def _grouped(keys: pa.Table) -> tuple[pa.Table, Iterator[Any]]:

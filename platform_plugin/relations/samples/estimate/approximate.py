@@ -15,7 +15,7 @@ from platform_plugin.language.text.places import Span, at
 from platform_plugin.relations.arguments import check_arguments
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.samples.draw.blocks import BlockDesign
-from platform_plugin.relations.samples.estimate.answer import Answer, estimate
+from platform_plugin.relations.samples.estimate.answer import Estimates, estimate
 from platform_plugin.relations.samples.estimate.asking import Asking, as_written
 from platform_plugin.relations.samples.estimate.estimators import Design, needed_size
 from platform_plugin.relations.samples.population import PILOT, find_source
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.language.query.approximate import Approximation
     from platform_plugin.relations.arguments import Arguments
-    from platform_plugin.relations.samples.population import Drawn, Source
+    from platform_plugin.relations.samples.population import DrawnRows, PopulationSource
 
 MOST_ROWS = 500_000
 """Rows that are drawn at most for one answer one by one, or in blocks if Spark has to be asked."""
@@ -87,9 +87,9 @@ class _Estimating:
 
     plan: Approximation
     asking: Asking
-    source: Source
+    source: PopulationSource
 
-    def answer(self) -> Answer:
+    def answer(self) -> Estimates:
         """Of a sample that is there, or else of blocks, or else of single rows; the error says which size would do."""
         source, size = self.source, PILOT
         if source.fixed is not None:
@@ -102,10 +102,10 @@ class _Estimating:
             size = self._next_size(wanted, found.design) or PILOT
         return self._from_blocks() or self._from_rows(size)
 
-    def _estimate(self, drawn: Drawn) -> Answer:
+    def _estimate(self, drawn: DrawnRows) -> Estimates:
         return estimate(self.plan, self.asking.ask(drawn), drawn.design)
 
-    def _from_blocks(self) -> Answer | None:
+    def _from_blocks(self) -> Estimates | None:
         """None where rows are too few, or too unevenly spread over them."""
         count = self.source.block_count
         if count < _ENOUGH_BLOCKS:
@@ -126,7 +126,7 @@ class _Estimating:
                 break
         return None
 
-    def _from_rows(self, size: int) -> Answer:
+    def _from_rows(self, size: int) -> Estimates:
         attempt = 0
         while True:
             found = self._estimate(self.source.draw(self.asking.work, size, attempt))
@@ -138,7 +138,7 @@ class _Estimating:
                 raise self._refusal(found, wanted)
             size = following
 
-    def _wanted(self, found: Answer) -> float:
+    def _wanted(self, found: Estimates) -> float:
         """How many rows a sample must have for all estimates to be as good as was asked for."""
         if not isinstance(found.design, Design):
             raise TypeError(found.design)
@@ -156,7 +156,7 @@ class _Estimating:
             return most if wanted == inf and design.size < most else None
         return size
 
-    def _refusal(self, answer: Answer, wanted: float) -> InvalidValue:
+    def _refusal(self, answer: Estimates, wanted: float) -> InvalidValue:
         source, plan, design = self.source, self.plan, answer.design
         reached = max((one.relative_error for one in answer.bounds), default=inf)
         said = "no bound is known" if reached == inf else f"the error is {reached:.3g}"

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
-from platform_plugin.engine.arrow.values import NotLocal, RelationColumns, Rows, evaluate_node, spread
+from platform_plugin.engine.arrow.values import ArrowRows, NotLocal, RelationColumns, evaluate_node, spread
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.language.query.approximate import STRATUM, UNIT
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference
     from platform_plugin.relations.arguments import Arguments
-    from platform_plugin.relations.samples.population import Drawn
+    from platform_plugin.relations.samples.population import DrawnRows
 
 _GROUPED = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.bool_(), pa.date32())
 
@@ -61,7 +61,7 @@ class Asking:
             return False
         return True
 
-    def ask(self, drawn: Drawn) -> pa.Table:
+    def ask(self, drawn: DrawnRows) -> pa.Table:
         """A row for each sampled one that passes, or for each that a join makes of it."""
         try:
             return self._ask_here(_marked(read_drawn(self.work, drawn)))
@@ -77,7 +77,7 @@ class Asking:
         """A relation of the query that is asked, at its place in what the user wrote."""
         return as_written(self.written, reference)
 
-    def _ask_spark(self, drawn: Drawn) -> pa.Table:
+    def _ask_spark(self, drawn: DrawnRows) -> pa.Table:
         from platform_plugin.engine.spark.frames.scan import query_relations
         from platform_plugin.relations.faults import placed
 
@@ -133,7 +133,7 @@ def _ask_arrow(text: str, sampled: pa.Table) -> pa.Table:
     source = tree.args["from_"].this
     if not isinstance(tree, exp.Select) or not isinstance(source, exp.Table) or tree.args.get("joins") or tree.args.get("laterals"):
         raise NotLocal
-    rows = Rows(columns=RelationColumns(sampled, source.alias_or_name), count=sampled.num_rows)
+    rows = ArrowRows(columns=RelationColumns(sampled, source.alias_or_name), count=sampled.num_rows)
     try:
         where = tree.args.get("where")
         if where is not None:
@@ -149,7 +149,7 @@ def _ask_arrow(text: str, sampled: pa.Table) -> pa.Table:
     return pa.table(found)
 
 
-def _marked(drawn: Drawn) -> pa.Table:
+def _marked(drawn: DrawnRows) -> pa.Table:
     """The sampled rows, each with its unit and its stratum."""
     if drawn.rows is None:
         message = "a sample without rows"
@@ -159,7 +159,7 @@ def _marked(drawn: Drawn) -> pa.Table:
     return drawn.rows.append_column(UNIT, pa.array(units, pa.int64())).append_column(STRATUM, pa.array(strata, pa.int64()))
 
 
-def _frame_of(work: Workspace, drawn: Drawn) -> DataFrame:
+def _frame_of(work: Workspace, drawn: DrawnRows) -> DataFrame:
     """The same for Spark."""
     from platform_plugin.engine.spark.frames.scan import frame_of, query_relations, read_relation
 

@@ -28,7 +28,7 @@ _NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class LowestRows:
     """What a part holds of a stratum: all rows whose keys are at most `bound`, by their places, and how many rows it stands for."""
 
     cardinality: int
@@ -36,7 +36,7 @@ class Held:
     keys: Integers
     places: Integers
 
-    def lowest(self, size: int) -> Held:
+    def lowest(self, size: int) -> LowestRows:
         """The same with at most so many rows, in the order that they had."""
         if len(self.keys) <= size:
             return self
@@ -44,7 +44,7 @@ class Held:
         keys = self.keys[chosen]
         return replace(self, bound=int(keys.max()), keys=keys, places=self.places[chosen])
 
-    def up_to(self, bound: int) -> Held:
+    def up_to(self, bound: int) -> LowestRows:
         """The same with a lower bound."""
         if bound >= self.bound:
             return self
@@ -62,10 +62,10 @@ def bound_of(size: int, count: int) -> int:
     return hash_bound(margin(size), count)
 
 
-def whole_sample(cardinality: int, keys: Integers, places: Integers) -> Held:
+def whole_sample(cardinality: int, keys: Integers, places: Integers) -> LowestRows:
     """A stratum of a sample: it has all its rows, or else its highest key is the bound."""
     bound = EVERY if len(keys) >= cardinality else int(keys.max()) if len(keys) else -1
-    return Held(cardinality=cardinality, bound=bound, keys=keys, places=places)
+    return LowestRows(cardinality=cardinality, bound=bound, keys=keys, places=places)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Lowest:
     short: frozenset[Key]
 
 
-def choose_lowest(parts: Sequence[Mapping[Key, Held]], cap: Callable[[int], int]) -> Lowest:
+def choose_lowest(parts: Sequence[Mapping[Key, LowestRows]], cap: Callable[[int], int]) -> Lowest:
     """A uniform sample of all that the parts stand for, stratum by stratum; `cap` says how large each is, given their number."""
     counts: dict[Key, int] = {}
     for part in parts:

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from platform_plugin.language.query.query import analyse_expression
-from platform_plugin.language.text.names import Name as WrittenName
+from platform_plugin.language.text.names import WrittenName
 from platform_plugin.language.text.writing import identifier
 from platform_plugin.operators.group.parts import ROW_ID
 from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.samples.keys.keys import EVERY, spark_key
-from platform_plugin.relations.samples.keys.lowest import Held, bound_of
+from platform_plugin.relations.samples.keys.lowest import LowestRows, bound_of
 from platform_plugin.relations.samples.strata import group
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.relations.samples.definition import Definition, Key
-    from platform_plugin.relations.samples.reservoir.local import Part
+    from platform_plugin.relations.samples.reservoir.local import RelationPart
 
 # No column of a user's can have such a name.
 PLACE, KEY, CARDINALITY, STRATUM = "\x1fof", "\x1fkey", "\x1fcount", "\x1fstratum"
@@ -47,12 +47,12 @@ _MOST_KEPT = 100_000
 def count_in_spark(
     work: Workspace,
     definition: Definition,
-    part: Part,
+    part: RelationPart,
     rows: Callable[[], DataFrame] | None = None,
     *,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
-) -> dict[Key, Held]:
+) -> dict[Key, LowestRows]:
     """The local reservoirs of a part; `rows` makes its rows, with `_row_id`, where it is a range of a stream."""
     frame = picking_frame(work, definition, part, None if rows is None else rows())
     with work.session.arrow(frame, timeout=timeout, progress=progress) as stream:
@@ -63,13 +63,13 @@ def count_in_spark(
 def complete(
     work: Workspace,
     definition: Definition,
-    part: Part,
+    part: RelationPart,
     picked: pa.Table,
     rows: Callable[[], DataFrame] | None = None,
     *,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
-) -> dict[Key, Held]:
+) -> dict[Key, LowestRows]:
     """The local reservoirs of a part, of which its `picking_frame` has given this; strata that came short are asked for again."""
     read = read_picked(definition, part, picked)
     found, short = dict(read.held), read.short
@@ -91,7 +91,7 @@ class Short:
     cardinality: int
     bound: int
 
-    def again(self, held: Held, size: int, last: int) -> Short | None:
+    def again(self, held: LowestRows, size: int, last: int) -> Short | None:
         """What is asked for next: all that may be wanted, if even the bound that nearly surely does did not."""
         if self.bound >= last or len(held.keys) >= min(size, self.cardinality):
             return None
@@ -102,13 +102,13 @@ class Short:
 class Read:
     """What Spark has handed out: the local reservoirs, and the strata whose reservoirs are not full."""
 
-    held: dict[Key, Held]
+    held: dict[Key, LowestRows]
     short: list[Short]
     size: int
     """How many rows each stratum needs."""
 
 
-def picking_frame(work: Workspace, definition: Definition, part: Part, rows: DataFrame | None) -> DataFrame:
+def picking_frame(work: Workspace, definition: Definition, part: RelationPart, rows: DataFrame | None) -> DataFrame:
     """The query whose rows are places of rows, of each stratum those with the lowest keys, and how many rows it has."""
     from platform_plugin.engine.spark.frames.scan import query_relations
 
@@ -133,7 +133,9 @@ def picking_frame(work: Workspace, definition: Definition, part: Part, rows: Dat
     return query_relations(work.session, text, {name: source.frame})
 
 
-def _filling_frame(work: Workspace, definition: Definition, part: Part, rows: DataFrame | None, short: Sequence[Short]) -> DataFrame:
+def _filling_frame(
+    work: Workspace, definition: Definition, part: RelationPart, rows: DataFrame | None, short: Sequence[Short]
+) -> DataFrame:
     """The rows of strata that came short, up to their bounds. What they are called is not told to Spark, only the hashes of it."""
     from platform_plugin.engine.spark.frames.scan import arrow_frame, query_relations
 
@@ -166,7 +168,7 @@ class _Source:
     key: str
 
     @classmethod
-    def of(cls, work: Workspace, definition: Definition, part: Part, rows: DataFrame | None) -> _Source:
+    def of(cls, work: Workspace, definition: Definition, part: RelationPart, rows: DataFrame | None) -> _Source:
         from platform_plugin.engine.spark.frames.scan import PLACE as HIDDEN_PLACE
         from platform_plugin.engine.spark.frames.scan import ROWID, read_relation
 
@@ -191,14 +193,14 @@ class _Source:
         return f"SELECT {shown}{self.place} AS {_PLACE}, {self.key} AS {_KEY} FROM {name} AS {self.called}{self.where}"
 
 
-def _first_bound(part: Part) -> int:
+def _first_bound(part: RelationPart) -> int:
     """Up to which key a row is picked while nobody knows how many pass the condition, or how many a stratum has."""
     known = part.pieces.row_count
     wanted = max(_MARGIN * part.size + 1000, min(known // _SHARE, _MOST_GROUPS))
     return min(part.bounds.get((), EVERY), ceil(wanted / max(known, 1) * EVERY))
 
 
-def read_picked(definition: Definition, part: Part, picked: pa.Table) -> Read:
+def read_picked(definition: Definition, part: RelationPart, picked: pa.Table) -> Read:
     """The local reservoirs from the rows of a part's `picking_frame`."""
     first, last = _first_bound(part), part.bounds.get((), EVERY)
     counts, strata = picked.column(CARDINALITY).fill_null(0).to_numpy(), picked.column(STRATUM).to_numpy()
@@ -221,7 +223,7 @@ def read_picked(definition: Definition, part: Part, picked: pa.Table) -> Read:
     return Read(held=held, short=short, size=size)
 
 
-def _filled(definition: Definition, part: Part, rows: pa.Table, short: Sequence[Short]) -> dict[Key, Held]:
+def _filled(definition: Definition, part: RelationPart, rows: pa.Table, short: Sequence[Short]) -> dict[Key, LowestRows]:
     keys, places = rows.column(KEY).to_numpy(), part.pieces.number(rows.column(PLACE).to_numpy())
     by_key = group(rows, definition.strata)
     found = {}
@@ -235,10 +237,10 @@ def _filled(definition: Definition, part: Part, rows: pa.Table, short: Sequence[
 _NONE = np.empty(0, dtype=np.int64)
 
 
-def _held(part: Part, count: int, keys: np.ndarray, places: np.ndarray, bound: int) -> Held:
+def _held(part: RelationPart, count: int, keys: np.ndarray, places: np.ndarray, bound: int) -> LowestRows:
     """A reservoir of rows that were picked up to a bound, or so many that only the lowest came."""
     bound = EVERY if len(keys) == count else int(keys.max()) if len(keys) >= part.size else bound
-    return Held(cardinality=count, bound=bound, keys=keys, places=places).lowest(part.size)
+    return LowestRows(cardinality=count, bound=bound, keys=keys, places=places).lowest(part.size)
 
 
 def condition_text(table: Table, where: str) -> str:

@@ -24,8 +24,8 @@ from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import Lowest, choose_lowest, whole_sample
 from platform_plugin.relations.samples.keys.weights import keys_of_sampled, with_weights
-from platform_plugin.relations.samples.record import Progress, read_progress
-from platform_plugin.relations.samples.reservoir.local import Part, find_local
+from platform_plugin.relations.samples.record import SampleProgress, read_progress
+from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
 from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks, read_picks
 from platform_plugin.relations.samples.sources import find_table, in_shape, wanted_fields
 from platform_plugin.relations.samples.strata import group
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.read.scan import Scan
+    from platform_plugin.lake.read.scan import TableScan
     from platform_plugin.relations.samples.definition import Key
-    from platform_plugin.relations.samples.keys.lowest import Held
-    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.keys.lowest import LowestRows
+    from platform_plugin.relations.samples.record import SampleRecord
 
     Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class StoredSample:
     """The rows of a sample as a run left them, with the ids that they have in the stream."""
 
     rows: pa.Table
@@ -58,12 +58,12 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Behind:
+class PendingSample:
     """A sample as it is stored, what was picked since, and the ranges of its stream that nobody has looked at."""
 
-    sample: Sample
-    scan: Scan
-    progress: Progress
+    sample: SampleRecord
+    scan: TableScan
+    progress: SampleProgress
     picks: tuple[Picks, ...]
     gaps: tuple[Range, ...]
     tail: Range
@@ -80,13 +80,13 @@ class Grown:
     """A sample that has taken up all of its stream at a snapshot."""
 
     rows: pa.Table
-    progress: Progress
+    progress: SampleProgress
     fetched: int = 0
     rows_changed: bool = True
     row_ids: Integers | None = None
 
 
-def find_behind(work: Workspace, sample: Sample, snapshot: Snapshot) -> Behind:
+def find_behind(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> PendingSample:
     """What a sample has not taken up of its stream at a snapshot; it may be nothing."""
     lake = work.lake
     with lake.reading() as connection:
@@ -100,7 +100,7 @@ def find_behind(work: Workspace, sample: Sample, snapshot: Snapshot) -> Behind:
         seen = max(seen, each.next_row_id)
     unseen = read_tail(work, sample, stream, snapshot, seen)
     end = max([unseen.next_row_id, *(each.next_row_id for each in picks)])
-    return Behind(
+    return PendingSample(
         sample=sample,
         scan=lake.scan(sample.table, snapshot),
         progress=progress,
@@ -120,7 +120,7 @@ def plan_gaps(first: int, end: int, picks: Sequence[Picks]) -> list[tuple[int, i
     return [*gaps, (first, end)] if first < end else gaps
 
 
-def read_tail(work: Workspace, sample: Sample, stream: Table, snapshot: Snapshot, first_row_id: int) -> Range:
+def read_tail(work: Workspace, sample: SampleRecord, stream: Table, snapshot: Snapshot, first_row_id: int) -> Range:
     """The rows of a stream from a row id on; that some are gone is told of the sample."""
     try:
         return read_range(work.lake, stream, snapshot, first_row_id, view=sample.name)
@@ -132,7 +132,7 @@ def read_tail(work: Workspace, sample: Sample, stream: Table, snapshot: Snapshot
         ) from error
 
 
-def read_stored(lake: Lake, sample: Sample, scan: Scan) -> Stored:
+def read_stored(lake: Lake, sample: SampleRecord, scan: TableScan) -> StoredSample:
     """The stored rows of a growing sample, in the order of the stream."""
     fields = sample.table.fields
     rows, ids = [pa.Table.from_batches([], schema=arrow_schema(fields))], [np.empty(0, dtype=np.int64)]
@@ -143,10 +143,10 @@ def read_stored(lake: Lake, sample: Sample, scan: Scan) -> Stored:
             raise CatalogueError(f'what is stored of sample "{sample.name}" lacks row ids', hint="make the sample anew")
         rows.append(adapt(raw, fields))
         ids.append(own.to_numpy())
-    return Stored(rows=pa.concat_tables(rows), row_ids=np.concatenate(ids))
+    return StoredSample(rows=pa.concat_tables(rows), row_ids=np.concatenate(ids))
 
 
-def held_of(sample: Sample, stored: Stored, progress: Progress) -> dict[Key, Held]:
+def held_of(sample: SampleRecord, stored: StoredSample, progress: SampleProgress) -> dict[Key, LowestRows]:
     """What a stored sample holds of each stratum."""
     keys = keys_of_sampled(sample.definition, stored.rows, stored.row_ids)
     places = group(stored.rows, sample.definition.strata)
@@ -154,12 +154,12 @@ def held_of(sample: Sample, stored: Stored, progress: Progress) -> dict[Key, Hel
     return {key: whole_sample(count, keys[places.get(key, none)], places.get(key, none)) for key, count in progress.cardinalities.items()}
 
 
-def part_of_gap(behind: Behind, work: Workspace, gap: Range, held: Mapping[Key, Held]) -> Part:
+def part_of_gap(behind: PendingSample, work: Workspace, gap: Range, held: Mapping[Key, LowestRows]) -> RelationPart:
     """A range that nobody has looked at, of which only keys are wanted that a full sample would take."""
     definition = behind.sample.definition
     size = definition.cap(len(held))
     full = {key: own.bound for key, own in held.items() if len(own.keys) >= size and own.bound < EVERY}
-    return Part(
+    return RelationPart(
         pieces=read_pieces(work.lake, gap.scan, first_row_id=gap.first_row_id, next_row_id=gap.next_row_id),
         size=size,
         seed=sample_seed(definition.seed),
@@ -169,7 +169,7 @@ def part_of_gap(behind: Behind, work: Workspace, gap: Range, held: Mapping[Key, 
 
 def run_growing(
     work: Workspace,
-    behind: Behind,
+    behind: PendingSample,
     *,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
@@ -190,7 +190,12 @@ def _rows_of(work: Workspace, gap: Range) -> DataFrame:
 
 
 def grow(
-    work: Workspace, behind: Behind, stored: Stored, *, held: Mapping[Key, Held], looked: Sequence[tuple[Part, Mapping[Key, Held]]]
+    work: Workspace,
+    behind: PendingSample,
+    stored: StoredSample,
+    *,
+    held: Mapping[Key, LowestRows],
+    looked: Sequence[tuple[RelationPart, Mapping[Key, LowestRows]]],
 ) -> Grown:
     """A sample that its picks and the local reservoirs of its gaps have joined."""
     sample = behind.sample
@@ -215,6 +220,6 @@ def grow(
     return Grown(rows=found, progress=_progress(behind, chosen), fetched=fetched, row_ids=row_ids)
 
 
-def _progress(behind: Behind, chosen: Lowest) -> Progress:
+def _progress(behind: PendingSample, chosen: Lowest) -> SampleProgress:
     tail = behind.tail
-    return Progress(next_row_id=tail.next_row_id, of_snapshot=tail.scan.snapshot.id, cardinalities=chosen.cardinalities)
+    return SampleProgress(next_row_id=tail.next_row_id, of_snapshot=tail.scan.snapshot.id, cardinalities=chosen.cardinalities)

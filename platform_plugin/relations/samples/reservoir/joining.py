@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.relations.hooks import RangeKey
     from platform_plugin.relations.samples.definition import Key as Stratum
-    from platform_plugin.relations.samples.keys.lowest import Held
-    from platform_plugin.relations.samples.reservoir.growing import Behind, Stored
-    from platform_plugin.relations.samples.reservoir.local import Part
-    from platform_plugin.relations.samples.reservoir.maintain import Change
+    from platform_plugin.relations.samples.keys.lowest import LowestRows
+    from platform_plugin.relations.samples.reservoir.growing import PendingSample, StoredSample
+    from platform_plugin.relations.samples.reservoir.local import RelationPart
+    from platform_plugin.relations.samples.reservoir.maintain import SampleVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
     """A sample at somebody else's run: its query, where it has one, and what comes of it."""
 
-    behind: Behind
-    stored: Stored
-    held: Mapping[Stratum, Held]
-    part: Part
+    behind: PendingSample
+    stored: StoredSample
+    held: Mapping[Stratum, LowestRows]
+    part: RelationPart
     picked: list[pa.Table] = field(default_factory=list)
 
     @property
@@ -56,7 +56,7 @@ class Guest:
         frame = picking_frame(work, self.behind.sample.definition, self.part, rows)
         return Answer(frame=frame, targets=(Target(table=self.behind.sample.table, keeps=self.picked),))
 
-    def change(self, work: Workspace) -> Change:
+    def change(self, work: Workspace) -> SampleVersion:
         """What the run makes of it, once all rows have gone by."""
         definition, part = self.behind.sample.definition, self.part
         if not self.looks_at_rows:

@@ -13,7 +13,7 @@ from platform_plugin.engine.arrow.values import NotLocal
 from platform_plugin.lake.ring.segments import read_arrivals, read_ring
 from platform_plugin.relations.samples.record import all_samples, definitions, read_progress
 from platform_plugin.relations.samples.reservoir.growing import held_of, read_stored
-from platform_plugin.relations.samples.reservoir.looking import Condition
+from platform_plugin.relations.samples.reservoir.looking import RowCondition
 from platform_plugin.relations.samples.reservoir.picker import Picker
 from platform_plugin.relations.samples.reservoir.picks import pool_picks, read_picks
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.record import SampleRecord
 
 _KNOWN_STREAMS = 1000
 _LOOK_AGAIN_SECONDS = 30.0
@@ -95,7 +95,7 @@ def _look(lake: Lake, base: Snapshot, table: Table) -> KnownSamples:
     for sample in _samples(lake, base, own):
         definition = sample.definition
         try:
-            condition = None if definition.where is None else Condition(table, definition.where)
+            condition = None if definition.where is None else RowCondition(table, definition.where)
         except NotLocal:
             continue  # Spark looks at the rows
         picker = Picker(sample, condition)
@@ -111,7 +111,7 @@ def _look(lake: Lake, base: Snapshot, table: Table) -> KnownSamples:
     return known
 
 
-def _samples(lake: Lake, base: Snapshot, uuids: Collection[str]) -> list[Sample]:
+def _samples(lake: Lake, base: Snapshot, uuids: Collection[str]) -> list[SampleRecord]:
     return [sample for sample in all_samples(lake, base) if str(sample.table.uuid) in uuids]
 
 

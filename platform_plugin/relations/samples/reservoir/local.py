@@ -15,7 +15,7 @@ import numpy as np
 
 from platform_plugin.relations.samples.keys.keys import EVERY
 from platform_plugin.relations.samples.keys.ladders import row_keys
-from platform_plugin.relations.samples.keys.lowest import Held, margin
+from platform_plugin.relations.samples.keys.lowest import LowestRows, margin
 from platform_plugin.relations.samples.reservoir.counting import count_in_spark
 from platform_plugin.relations.samples.reservoir.looking import look_here
 from platform_plugin.relations.samples.reservoir.weighing import weigh_part
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class RelationPart:
     """A part of a relation: its rows in pieces, and which of them are wanted, at most `size` of each stratum.
 
     Rows whose keys are above the bound of their stratum are not in the sample whatever else there is.
@@ -53,12 +53,12 @@ class Part:
 def find_local(
     work: Workspace,
     definition: Definition,
-    part: Part,
+    part: RelationPart,
     rows: Callable[[], DataFrame] | None = None,
     *,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
-) -> dict[Key, Held]:
+) -> dict[Key, LowestRows]:
     """The local reservoirs of a part; `rows` makes its rows, with `_row_id`, where Spark has to look at a range of a stream."""
     if not part.pieces.row_count:
         return {}
@@ -72,7 +72,7 @@ def find_local(
     return count_in_spark(work, definition, part, rows, timeout=timeout, progress=progress)
 
 
-def _lacks(definition: Definition, part: Part, found: Mapping[Key, Held]) -> bool:
+def _lacks(definition: Definition, part: RelationPart, found: Mapping[Key, LowestRows]) -> bool:
     """Whether a stratum has fewer rows than it should, which next to never happens: they were taken up to a bound."""
     return any(
         len(held.keys) < min(part.size, held.cardinality) and held.bound < part.bounds.get(key if definition.strata else (), EVERY)
@@ -80,7 +80,7 @@ def _lacks(definition: Definition, part: Part, found: Mapping[Key, Held]) -> boo
     )
 
 
-def lowest_of_pieces(part: Part, keys: LadderKeys | HashedKeys) -> Held:
+def lowest_of_pieces(part: RelationPart, keys: LadderKeys | HashedKeys) -> LowestRows:
     """The rows of a stream or table whose keys are lowest, without a look at any of them."""
     count, most = part.pieces.row_count, part.bounds.get((), EVERY)
     bound = min(most, keys.bound_for(margin(part.size), count))
@@ -88,10 +88,10 @@ def lowest_of_pieces(part: Part, keys: LadderKeys | HashedKeys) -> Held:
     if bound < most and len(found) < min(part.size, count):
         bound = most
         found, places = _rows_up_to(part, keys, bound)  # next to never
-    return Held(cardinality=count, bound=bound, keys=found, places=places).lowest(part.size)
+    return LowestRows(cardinality=count, bound=bound, keys=found, places=places).lowest(part.size)
 
 
-def _rows_up_to(part: Part, keys: LadderKeys | HashedKeys, bound: int) -> tuple[Integers, Integers]:
+def _rows_up_to(part: RelationPart, keys: LadderKeys | HashedKeys, bound: int) -> tuple[Integers, Integers]:
     """The keys that are at most a bound, and the numbers of their rows; of many rows on all cores."""
     asked = []
     start = 0

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from platform_plugin.engine.arrow.values import NotLocal, RelationColumns, Rows, evaluate_node
+from platform_plugin.engine.arrow.values import ArrowRows, NotLocal, RelationColumns, evaluate_node
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.files.files import ROW_ID
 from platform_plugin.lake.read.evolution import adapt
@@ -20,7 +20,7 @@ from platform_plugin.lake.read.scan import InlinedTable
 from platform_plugin.language.text.writing import identifier
 from platform_plugin.operators.group.body import read_body
 from platform_plugin.relations.samples.keys.keys import EVERY, keys_of_ids
-from platform_plugin.relations.samples.keys.lowest import Held, bound_of
+from platform_plugin.relations.samples.keys.lowest import LowestRows, bound_of
 from platform_plugin.relations.samples.strata import group, keys_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.relations.samples.definition import Definition, Key
     from platform_plugin.relations.samples.draw.pieces import Piece
-    from platform_plugin.relations.samples.reservoir.local import Part
+    from platform_plugin.relations.samples.reservoir.local import RelationPart
 
     Integers = NDArray[np.int64]
 
@@ -40,7 +40,7 @@ _MOST_ROWS = 200_000_000
 _THREADS = min(8, os.cpu_count() or 1)
 
 
-class Condition:
+class RowCondition:
     """A sample's condition over Arrow rows; `NotLocal` where that is Spark's to say."""
 
     def __init__(self, table: Table, where: str) -> None:
@@ -60,7 +60,7 @@ class Condition:
     def mask(self, rows: pa.Table) -> NDArray[np.bool_]:
         """Which rows pass: NULL does not."""
         try:
-            found = evaluate_node(self._node, Rows(columns=RelationColumns(rows, self._relation), count=rows.num_rows))
+            found = evaluate_node(self._node, ArrowRows(columns=RelationColumns(rows, self._relation), count=rows.num_rows))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise NotLocal from error  # an overflow, for instance, which Spark tells in its own words
         if not pa.types.is_boolean(found.type):
@@ -70,7 +70,7 @@ class Condition:
         return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=bool)  # noqa: FBT003
 
 
-def look_here(lake: Lake, definition: Definition, part: Part) -> dict[Key, Held] | None:
+def look_here(lake: Lake, definition: Definition, part: RelationPart) -> dict[Key, LowestRows] | None:
     """The local reservoirs of a part, looked at by this process; None where Spark has to."""
     pieces = part.pieces
     # Files elsewhere come to this machine anyway where Spark is a server of it.
@@ -80,11 +80,11 @@ def look_here(lake: Lake, definition: Definition, part: Part) -> dict[Key, Held]
         return None
     table = pieces.scan.table
     try:
-        condition = None if definition.where is None else Condition(table, definition.where)
+        condition = None if definition.where is None else RowCondition(table, definition.where)
     except NotLocal:
         return None
     starts = np.cumsum(pieces.counts) - pieces.counts
-    found: dict[Key, Held] = {}
+    found: dict[Key, LowestRows] = {}
     pool = ThreadPoolExecutor(max_workers=_THREADS)
     try:
         looks = [pool.submit(_look, lake, definition, part, piece, condition) for piece in pieces.parts]
@@ -98,13 +98,13 @@ def look_here(lake: Lake, definition: Definition, part: Part) -> dict[Key, Held]
     return found
 
 
-def _joined(one: Held | None, other: Held, start: int) -> Held:
-    moved = Held(cardinality=other.cardinality, bound=other.bound, keys=other.keys, places=other.places + start)
+def _joined(one: LowestRows | None, other: LowestRows, start: int) -> LowestRows:
+    moved = LowestRows(cardinality=other.cardinality, bound=other.bound, keys=other.keys, places=other.places + start)
     if one is None:
         return moved
     bound = min(one.bound, other.bound)
     left, right = one.up_to(bound), moved.up_to(bound)
-    return Held(
+    return LowestRows(
         cardinality=one.cardinality + other.cardinality,
         bound=bound,
         keys=np.concatenate([left.keys, right.keys]),
@@ -112,7 +112,7 @@ def _joined(one: Held | None, other: Held, start: int) -> Held:
     )
 
 
-def _look(lake: Lake, definition: Definition, part: Part, piece: Piece, condition: Condition | None) -> dict[Key, Held]:
+def _look(lake: Lake, definition: Definition, part: RelationPart, piece: Piece, condition: RowCondition | None) -> dict[Key, LowestRows]:
     """The local reservoirs of one file."""
     scan = part.pieces.scan
     names = {name.lower() for name in (*definition.strata, *(condition.columns if condition is not None else ()))}
@@ -132,13 +132,13 @@ def _look(lake: Lake, definition: Definition, part: Part, piece: Piece, conditio
     return lowest_of_rows(rows, keys_of_ids(part.seed, ids), definition, condition, lambda key, count: _bound(part, key, count))
 
 
-def _bound(part: Part, key: Key, count: int) -> int:
+def _bound(part: RelationPart, key: Key, count: int) -> int:
     return min(bound_of(part.size, count), part.bounds.get(key, EVERY))
 
 
 def lowest_of_rows(
-    rows: pa.Table, keys: Integers, definition: Definition, condition: Condition | None, bound: Callable[[Key, int], int]
-) -> dict[Key, Held]:
+    rows: pa.Table, keys: Integers, definition: Definition, condition: RowCondition | None, bound: Callable[[Key, int], int]
+) -> dict[Key, LowestRows]:
     """Of rows at hand those that pass and whose keys are at most the bound of their stratum, which depends on how many rows it has."""
     if condition is None:
         inside = None
@@ -151,7 +151,7 @@ def lowest_of_rows(
     found = {}
     for key, count, limit, places in _low_places(rows, keys, definition, bound):
         chosen = places if inside is None else inside[places]
-        found[key] = Held(cardinality=count, bound=limit, keys=keys[places], places=chosen)
+        found[key] = LowestRows(cardinality=count, bound=limit, keys=keys[places], places=chosen)
     return found
 
 

@@ -14,10 +14,10 @@ from platform_plugin.relations.bind import lake_name, pointing_at
 from platform_plugin.relations.missing import looking_for
 from platform_plugin.relations.samples.draw.drawn import find_stored
 from platform_plugin.relations.samples.read import draw_sample
-from platform_plugin.relations.samples.record import TABLES, Store, TakeUp, all_samples, definitions, find_sample
+from platform_plugin.relations.samples.record import TABLES, StoreSample, TakeUp, all_samples, definitions, find_sample
 from platform_plugin.relations.samples.reservoir.growing import find_behind, run_growing
 from platform_plugin.relations.samples.reservoir.reservoirs import run_sliding
-from platform_plugin.relations.samples.reservoir.sliding import Window, find_window
+from platform_plugin.relations.samples.reservoir.sliding import SampleWindow, find_window
 from platform_plugin.relations.samples.waiting import read_pending
 from platform_plugin.relations.target import outcome
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.language import statements as s
     from platform_plugin.relations.result import Result
-    from platform_plugin.relations.samples.record import Sample
-    from platform_plugin.relations.samples.reservoir.growing import Behind, Grown
+    from platform_plugin.relations.samples.record import SampleRecord
+    from platform_plugin.relations.samples.reservoir.growing import Grown, PendingSample
     from platform_plugin.relations.samples.reservoir.reservoirs import Slid
 
 _ATTEMPTS = 5
@@ -42,7 +42,7 @@ Looked = TypeVar("Looked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakenUp:
+class SampleMaintenance:
     """What a run did: the rows of streams that joined samples, and how many of them had to be read for that."""
 
     samples: tuple[str, ...] = ()
@@ -54,10 +54,10 @@ class TakenUp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class SampleVersion:
     """A sample's next version, written but not committed."""
 
-    behind: Behind
+    behind: PendingSample
     grown: Grown
     files: tuple[DataFile, ...]
 
@@ -77,7 +77,7 @@ class Change:
 
 def find_samples_behind(
     work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None
-) -> tuple[list[Behind], dict[str, PlatformError]]:
+) -> tuple[list[PendingSample], dict[str, PlatformError]]:
     """The samples of streams that have rows to take up, and those that can't be maintained.
 
     What was picked when it came waits until there is much of it, unless the sample is named.
@@ -89,7 +89,7 @@ def find_samples_behind(
 
 def find_windows_behind(
     work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None
-) -> tuple[list[Window], dict[str, PlatformError]]:
+) -> tuple[list[SampleWindow], dict[str, PlatformError]]:
     """The windowed samples whose stream has rows that no reservoir stands for."""
     windows, failed = _look_at(work, all_samples(work.lake, snapshot, windowed=True), snapshot, only, find_window)
     behind = [each for each in windows if each.whole.next_row_id > max(each.progress.next_row_id, each.whole.first_row_id)]
@@ -98,10 +98,10 @@ def find_windows_behind(
 
 def _look_at(
     work: Workspace,
-    samples: Iterable[Sample],
+    samples: Iterable[SampleRecord],
     snapshot: Snapshot,
     only: Collection[Name] | None,
-    find: Callable[[Workspace, Sample, Snapshot], Looked],
+    find: Callable[[Workspace, SampleRecord, Snapshot], Looked],
 ) -> tuple[list[Looked], dict[str, PlatformError]]:
     """What is found of each sample, or of those that are named, and the errors of those that can't be maintained."""
     found, failed = [], {}
@@ -116,7 +116,7 @@ def _look_at(
     return found, failed
 
 
-def _is_quiet(work: Workspace, sample: Sample, snapshot: Snapshot) -> bool:
+def _is_quiet(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> bool:
     """Whether nothing waits for a sample that is worth a run."""
     with work.lake.reading() as connection:
         return not read_pending(connection, sample.table.uuid, sample.definition.relation, snapshot.id).is_due
@@ -131,13 +131,13 @@ def _are_quiet(work: Workspace, snapshot: Snapshot) -> bool:
         return not any(read_pending(connection, uuid, relation, snapshot.id).is_due for uuid, relation in known)
 
 
-def write_change(work: Workspace, behind: Behind, grown: Grown) -> Change:
+def write_change(work: Workspace, behind: PendingSample, grown: Grown) -> SampleVersion:
     """Write a sample's next version; where none of the new rows got in, there is nothing to write."""
     table = behind.sample.table
     files: tuple[DataFile, ...] = ()
     if grown.rows_changed and grown.rows.num_rows:
         files = (work.lake.write(table, grown.rows, row_ids=pa.array(grown.row_ids, pa.int64())),)
-    return Change(behind=behind, grown=grown, files=files)
+    return SampleVersion(behind=behind, grown=grown, files=files)
 
 
 def run_sample_maintenance(
@@ -146,19 +146,19 @@ def run_sample_maintenance(
     *,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
-) -> TakenUp:
+) -> SampleMaintenance:
     """Let samples take up what has arrived, all that are behind or those that are named; a run that loses a race begins anew."""
     began = time.monotonic()
     now = work.lake.snapshot()
     if only is None and _are_quiet(work, now):
-        return TakenUp(snapshot=now, seconds=time.monotonic() - began)
+        return SampleMaintenance(snapshot=now, seconds=time.monotonic() - began)
     for attempt in range(_ATTEMPTS):
         with work.lake.lease(holder="samples") as lease:
             behind, failed = find_samples_behind(work, lease.snapshot, only)
             windows, troubled = find_windows_behind(work, lease.snapshot, only)
             failed |= troubled
             if not behind and not windows:
-                return TakenUp(snapshot=lease.snapshot, failed=failed, seconds=time.monotonic() - began)
+                return SampleMaintenance(snapshot=lease.snapshot, failed=failed, seconds=time.monotonic() - began)
             try:
                 done = _take_up(work, [*behind, *windows], lease.snapshot, timeout=timeout, progress=progress)
             except CommitConflict:
@@ -170,14 +170,19 @@ def run_sample_maintenance(
 
 
 def _take_up(
-    work: Workspace, behind: Sequence[Behind | Window], snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None
-) -> TakenUp:
-    changes: list[Change | Slid] = []
+    work: Workspace,
+    behind: Sequence[PendingSample | SampleWindow],
+    snapshot: Snapshot,
+    *,
+    timeout: timedelta | None,
+    progress: ProgressHandler | None,
+) -> SampleMaintenance:
+    changes: list[SampleVersion | Slid] = []
     failed: dict[str, PlatformError] = {}
     try:
         for each in behind:
             try:
-                if isinstance(each, Window):
+                if isinstance(each, SampleWindow):
                     changes.append(run_sliding(work, each, timeout=timeout, progress=progress))
                 else:
                     changes.append(write_change(work, each, run_growing(work, each, timeout=timeout, progress=progress)))
@@ -185,14 +190,14 @@ def _take_up(
                 # What one sample can't digest must not hold up the others.
                 failed[each.sample.name] = error
         if not changes:
-            return TakenUp(snapshot=snapshot, failed=failed)
+            return SampleMaintenance(snapshot=snapshot, failed=failed)
         with work.lake.commit(f"sample {', '.join(change.behind.sample.name for change in changes)}"[:200], base=snapshot) as commit:
             for change in changes:
                 change.put(commit)
     except BaseException:
         work.lake.discard(file for change in changes for file in change.files)
         raise
-    return TakenUp(
+    return SampleMaintenance(
         samples=tuple(change.behind.sample.name for change in changes),
         rows=sum(_new_rows(change.behind) for change in changes),
         fetched=sum(change.grown.fetched for change in changes),
@@ -201,10 +206,10 @@ def _take_up(
     )
 
 
-def _new_rows(behind: Behind | Window) -> int:
+def _new_rows(behind: PendingSample | SampleWindow) -> int:
     """How many rows are merged now that were not before."""
-    end = behind.whole.next_row_id if isinstance(behind, Window) else behind.tail.next_row_id
-    first = behind.whole.first_row_id if isinstance(behind, Window) else behind.tail.first_row_id
+    end = behind.whole.next_row_id if isinstance(behind, SampleWindow) else behind.tail.next_row_id
+    first = behind.whole.first_row_id if isinstance(behind, SampleWindow) else behind.tail.first_row_id
     return max(0, end - max(first, behind.progress.next_row_id))
 
 
@@ -229,7 +234,7 @@ def run_refresh_sample(
 
 
 def store_drawn(
-    work: Workspace, sample: Sample, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+    work: Workspace, sample: SampleRecord, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
 ) -> tuple[Snapshot, int]:
     """Draw the sample of a table, a view or other samples and store it, unless what is stored is of the relation as it is now."""
     lake = work.lake
@@ -247,7 +252,7 @@ def store_drawn(
             with lake.commit(f"sample {sample.name}", base=lease.snapshot) as commit:
                 if drawn.rows_changed:
                     commit.replace(sample.table, [file.id for file in lake.scan(sample.table, lease.snapshot).files], files)
-                commit.also(Store(sample=sample.table, progress=drawn.progress))
+                commit.also(StoreSample(sample=sample.table, progress=drawn.progress))
         except BaseException:
             lake.discard(files)
             raise

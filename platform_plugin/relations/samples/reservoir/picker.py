@@ -18,7 +18,7 @@ from platform_plugin.errors import PlatformError
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.relations.samples.keys.keys import EVERY
 from platform_plugin.relations.samples.keys.ladders import row_keys
-from platform_plugin.relations.samples.keys.lowest import Held, margin
+from platform_plugin.relations.samples.keys.lowest import LowestRows, margin
 from platform_plugin.relations.samples.keys.weights import low_weighted_keys
 from platform_plugin.relations.samples.reservoir.picks import LARGEST_BYTES, ROW, encode_batch
 from platform_plugin.relations.samples.sources import in_shape
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from platform_plugin.relations.samples.definition import Key
-    from platform_plugin.relations.samples.record import Sample
-    from platform_plugin.relations.samples.reservoir.looking import Condition
+    from platform_plugin.relations.samples.record import SampleRecord
+    from platform_plugin.relations.samples.reservoir.looking import RowCondition
 
     Integers = NDArray[np.int64]
 
@@ -46,7 +46,7 @@ class Picked:
     """What was picked of an append for a sample."""
 
     picker: Picker
-    strata: Mapping[Key, Held]
+    strata: Mapping[Key, LowestRows]
     data: bytes | None
 
 
@@ -67,7 +67,7 @@ class _Ahead:
 class Picker:
     """What a process knows of a sample: the lowest keys of each stratum that are committed, or how large its window is."""
 
-    def __init__(self, sample: Sample, condition: Condition | None) -> None:
+    def __init__(self, sample: SampleRecord, condition: RowCondition | None) -> None:
         self.sample = sample
         self.window_rows = 0
         self._condition = condition
@@ -111,13 +111,13 @@ class Picker:
             self._bounds[key] = int(found.max())
         self._lowest[key] = found
 
-    def _low_rows(self, rows: pa.Table, first: int) -> dict[Key, Held]:
+    def _low_rows(self, rows: pa.Table, first: int) -> dict[Key, LowestRows]:
         """Of each stratum how many rows pass, and those of them whose keys may be among the lowest."""
         definition = self.sample.definition
         if definition.is_counted:
             bound = self._bound((), rows.num_rows, rows.num_rows)
             places, keys = self._low_keys(first, first + rows.num_rows, bound)
-            return {(): Held(cardinality=rows.num_rows, bound=bound, keys=keys, places=places)}
+            return {(): LowestRows(cardinality=rows.num_rows, bound=bound, keys=keys, places=places)}
         passing = None if self._condition is None else self._condition.mask(rows)
         if definition.is_weighted:
             return self._weighed(rows, first, np.arange(rows.num_rows) if passing is None else np.flatnonzero(passing))
@@ -135,17 +135,17 @@ class Picker:
         order = order[np.argsort(own[order], kind="stable")]
         ends = np.searchsorted(own[order], np.arange(len(strata) + 1)).tolist()
         return {
-            key: Held(cardinality=count, bound=limit, keys=keys[order[start:end]], places=places[order[start:end]])
+            key: LowestRows(cardinality=count, bound=limit, keys=keys[order[start:end]], places=places[order[start:end]])
             for key, count, limit, start, end in zip(strata, counts.tolist(), limits.tolist(), ends[:-1], ends[1:], strict=True)
             if count
         }
 
-    def _weighed(self, rows: pa.Table, first: int, passing: Integers) -> dict[Key, Held]:
+    def _weighed(self, rows: pa.Table, first: int, passing: Integers) -> dict[Key, LowestRows]:
         """How many of the rows that pass can be drawn, and those whose weighted keys may be among the lowest."""
         inside = rows if len(passing) == rows.num_rows else rows.take(pa.array(passing))
         bound = self._bounds.get((), EVERY)
         count, places, keys = low_weighted_keys(self.sample.definition, self._keys.seed, passing + first, inside, bound)
-        return {(): Held(cardinality=count, bound=bound, keys=keys, places=passing[places])} if count else {}
+        return {(): LowestRows(cardinality=count, bound=bound, keys=keys, places=passing[places])} if count else {}
 
     def _bound(self, key: Key, count: int, rows: int) -> int:
         """Up to which key rows of a stratum are picked, of which an append of so many rows has a number."""
@@ -177,7 +177,7 @@ class Picker:
         pairs = np.array(low, dtype=np.int64).reshape(-1, 2)
         return pairs[:, 0], pairs[:, 1]
 
-    def _encoded(self, rows: pa.Table, first: int, strata: Mapping[Key, Held]) -> bytes | None:
+    def _encoded(self, rows: pa.Table, first: int, strata: Mapping[Key, LowestRows]) -> bytes | None:
         """The rows that were picked as the catalogue keeps them, in the columns of the sample."""
         found = [held.places for held in strata.values() if len(held.places)]
         places = found[0] if len(found) == 1 else np.sort(np.concatenate([_NONE, *found]))

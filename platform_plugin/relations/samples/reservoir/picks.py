@@ -19,7 +19,7 @@ from platform_plugin.lake.catalogue.bulk import chunks
 from platform_plugin.lake.catalogue.snapshots import oldest_snapshot
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.relations.samples.keys.keys import EVERY
-from platform_plugin.relations.samples.keys.lowest import Held
+from platform_plugin.relations.samples.keys.lowest import LowestRows
 from platform_plugin.relations.samples.keys.weights import keys_of_sampled
 from platform_plugin.relations.samples.strata import group
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.commit.writer import Writer
     from platform_plugin.relations.samples.definition import Key
-    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.record import SampleRecord
 
     Integers = NDArray[np.int64]
 
@@ -112,12 +112,12 @@ def decode_rows(data: bytes | None, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches([pa.ipc.read_record_batch(plain, schema)], schema=schema)
 
 
-def shape_of(sample: Sample) -> pa.Schema:
+def shape_of(sample: SampleRecord) -> pa.Schema:
     """The columns of picks."""
     return arrow_schema(sample.table.fields).append(pa.field(ROW, pa.int64()))
 
 
-def read_picks(connection: Connection, sample: Sample, snapshot_id: int, *, first_row_id: int = 0) -> list[Picks]:
+def read_picks(connection: Connection, sample: SampleRecord, snapshot_id: int, *, first_row_id: int = 0) -> list[Picks]:
     """The picks of a sample that are live at a snapshot and reach beyond a row id, in the order of the stream."""
     wanted = {"sample": str(sample.table.uuid), "version": snapshot_id, "beyond": first_row_id}
     schema = shape_of(sample)
@@ -203,7 +203,7 @@ class Pooled:
     """Several picks as one: their rows, and what they hold of each stratum, by places among the rows."""
 
     rows: pa.Table
-    held: Mapping[Key, Held]
+    held: Mapping[Key, LowestRows]
 
     @property
     def row_ids(self) -> Integers:
@@ -211,7 +211,7 @@ class Pooled:
         return np.asarray(self.rows.column(ROW).to_numpy(), dtype=np.int64)
 
 
-def pool_picks(sample: Sample, picks: Sequence[Picks]) -> Pooled:
+def pool_picks(sample: SampleRecord, picks: Sequence[Picks]) -> Pooled:
     """Picks of ranges that follow each other, or not: what is below the lowest of their bounds is complete in all."""
     rows = pa.concat_tables([pa.Table.from_batches([], schema=shape_of(sample)), *(each.rows for each in picks)])
     counts: dict[Key, int] = {}
@@ -224,7 +224,7 @@ def pool_picks(sample: Sample, picks: Sequence[Picks]) -> Pooled:
     places = group(rows, sample.definition.strata)
     none = np.empty(0, dtype=np.int64)
     held = {
-        key: Held(cardinality=count, bound=EVERY, keys=keys[places.get(key, none)], places=places.get(key, none)).up_to(bounds[key])
+        key: LowestRows(cardinality=count, bound=EVERY, keys=keys[places.get(key, none)], places=places.get(key, none)).up_to(bounds[key])
         for key, count in counts.items()
     }
     return Pooled(rows=rows, held=held)

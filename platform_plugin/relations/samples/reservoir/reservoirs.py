@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.relations.samples.definition import Key
-    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.record import SampleRecord
     from platform_plugin.relations.samples.reservoir.growing import Grown
-    from platform_plugin.relations.samples.reservoir.sliding import Window
+    from platform_plugin.relations.samples.reservoir.sliding import SampleWindow
 
 Span = tuple[int, int]
 
@@ -38,7 +38,7 @@ _PARTS = 8
 class Slid:
     """A windowed sample's next version, written but not committed."""
 
-    behind: Window
+    behind: SampleWindow
     grown: Grown
     files: tuple[DataFile, ...]
     ended: tuple[int, ...]
@@ -73,7 +73,9 @@ def _width(spans: Sequence[Span]) -> int:
     return spans[-1][1] - spans[0][0]
 
 
-def run_sliding(work: Workspace, window: Window, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None) -> Slid:
+def run_sliding(
+    work: Workspace, window: SampleWindow, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> Slid:
     """Let a windowed sample take up what has arrived: its picks, and the merged sample for those who read the table."""
     new = [_pick(work, window, span, timeout=timeout, progress=progress) for span in window.spans]
     known = {each.span: each for each in (*window.picks, *new)}
@@ -90,7 +92,7 @@ def run_sliding(work: Workspace, window: Window, *, timeout: timedelta | None = 
     )
 
 
-def _pick(work: Workspace, window: Window, span: Span, *, timeout: timedelta | None, progress: ProgressHandler | None) -> Picks:
+def _pick(work: Workspace, window: SampleWindow, span: Span, *, timeout: timedelta | None, progress: ProgressHandler | None) -> Picks:
     """The picks of a range that has none."""
     sample, whole = window.sample, window.whole
     size = sample.definition.cap(1)
@@ -108,7 +110,7 @@ def _pick(work: Workspace, window: Window, span: Span, *, timeout: timedelta | N
     )
 
 
-def merge_picks(sample: Sample, picks: Sequence[Picks]) -> Picks:
+def merge_picks(sample: SampleRecord, picks: Sequence[Picks]) -> Picks:
     """The picks of neighbours as one. What is left is the same in whatever order they are merged."""
     pooled = pool_picks(sample, picks)
     places = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *(own.places for own in pooled.held.values())]))

@@ -20,9 +20,9 @@ from platform_plugin.relations.follow.ranges import Range, first_uncovered, read
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import choose_lowest
-from platform_plugin.relations.samples.record import Progress, read_progress
+from platform_plugin.relations.samples.record import SampleProgress, read_progress
 from platform_plugin.relations.samples.reservoir.growing import Grown, plan_gaps
-from platform_plugin.relations.samples.reservoir.local import Part, find_local
+from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
 from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks, read_picks
 from platform_plugin.relations.samples.sources import find_table, in_shape, wanted_fields
 
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.relations.samples.definition import Definition, Key
-    from platform_plugin.relations.samples.keys.lowest import Held
-    from platform_plugin.relations.samples.record import Sample
+    from platform_plugin.relations.samples.keys.lowest import LowestRows
+    from platform_plugin.relations.samples.record import SampleRecord
     from platform_plugin.relations.samples.reservoir.picks import Pooled
 
     Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class SampleWindow:
     """A windowed sample at a snapshot: where its window begins and ends, and what was picked of it."""
 
-    sample: Sample
+    sample: SampleRecord
     stream: Table
     whole: Range
-    progress: Progress
+    progress: SampleProgress
     picks: tuple[Picks, ...]
     """Those that reach into the window."""
     passed: tuple[int, ...] = ()
@@ -68,10 +68,10 @@ class Window:
         """How many rows of the window no picks stand for."""
         return sum(end - first for first, end in self.spans)
 
-    def part(self, work: Workspace, first: int, end: int, *, size: int | None = None, bounds: dict[Key, int] | None = None) -> Part:
+    def part(self, work: Workspace, first: int, end: int, *, size: int | None = None, bounds: dict[Key, int] | None = None) -> RelationPart:
         """A range of the window as a part of the population."""
         definition = self.sample.definition
-        return Part(
+        return RelationPart(
             pieces=read_pieces(work.lake, self.whole.scan, first_row_id=first, next_row_id=end),
             size=definition.cap(1) if size is None else size,
             seed=sample_seed(definition.seed),
@@ -79,8 +79,8 @@ class Window:
         )
 
     def look(
-        self, work: Workspace, part: Part, first: int, end: int, *, timeout: timedelta | None, progress: ProgressHandler | None
-    ) -> dict[Key, Held]:
+        self, work: Workspace, part: RelationPart, first: int, end: int, *, timeout: timedelta | None, progress: ProgressHandler | None
+    ) -> dict[Key, LowestRows]:
         """The local reservoirs of a range that is in the stream."""
 
         def rows() -> DataFrame:
@@ -89,7 +89,7 @@ class Window:
         return find_local(work, self.sample.definition, part, rows, timeout=timeout, progress=progress)
 
 
-def find_window(work: Workspace, sample: Sample, snapshot: Snapshot) -> Window:
+def find_window(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> SampleWindow:
     """The window at a snapshot. It never reaches beyond what the stream holds, so every row of it can be read."""
     lake = work.lake
     stream = find_table(lake, sample, snapshot)
@@ -110,7 +110,7 @@ def find_window(work: Workspace, sample: Sample, snapshot: Snapshot) -> Window:
             arrivals = [(first, end, at) for first, end, at in read_arrivals(connection, stream.uuid) if end > whole.first_row_id]
     first = max(whole.first_row_id, first_row_of(sample.definition, whole.first_row_id, whole.next_row_id, arrivals, snapshot.time))
     files = tuple(file for file in whole.scan.files if (file.row_id_start or 0) + file.record_count > first)
-    return Window(
+    return SampleWindow(
         sample=sample,
         stream=stream,
         whole=Range(scan=replace(whole.scan, files=files), first_row_id=first, next_row_id=whole.next_row_id),
@@ -131,7 +131,9 @@ def first_row_of(definition: Definition, held: int, end: int, arrivals: list[tup
     return min((first for first, _, arrived_at in arrivals if arrived_at > since), default=end)
 
 
-def run_window(work: Workspace, window: Window, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None) -> Grown:
+def run_window(
+    work: Workspace, window: SampleWindow, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> Grown:
     """The sample of the window: its picks and what nobody has looked at yet, merged."""
     sample, whole = window.sample, window.whole
     pooled, local, parts = _pool(work, window, timeout=timeout, progress=progress)
@@ -154,14 +156,14 @@ def run_window(work: Workspace, window: Window, *, timeout: timedelta | None = N
         rows.append(in_shape(sample, taken))
     return Grown(
         rows=pa.concat_tables(rows),
-        progress=Progress(next_row_id=whole.next_row_id, of_snapshot=whole.scan.snapshot.id, cardinalities=chosen.cardinalities),
+        progress=SampleProgress(next_row_id=whole.next_row_id, of_snapshot=whole.scan.snapshot.id, cardinalities=chosen.cardinalities),
         fetched=fetched,
     )
 
 
 def _pool(
-    work: Workspace, window: Window, *, timeout: timedelta | None, progress: ProgressHandler | None
-) -> tuple[Pooled, list[dict[Key, Held]], list[Part]]:
+    work: Workspace, window: SampleWindow, *, timeout: timedelta | None, progress: ProgressHandler | None
+) -> tuple[Pooled, list[dict[Key, LowestRows]], list[RelationPart]]:
     """The picks inside of the window as one reservoir, and a look at what they don't stand for."""
     sample, whole = window.sample, window.whole
     # Where rows were deleted one by one, nobody knows any more what the picks stand for.

@@ -18,9 +18,9 @@ from platform_plugin.lake.read.read import column_at, read_raw
 from platform_plugin.lake.read.scan import InlinedTable
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.relations.samples.keys.keys import EVERY
-from platform_plugin.relations.samples.keys.lowest import Held
+from platform_plugin.relations.samples.keys.lowest import LowestRows
 from platform_plugin.relations.samples.keys.weights import low_weighted_keys
-from platform_plugin.relations.samples.reservoir.looking import Condition
+from platform_plugin.relations.samples.reservoir.looking import RowCondition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.relations.samples.definition import Definition, Key
     from platform_plugin.relations.samples.draw.pieces import Piece
-    from platform_plugin.relations.samples.reservoir.local import Part
+    from platform_plugin.relations.samples.reservoir.local import RelationPart
 
     Integers = NDArray[np.int64]
 
@@ -41,12 +41,12 @@ _BLOCK = 1 << 16
 _NONE = np.empty(0, dtype=np.int64)
 
 
-def local_condition(table: Table, definition: Definition) -> Condition | None:
+def local_condition(table: Table, definition: Definition) -> RowCondition | None:
     """The condition of a weighted sample; one that is Spark's to judge is refused."""
     if definition.where is None:
         return None
     try:
-        condition = Condition(table, definition.where)
+        condition = RowCondition(table, definition.where)
         condition.mask(pa.Table.from_batches([], schema=arrow_schema(table.fields)))
     except NotLocal as error:
         raise InvalidValue(
@@ -56,7 +56,7 @@ def local_condition(table: Table, definition: Definition) -> Condition | None:
     return condition
 
 
-def weigh_part(lake: Lake, definition: Definition, part: Part) -> dict[Key, Held]:
+def weigh_part(lake: Lake, definition: Definition, part: RelationPart) -> dict[Key, LowestRows]:
     """The local reservoir of a part: the drawable rows whose keys are lowest, and how many rows can be drawn."""
     condition = local_condition(part.pieces.scan.table, definition)
     wanted = {name.lower() for name in (definition.weight, definition.time) if name is not None}
@@ -66,9 +66,9 @@ def weigh_part(lake: Lake, definition: Definition, part: Part) -> dict[Key, Held
         raise InvalidValue(f'column "{name}" of "{part.pieces.scan.table.name}" is gone', hint="make the sample anew with another column")
     starts = np.cumsum(part.pieces.counts) - part.pieces.counts
     bound = part.bounds.get((), EVERY)
-    found = Held(cardinality=0, bound=bound, keys=_NONE, places=_NONE)
+    found = LowestRows(cardinality=0, bound=bound, keys=_NONE, places=_NONE)
 
-    def look(piece: Piece) -> Held:
+    def look(piece: Piece) -> LowestRows:
         rows, ids = _read(lake, part, piece, fields)
         return _weigh(rows, ids, definition, part, condition)
 
@@ -79,7 +79,7 @@ def weigh_part(lake: Lake, definition: Definition, part: Part) -> dict[Key, Held
             one, other = found.up_to(limit), held.up_to(limit)
             keys, places = np.concatenate([one.keys, other.keys]), np.concatenate([one.places, other.places + start])
             count = found.cardinality + held.cardinality
-            found = Held(cardinality=count, bound=limit, keys=keys, places=places).lowest(part.size)
+            found = LowestRows(cardinality=count, bound=limit, keys=keys, places=places).lowest(part.size)
     except NotLocal as error:
         raise InvalidValue(
             "the condition of a weighted sample can't be judged without Spark for every row that is there",
@@ -90,15 +90,15 @@ def weigh_part(lake: Lake, definition: Definition, part: Part) -> dict[Key, Held
     return {(): found} if found.cardinality else {}
 
 
-def _weigh(rows: pa.Table, ids: Integers, definition: Definition, part: Part, condition: Condition | None) -> Held:
-    found = Held(cardinality=0, bound=part.bounds.get((), EVERY), keys=_NONE, places=_NONE)
+def _weigh(rows: pa.Table, ids: Integers, definition: Definition, part: RelationPart, condition: RowCondition | None) -> LowestRows:
+    found = LowestRows(cardinality=0, bound=part.bounds.get((), EVERY), keys=_NONE, places=_NONE)
     for start in range(0, rows.num_rows, _BLOCK):
         block, own = rows.slice(start, _BLOCK), ids[start : start + _BLOCK]
         inside = None if condition is None else np.flatnonzero(condition.mask(block))
         if inside is not None:
             block, own = block.take(pa.array(inside)), own[inside]
         count, places, keys = low_weighted_keys(definition, part.seed, own, block, found.bound)
-        found = Held(
+        found = LowestRows(
             cardinality=found.cardinality + count,
             bound=found.bound,
             keys=np.concatenate([found.keys, keys]),
@@ -109,7 +109,7 @@ def _weigh(rows: pa.Table, ids: Integers, definition: Definition, part: Part, co
     return found.lowest(part.size)
 
 
-def _read(lake: Lake, part: Part, piece: Piece, fields: Sequence[Field]) -> tuple[pa.Table, Integers]:
+def _read(lake: Lake, part: RelationPart, piece: Piece, fields: Sequence[Field]) -> tuple[pa.Table, Integers]:
     """The columns that count of a piece's rows, and their row ids."""
     scan = part.pieces.scan
     if isinstance(piece.source, InlinedTable):

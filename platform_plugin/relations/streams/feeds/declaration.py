@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from platform_plugin.algebra.types.data_types import List, Map, Struct
 from platform_plugin.errors import InvalidValue, PlatformError, UnsupportedType
 from platform_plugin.lake.catalogue.identifiers import new_uuid
-from platform_plugin.lake.commit.schema_operations import CreateTable
+from platform_plugin.lake.commit.schema_operations import CreateTableOp
 from platform_plugin.lake.files.sources import absolute_place
 from platform_plugin.language import statements as s
 from platform_plugin.language.text.file_formats import format_of, uncompressed_name
@@ -118,7 +118,7 @@ def plan_feed(written: s.Feed, columns: Sequence[Field], storage: Storage) -> di
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class FeedDeclaration:
     """What the feed of a stream that is to be created adds to it: columns, the option that keeps the feed, and whose files it shares."""
 
     columns: Sequence[Field]
@@ -130,15 +130,15 @@ class Declared:
         if self.source is None:
             return commit.create_table(name, self.columns, comment=comment)
         table = replace(self.source, id=None, uuid=new_uuid(), name=name, comment=comment, partition_keys=(), partition_id=None)
-        commit.also(CreateTable(table))
+        commit.also(CreateTableOp(table))
         return table
 
 
-def declared_feed(lake: Lake, statement: s.CreateStream, name: Name, snapshot: Snapshot) -> Declared:
+def declared_feed(lake: Lake, statement: s.CreateStream, name: Name, snapshot: Snapshot) -> FeedDeclaration:
     """What a statement's feed says of its stream; columns are the source's where the statement names none."""
     written = statement.feed
     if written is None:
-        return Declared(columns=statement.columns)
+        return FeedDeclaration(columns=statement.columns)
     source: Table | None = None
     if written.relation is not None:
         from platform_plugin.relations.streams.feeds.table_ingest import refuse_source
@@ -157,7 +157,7 @@ def declared_feed(lake: Lake, statement: s.CreateStream, name: Name, snapshot: S
 
         with _blaming(written.span):
             columns = read_columns(feed, lake.sources)
-    return Declared(columns=columns, options={"feed": stored} | ({"borrows_files": True} if source else {}), source=source)
+    return FeedDeclaration(columns=columns, options={"feed": stored} | ({"borrows_files": True} if source else {}), source=source)
 
 
 def altered_feed(declaration: Declaration, changes: Sequence[s.Option], columns: Sequence[Field]) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def feed_declared(declaration: Declaration) -> Feed | None:
 def written_feed(stored: Mapping[str, Any]) -> s.Feed:
     """The feed as a statement writes it, for SHOW CREATE."""
     options = {name: timedelta(seconds=value) if name in _DURATIONS else value for name, value in stored["options"].items()}
-    relation = s.Name(parts=tuple(stored["location"].split("."))) if stored["kind"] == "TABLE" else None
+    relation = s.WrittenName(parts=tuple(stored["location"].split("."))) if stored["kind"] == "TABLE" else None
     return s.Feed(
         kind=stored["kind"],
         location=stored["location"],
@@ -251,7 +251,7 @@ def written_feed(stored: Mapping[str, Any]) -> s.Feed:
     )
 
 
-def _lake_name(name: s.Name) -> str | tuple[str, str]:
+def _lake_name(name: s.WrittenName) -> str | tuple[str, str]:
     return name.relation if name.schema is None else (name.schema, name.relation)
 
 

@@ -11,7 +11,7 @@ from platform_plugin.engine.spark.frames.stores import check_store
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed
 from platform_plugin.relations.streams.feeds.file_damage import find_damage
 from platform_plugin.relations.streams.feeds.file_folding import find_fold
-from platform_plugin.relations.streams.feeds.file_listing import Batch, plan_batch, read_changed, read_listing
+from platform_plugin.relations.streams.feeds.file_listing import FileBatch, plan_batch, read_changed, read_listing
 from platform_plugin.relations.streams.feeds.file_reading import may_be_malformed, read_files, source_key
 from platform_plugin.relations.streams.feeds.file_shapes import Refused, Shape, Shapes, read_shapes
 from platform_plugin.relations.streams.feeds.ingest import IngestReport
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.relations.streams.feeds.declaration import FilesFeed
-    from platform_plugin.relations.streams.feeds.ingest import Limits
+    from platform_plugin.relations.streams.feeds.ingest import BatchLimits
 
 _LATE = "the file came after those with later names or times were read and forgotten, perhaps itself among them; it is not read"
 _CHANGED = "the file changed after it was ingested; it is not read again: put new rows into a new file"
@@ -56,7 +56,7 @@ class _Unsteady(Exception):
 
 
 def run_file_batch(
-    work: Workspace, table: Table, feed: FilesFeed, limits: Limits, *, timeout: timedelta | None, progress: ProgressHandler | None
+    work: Workspace, table: Table, feed: FilesFeed, limits: BatchLimits, *, timeout: timedelta | None, progress: ProgressHandler | None
 ) -> IngestReport:
     """Read the oldest files that were not read yet and commit their rows."""
     lake = work.lake
@@ -97,7 +97,7 @@ class _Attempt:
         work: Workspace,
         table: Table,
         feed: FilesFeed,
-        batch: Batch,
+        batch: FileBatch,
         *,
         fold: FoldFiles | None,
         timeout: timedelta | None,

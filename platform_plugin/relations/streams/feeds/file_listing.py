@@ -25,7 +25,7 @@ _TAGS = ("ETag", "etag", "e_tag", "md5Hash", "checksum")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class FileBatch:
     """The files to read next, those that changed after they were read, and those for later: too many, too young, or without a byte.
 
     Those that came `late` lie before a mark up to which everything was read: nobody knows whether they were, and they are not read.
@@ -48,7 +48,7 @@ def plan_batch(
     now: float = 0.0,
     settle_seconds: float = 0.0,
     marks: Marks | None = None,
-) -> Batch:
+) -> FileBatch:
     """Oldest files first, as many as the limits allow but at least one.
 
     >>> files = [SourceFile(uri=name, size_bytes=10, version="1", modified=1.0) for name in "abc"]
@@ -79,7 +79,7 @@ def plan_batch(
         else:
             files.append(file)
             size += file.size_bytes
-    return Batch(
+    return FileBatch(
         files=tuple(files),
         changed=tuple(changed),
         late=tuple(late),

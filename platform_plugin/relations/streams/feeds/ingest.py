@@ -25,7 +25,7 @@ _ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class BatchLimits:
     """What one batch may hold at most; what is None is as the feed declares it."""
 
     max_files: int | None = None
@@ -74,7 +74,7 @@ def run_ingest(
     work: Workspace,
     stream: str | Name,
     *,
-    limits: Limits | None = None,
+    limits: BatchLimits | None = None,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> IngestReport:
@@ -87,7 +87,7 @@ def run_ingest(
     for attempt in range(_ATTEMPTS):
         table, feed = find_feed(work, stream)
         try:
-            report = _run_batch(work, table, feed, limits or Limits(), timeout=timeout, progress=progress)
+            report = _run_batch(work, table, feed, limits or BatchLimits(), timeout=timeout, progress=progress)
         except CommitConflict:
             if attempt == _ATTEMPTS - 1:
                 raise
@@ -116,7 +116,7 @@ def find_feed(work: Workspace, stream: str | Name) -> tuple[Table, Feed]:
 
 
 def _run_batch(
-    work: Workspace, table: Table, feed: Feed, limits: Limits, *, timeout: timedelta | None, progress: ProgressHandler | None
+    work: Workspace, table: Table, feed: Feed, limits: BatchLimits, *, timeout: timedelta | None, progress: ProgressHandler | None
 ) -> IngestReport:
     if isinstance(feed, FilesFeed):
         from platform_plugin.relations.streams.feeds.file_ingest import run_file_batch

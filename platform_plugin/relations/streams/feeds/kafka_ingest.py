@@ -11,7 +11,7 @@ from platform_plugin.relations.streams.feeds.ingest import IngestReport
 from platform_plugin.relations.streams.feeds.kafka_task import FAILURE, SCHEMA, range_reader
 from platform_plugin.relations.streams.feeds.kafka_topic import (
     OffsetPlan,
-    Range,
+    OffsetRange,
     kafka_settings,
     masked,
     plan_offsets,
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.relations.streams.feeds.declaration import KafkaFeed
-    from platform_plugin.relations.streams.feeds.ingest import Limits
+    from platform_plugin.relations.streams.feeds.ingest import BatchLimits
 
 
 def run_kafka_batch(
-    work: Workspace, table: Table, feed: KafkaFeed, limits: Limits, *, timeout: timedelta | None, progress: ProgressHandler | None
+    work: Workspace, table: Table, feed: KafkaFeed, limits: BatchLimits, *, timeout: timedelta | None, progress: ProgressHandler | None
 ) -> IngestReport:
     """Read the next records of each partition and commit them together with where to go on."""
     lake, settings = work.lake, kafka_settings(feed.brokers)
@@ -64,7 +64,7 @@ def run_kafka_batch(
 
 
 def read_records(
-    session: Session, feed: KafkaFeed, settings: dict[str, Any], ranges: Sequence[Range], fields: Sequence[Field]
+    session: Session, feed: KafkaFeed, settings: dict[str, Any], ranges: Sequence[OffsetRange], fields: Sequence[Field]
 ) -> DataFrame:
     """The records of some ranges in the columns of the stream, a task for each range, with what does not fit marked."""
     numbers = session.spark.range(0, len(ranges), 1, len(ranges))
@@ -149,7 +149,7 @@ class _Batch:
         commit.append(quarantine, second.files)
         return second
 
-    def _records(self, ranges: Sequence[Range]) -> DataFrame:
+    def _records(self, ranges: Sequence[OffsetRange]) -> DataFrame:
         session = self.work.session
         with session.job(timeout=self.timeout):
             return read_records(session, self.feed, self.settings, ranges, self.table.fields)

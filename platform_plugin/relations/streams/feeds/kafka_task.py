@@ -10,7 +10,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from platform_plugin.relations.streams.feeds.kafka_topic import Range
+    from platform_plugin.relations.streams.feeds.kafka_topic import OffsetRange
 
 SCHEMA = "range INT, partition INT, position BIGINT, value BINARY"
 FAILURE = "reading the topic failed: "
@@ -22,7 +22,7 @@ _PATIENCE_SECONDS = 30.0
 
 
 def range_reader(
-    settings: dict[str, Any], topic: str, ranges: Sequence[Range]
+    settings: dict[str, Any], topic: str, ranges: Sequence[OffsetRange]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function for `mapInArrow` over a DataFrame whose one column counts the ranges."""
 
@@ -34,7 +34,7 @@ def range_reader(
     return read
 
 
-def read_range(settings: dict[str, Any], topic: str, number: int, wanted: Range) -> Iterator[pa.RecordBatch]:
+def read_range(settings: dict[str, Any], topic: str, number: int, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
     """Every record of a range; what a log compaction or a transaction took away is no gap, an end that is not reached is an error."""
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 

@@ -32,7 +32,7 @@ _nameless: set[str] = set()  # brokers too old to tell a topic's identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+class OffsetRange:
     """Offsets of one partition, from the first up to but not including the last."""
 
     partition: int
@@ -52,7 +52,7 @@ class TopicState:
 class OffsetPlan:
     """What a batch reads, where each partition goes on afterwards, and how many records are left or were given up."""
 
-    ranges: tuple[Range, ...]
+    ranges: tuple[OffsetRange, ...]
     positions: Mapping[int, int]
     waiting: int = 0
     skipped: int = 0
@@ -91,7 +91,7 @@ def plan_offsets(
     shares = _shares({partition: state.watermarks[partition][1] - begin for partition, begin in begins.items()}, max_rows)
     ends = {partition: begins[partition] + share for partition, share in shares.items()}
     ranges = [
-        Range(partition=partition, start=start_, end=min(start_ + range_rows, ends[partition]))
+        OffsetRange(partition=partition, start=start_, end=min(start_ + range_rows, ends[partition]))
         for partition in sorted(begins)
         for start_ in range(begins[partition], ends[partition], range_rows)
     ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from platform_plugin.engine.spark.session.repeating import Repeating
 from platform_plugin.errors import PlatformError, UnknownObject
-from platform_plugin.relations.streams.feeds.ingest import IngestReport, Limits, find_feed, run_ingest
+from platform_plugin.relations.streams.feeds.ingest import BatchLimits, IngestReport, find_feed, run_ingest
 
 if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Name
 
 
-class Observer(Protocol):
+class IngestObserver(Protocol):
     """Who is told what the service does."""
 
     def report(self, report: IngestReport) -> None:
@@ -58,7 +58,7 @@ class Ingester:
         work: Workspace,
         stream: str | Name,
         *,
-        limits: Limits | None = None,
+        limits: BatchLimits | None = None,
         interval_seconds: float = 1.0,
         progress: ProgressHandler | None = None,
     ) -> None:
@@ -73,7 +73,7 @@ class Ingester:
         """End after the batch at hand; may be called from a signal handler."""
         self._repeating.stop()
 
-    def run(self, observer: Observer, *, once: bool = False) -> Totals:
+    def run(self, observer: IngestObserver, *, once: bool = False) -> Totals:
         """Ingest until `stop`; or once, until nothing is left of what was there, and then a failure is raised."""
         find_feed(self._work, self._stream)
         totals = Totals()

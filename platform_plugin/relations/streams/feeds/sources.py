@@ -34,7 +34,7 @@ SOURCE_FILE = sa.Table(
     sa.Column("snapshot_id", sa.BigInteger, nullable=False),
     sa.Column("reported_version", sa.String),
     # Earlier versions have no such columns; whoever writes makes them.
-    sa.Column("read_at", c.Moment),
+    sa.Column("read_at", c.UtcTimestamp),
     sa.Column("modified", sa.Double),
 )
 # What is left of files that were read long ago and are gone: up to which name or time of modification everything was read.
@@ -45,7 +45,7 @@ SOURCE_FOLD = sa.Table(
     sa.Column("name_mark", sa.String),
     sa.Column("time_mark", sa.Double),
     sa.Column("folded_count", sa.BigInteger, nullable=False),
-    sa.Column("tried_at", c.Moment, nullable=False),
+    sa.Column("tried_at", c.UtcTimestamp, nullable=False),
 )
 FILE_TABLES = (SOURCE_FILE, SOURCE_FOLD)
 

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.read.scan import FileScan, Scan
+    from platform_plugin.lake.read.scan import FileScan, TableScan
     from platform_plugin.relations.hooks import AppendPart
     from platform_plugin.relations.streams.feeds.declaration import TableFeed
-    from platform_plugin.relations.streams.feeds.ingest import Limits
+    from platform_plugin.relations.streams.feeds.ingest import BatchLimits
 
     _Copied = list[tuple[DataFile, pa.Table | None]]
     """Files, and their rows where these are few enough to be held until the commit."""
@@ -42,10 +42,10 @@ _HELD_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class SourceTable:
     """A table as a look at it found it: its scan, and the id that its next row will have."""
 
-    scan: Scan
+    scan: TableScan
     next_row_id: int
 
 
@@ -60,7 +60,7 @@ class TablePlan:
     waiting_bytes: int = 0
 
 
-def plan_table_batch(source: Source, position: Position, *, max_files: int, max_bytes: int) -> TablePlan:
+def plan_table_batch(source: SourceTable, position: Position, *, max_files: int, max_bytes: int) -> TablePlan:
     """New rows are those whose ids the table gave out since. Files of nothing but new rows are taken in order, within the limits.
 
     A file may also hold rows that it did not add, after an UPDATE or a merge; then everything new is taken at once, since
@@ -92,7 +92,7 @@ def plan_table_batch(source: Source, position: Position, *, max_files: int, max_
     )
 
 
-def run_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: Limits) -> IngestReport:
+def run_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: BatchLimits) -> IngestReport:
     """Let what was appended to the table join the stream. No Spark job is needed for it."""
     lake = work.lake
     lake.prepare_tables(POSITION_TABLES)
@@ -158,14 +158,14 @@ def _name(text: str) -> str | tuple[str, str]:
     return (schema, relation) if schema else relation
 
 
-def _look(lake: Lake, table: Table, stream: Table) -> tuple[Source, Position | None]:
+def _look(lake: Lake, table: Table, stream: Table) -> tuple[SourceTable, Position | None]:
     """The table and the stream's position in it, at one snapshot."""
     with lake.reading() as connection:
         snapshot = read_snapshot(connection)
         if snapshot is None:
             raise StorageError("the catalogue holds no snapshot", hint="restore it from a copy")
         scan = read_scan(connection, lake.find_table(connection, table.name, snapshot), snapshot)
-        return Source(scan=scan, next_row_id=read_next_row_id(connection, scan.table.id)), read_position(connection, stream.uuid)
+        return SourceTable(scan=scan, next_row_id=read_next_row_id(connection, scan.table.id)), read_position(connection, stream.uuid)
 
 
 def _share(lake: Lake, stream: Table, files: Sequence[FileScan]) -> tuple[list[DataFile], list[FileScan]]:
@@ -184,7 +184,7 @@ def _share(lake: Lake, stream: Table, files: Sequence[FileScan]) -> tuple[list[D
     return shared, copied
 
 
-def _copy(lake: Lake, stream: Table, scan: Scan, files: Sequence[FileScan], position: Position) -> _Copied:
+def _copy(lake: Lake, stream: Table, scan: TableScan, files: Sequence[FileScan], position: Position) -> _Copied:
     """The new rows of files that can't be shared, and of those that another client keeps in the catalogue, as files of the stream."""
     written: _Copied = []
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.lake.read.scan import Scan
+from platform_plugin.lake.read.scan import TableScan
 from platform_plugin.language.query.blocks import Input
 from platform_plugin.language.query.probing import plan_probing
 from platform_plugin.relations.arguments import used_arguments
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.query.probing import Probing
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference
-    from platform_plugin.language.query.rendering import Rendered
+    from platform_plugin.language.query.rendering import RenderedQuery
     from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.reading import RelationRows
 
@@ -43,7 +43,7 @@ class Inputs:
 
     def nothing_of(self, reference: Reference) -> Arrived:
         """What has arrived before anything has."""
-        return Arrived(scan=Scan(table=self.streams[reference], snapshot=self.snapshot, files=()), first_row_id=0, next_row_id=0)
+        return Arrived(scan=TableScan(table=self.streams[reference], snapshot=self.snapshot, files=()), first_row_id=0, next_row_id=0)
 
     def columns_of(self, reference: Reference) -> list[str] | None:
         """The columns that the query can need of a stream."""
@@ -63,7 +63,7 @@ class Inputs:
             return rows.where((f.col(ROW_ID) >= arrived.first_row_id) & (f.col(ROW_ID) < arrived.next_row_id))
         return arrived.read(work.session, work.lake, columns)
 
-    def whole(self, arrived: dict[Reference, Arrived]) -> tuple[DataFrame, Rendered | Probing]:
+    def whole(self, arrived: dict[Reference, Arrived]) -> tuple[DataFrame, RenderedQuery | Probing]:
         """The query over what has arrived."""
         from platform_plugin.engine.spark.frames.scan import query_relations
 

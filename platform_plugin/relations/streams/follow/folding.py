@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from platform_plugin.algebra.plan.relations import Relation
+from platform_plugin.algebra.plan.relations import RelationFacts
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.text.tokens import tokenize
 from platform_plugin.operators.group.parts import ROW_ID
@@ -42,7 +42,7 @@ def plan_fold(inputs: Inputs) -> SplitPlan | str:
         fields = inputs.streams[reference].fields if reference in inputs.streams else inputs.others[reference][1].fields
         if not fields:
             return f"it reads the view {reference.name}"
-        relations[name] = Relation(name=(name,), kind="stream" if reference in inputs.streams else "table", fields=fields)
+        relations[name] = RelationFacts(name=(name,), kind="stream" if reference in inputs.streams else "table", fields=fields)
     text = inputs.query.render(inputs.names).text
     try:
         return plan_split(_with_limit(text), relations)

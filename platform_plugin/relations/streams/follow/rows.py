@@ -11,9 +11,9 @@ from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.table_statistics import read_next_row_id
-from platform_plugin.lake.read.scan import Scan, read_files_beyond, read_scan
+from platform_plugin.lake.read.scan import TableScan, read_files_beyond, read_scan
 from platform_plugin.lake.ring.consumers import write_reader
-from platform_plugin.lake.ring.segments import RING_TABLES, Limits, read_ring, read_segments
+from platform_plugin.lake.ring.segments import RING_TABLES, RetentionLimits, read_ring, read_segments
 from platform_plugin.lake.upkeep.held import SESSION
 from platform_plugin.lake.upkeep.holders import this_holder
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Arrived:
     """Rows from `first_row_id` up to but not including `next_row_id`, and the files that hold them, perhaps with others."""
 
-    scan: Scan
+    scan: TableScan
     first_row_id: int
     next_row_id: int
 
@@ -76,7 +76,7 @@ class Follower:
         lake.prepare_tables(RING_TABLES)
         with lake.reading() as connection:
             ring, self._newest = read_ring(connection, table.uuid), self._read_next(connection)
-            limits = Limits.of(read_declaration(connection, table.uuid).options)
+            limits = RetentionLimits.of(read_declaration(connection, table.uuid).options)
         # Rows that other clients have added are part of the ring only after the next commit that counts them.
         self.position = ring.first_row_id if earliest else self._newest
         # A stream that waits for its readers is told how far this one has come; any other may let rows go.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Attach:
+class AttachView:
     """A view begins to consume a stream; what arrives from now on waits for it."""
 
     view: UUID

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.lake.read.scan import Scan
+    from platform_plugin.lake.read.scan import TableScan
     from platform_plugin.operators.group.parts import State
-    from platform_plugin.relations.views.follow.maintain import Behind
+    from platform_plugin.relations.views.follow.maintain import PendingView
 
 # From so many additions on they are looked at: they become one when they weigh enough against the rest, or are too many.
 _ADDITIONS, _TOO_MANY = 8, 32
@@ -37,7 +37,7 @@ _SMALL_FILE = 16 * 1024 * 1024
 class Additions:
     """Files of a view's part that are to become one: partial aggregates of a state, or, without one, rows as a deferred view keeps them."""
 
-    scan: Scan
+    scan: TableScan
     state: State | None
 
     @property
@@ -46,7 +46,7 @@ class Additions:
         return Target(table=self.scan.table, replaces=tuple(file.id for file in self.scan.files))
 
 
-def find_additions(work: Workspace, snapshot: Snapshot, views: Sequence[Behind]) -> list[Additions]:
+def find_additions(work: Workspace, snapshot: Snapshot, views: Sequence[PendingView]) -> list[Additions]:
     """What is due of these views; what is added in this run is left for the next."""
     parts = [part for view in views for part in _parts(view)]
     with work.lake.reading() as connection:
@@ -62,7 +62,7 @@ def find_additions(work: Workspace, snapshot: Snapshot, views: Sequence[Behind])
     return found
 
 
-def _parts(view: Behind) -> Iterator[tuple[Table, State | None]]:
+def _parts(view: PendingView) -> Iterator[tuple[Table, State | None]]:
     if strategy_of(view.record) == DEFERRED:
         yield from ((view.tables[part], None) for part in rows_parts(view.plan).values())
     else:

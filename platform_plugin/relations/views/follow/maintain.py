@@ -62,7 +62,7 @@ class Maintained:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Behind:
+class PendingView:
     """A view with rows that it has not taken up, and those that share its states and so go where it goes."""
 
     name: str
@@ -92,7 +92,7 @@ class Behind:
 
 def find_behind(
     work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None, *, flush: bool = False
-) -> tuple[list[Behind], dict[str, PlatformError]]:
+) -> tuple[list[PendingView], dict[str, PlatformError]]:
     """The views that have rows to take up, and those that can't be maintained at all; with `flush` a part of a batch is enough."""
     lake = work.lake
     with lake.reading() as connection:
@@ -120,7 +120,7 @@ def find_behind(
             if ranges and (flush or waiting >= rows_wanted(record)):
                 tables = part_tables(work, record, snapshot)
                 others = tuple(twin for twin in twins[states] if twin != name) if states else ()
-                found.append(Behind(name=name, record=record, plan=plan, tables=tables, ranges=ranges, twins=others))
+                found.append(PendingView(name=name, record=record, plan=plan, tables=tables, ranges=ranges, twins=others))
                 taken |= {states} if states else set()
         except ServerError:
             raise  # not the view's fault, and another server will do
@@ -171,7 +171,7 @@ def _with_twins(failed: dict[str, PlatformError], twins: Mapping[str, tuple[str,
     return failed | {twin: error for name, error in failed.items() for twin in twins.get(name, ())}
 
 
-def ranges_of(behind: Sequence[Behind]) -> set[RangeKey]:
+def ranges_of(behind: Sequence[PendingView]) -> set[RangeKey]:
     """The ranges of streams that views take up."""
     return {(stream, tail.first_row_id, tail.next_row_id) for view in behind for stream, tail in view.ranges.items()}
 
@@ -179,7 +179,7 @@ def ranges_of(behind: Sequence[Behind]) -> set[RangeKey]:
 def _maintain_together(
     work: Workspace,
     snapshot: Snapshot,
-    behind: Sequence[Behind],
+    behind: Sequence[PendingView],
     *,
     guests: Sequence[JointScan] = (),
     timeout: timedelta | None,
@@ -211,13 +211,13 @@ def _maintain_together(
 def _maintain(
     work: Workspace,
     snapshot: Snapshot,
-    behind: Sequence[Behind],
+    behind: Sequence[PendingView],
     *,
     guests: Sequence[JointScan],
     timeout: timedelta | None,
     progress: ProgressHandler | None,
 ) -> Maintained:
-    by_range: defaultdict[RangeKey, list[Behind]] = defaultdict(list)
+    by_range: defaultdict[RangeKey, list[PendingView]] = defaultdict(list)
     for view in behind:
         for stream, tail in view.ranges.items():
             by_range[stream, tail.first_row_id, tail.next_row_id].append(view)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.operators.group.parts import StreamPart
     from platform_plugin.relations.follow.ranges import Range
-    from platform_plugin.relations.views.follow.maintain import Behind
+    from platform_plugin.relations.views.follow.maintain import PendingView
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 600.0
 # Looking for the row costs a job for each half; a run must not look for ever.
@@ -37,7 +37,7 @@ class _Failure:
 _KNOWN: dict[Key, _Failure] = {}
 
 
-def hold_back(work: Workspace, behind: Sequence[Behind]) -> tuple[list[Behind], dict[str, PlatformError]]:
+def hold_back(work: Workspace, behind: Sequence[PendingView]) -> tuple[list[PendingView], dict[str, PlatformError]]:
     """The views to try now, and of those that have failed on the very same rows a while ago, why.
 
     What waits for a view that fails grows, and so would the cost of trying it in every run.
@@ -47,7 +47,7 @@ def hold_back(work: Workspace, behind: Sequence[Behind]) -> tuple[list[Behind], 
     return [view for view in behind if view.name not in held], held
 
 
-def note_failure(work: Workspace, snapshot: Snapshot, view: Behind, error: PlatformError) -> PlatformError:
+def note_failure(work: Workspace, snapshot: Snapshot, view: PendingView, error: PlatformError) -> PlatformError:
     """Remember that a view failed, and tell at which row; looked for when it fails there for the first time."""
     key = _key(work, view)
     known = _KNOWN.get(key)
@@ -63,11 +63,11 @@ def note_failure(work: Workspace, snapshot: Snapshot, view: Behind, error: Platf
     return error
 
 
-def _key(work: Workspace, view: Behind) -> Key:
+def _key(work: Workspace, view: PendingView) -> Key:
     return work.lake.uuid, view.record.uuid, tuple(sorted((stream, tail.first_row_id) for stream, tail in view.ranges.items()))
 
 
-def _with_place(work: Workspace, snapshot: Snapshot, view: Behind, error: PlatformError) -> PlatformError:
+def _with_place(work: Workspace, snapshot: Snapshot, view: PendingView, error: PlatformError) -> PlatformError:
     if not isinstance(error, QueryFailed):
         return error
     found = next(filter(None, (_search(work, snapshot, view, part) for part in view.plan.streams if part.stream in view.ranges)), None)
@@ -88,7 +88,7 @@ def _with_place(work: Workspace, snapshot: Snapshot, view: Behind, error: Platfo
     return told
 
 
-def _search(work: Workspace, snapshot: Snapshot, view: Behind, part: StreamPart) -> Range | None:
+def _search(work: Workspace, snapshot: Snapshot, view: PendingView, part: StreamPart) -> Range | None:
     """The smallest range that fails by itself, found by halves; None if what failed was something else."""
     deadline = time.monotonic() + _SEARCH_SECONDS
     tail = view.ranges[part.stream]
@@ -104,7 +104,7 @@ def _search(work: Workspace, snapshot: Snapshot, view: Behind, part: StreamPart)
     return tail
 
 
-def _fails(work: Workspace, snapshot: Snapshot, view: Behind, part: StreamPart, tail: Range) -> bool:
+def _fails(work: Workspace, snapshot: Snapshot, view: PendingView, part: StreamPart, tail: Range) -> bool:
     try:
         frame = run_part(work, part, tail, static_frames(work, view.plan, view.tables, snapshot))
         with work.session.arrow(frame) as answer:

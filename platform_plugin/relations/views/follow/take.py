@@ -6,7 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.engine.arrow.plans import Known
+from platform_plugin.engine.arrow.plans import ArrowTables
 from platform_plugin.engine.arrow.values import NotLocal
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.read.small import read_small
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.operators.group.parts import StreamPart
-    from platform_plugin.relations.views.follow.maintain import Behind
+    from platform_plugin.relations.views.follow.maintain import PendingView
 
     Written = list[tuple[Target, list[DataFile]]]
 
@@ -43,13 +43,13 @@ _GROUPINGS: dict[tuple[Any, ...], Groupings] = {}
 _CACHED_GROUPINGS = 100
 
 
-def take_locally(work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Behind]) -> tuple[list[Behind], Written]:
+def take_locally(work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView]) -> tuple[list[PendingView], Written]:
     """What a range adds to those views that need no engine, written; and the views that are left to Spark."""
     tail = views[0].ranges[stream]
     if not tail.is_whole or tail.row_count > LARGEST_ROWS or tail.scan.size_bytes > _LARGEST_BYTES:
         return list(views), []
-    mine: list[Behind] = []
-    rest: list[Behind] = []
+    mine: list[PendingView] = []
+    rest: list[PendingView] = []
     for view in views:
         (mine if _may_be_local(work, snapshot, stream, view) else rest).append(view)
     if not mine:
@@ -57,7 +57,7 @@ def take_locally(work: Workspace, snapshot: Snapshot, stream: str, views: Sequen
     writing: list[tuple[Target, Future[DataFile] | None]] = []
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         try:
-            taking = _Taking(work, snapshot, stream, mine, pool)
+            taking = _ArrowRun(work, snapshot, stream, mine, pool)
             for view in mine:
                 try:
                     made = taking.make(view)
@@ -77,11 +77,11 @@ def take_locally(work: Workspace, snapshot: Snapshot, stream: str, views: Sequen
             raise
 
 
-def _key(work: Workspace, snapshot: Snapshot, stream: str, view: Behind) -> tuple[Any, ...]:
+def _key(work: Workspace, snapshot: Snapshot, stream: str, view: PendingView) -> tuple[Any, ...]:
     return (work.lake.uuid, view.record.uuid, snapshot.schema_version, stream)
 
 
-def _may_be_local(work: Workspace, snapshot: Snapshot, stream: str, view: Behind) -> bool:
+def _may_be_local(work: Workspace, snapshot: Snapshot, stream: str, view: PendingView) -> bool:
     if len(_REFUSED) > 10_000:
         _REFUSED.clear()
     return (
@@ -91,13 +91,13 @@ def _may_be_local(work: Workspace, snapshot: Snapshot, stream: str, view: Behind
     )
 
 
-class _Taking:
+class _ArrowRun:
     """A range of a stream that some views take up: what they group of its rows, and of those that they look up."""
 
-    def __init__(self, work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Behind], pool: Executor) -> None:
+    def __init__(self, work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView], pool: Executor) -> None:
         self._stream = stream
         groupings = _groupings(work, snapshot, stream, views)
-        known = Known(tables={stream: arrow_rows_of(work.lake, views[0].ranges[stream], groupings.columns)})
+        known = ArrowTables(tables={stream: arrow_rows_of(work.lake, views[0].ranges[stream], groupings.columns)})
         self._missing: set[str] = set()
         for view in views:
             for part in self._parts(view):
@@ -105,10 +105,10 @@ class _Taking:
                     self._look_up(work, snapshot, view.tables[static], known)
         self._grouped = groupings.begin(known, pool)
 
-    def _parts(self, view: Behind) -> list[StreamPart]:
+    def _parts(self, view: PendingView) -> list[StreamPart]:
         return [part for part in view.plan.streams if part.stream == self._stream]
 
-    def _look_up(self, work: Workspace, snapshot: Snapshot, table: Table, known: Known) -> None:
+    def _look_up(self, work: Workspace, snapshot: Snapshot, table: Table, known: ArrowTables) -> None:
         name = _result(table)
         if name in known.tables or name in self._missing:
             return
@@ -121,7 +121,7 @@ class _Taking:
         else:
             known.tables[name] = found
 
-    def make(self, view: Behind) -> list[tuple[Target, pa.Table]]:
+    def make(self, view: PendingView) -> list[tuple[Target, pa.Table]]:
         """What the range adds to a view's states; `NotLocal` where that is Spark's to say."""
         made = []
         for part in self._parts(view):
@@ -137,7 +137,7 @@ def _result(table: Table) -> str:
     return f"static_{table.uuid.hex}"
 
 
-def _groupings(work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Behind]) -> Groupings:
+def _groupings(work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView]) -> Groupings:
     once = (work.lake.uuid, snapshot.schema_version, stream, tuple(sorted(str(view.record.uuid) for view in views)))
     known = _GROUPINGS.get(once)
     if known is None:

@@ -34,14 +34,14 @@ _TAIL_ROWS = 250_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Local:
+class LocalResult:
     """A view's rows at a snapshot, and the table whose columns they have."""
 
     table: Table
     rows: pa.Table
 
 
-def read_local(work: Workspace, view: View, snapshot: Snapshot) -> Local | None:
+def read_local(work: Workspace, view: View, snapshot: Snapshot) -> LocalResult | None:
     """A view's rows at a snapshot, or None where they are Spark's to compute."""
     with work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
@@ -57,7 +57,7 @@ def read_local(work: Workspace, view: View, snapshot: Snapshot) -> Local | None:
         return None  # told by the way that every other query goes
 
 
-def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -> Local:
+def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -> LocalResult:
     plan = find_plan(work, record, snapshot)
     tables = part_tables(work, record, snapshot)
     ranges = view_ranges(work, str(view.name), record, plan, snapshot)
@@ -97,7 +97,7 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -
         # A state without keys is one row even if nothing has come.
         known[state.name] = merged(state, rows, made, fields) if made or not state.keys else rows
     table = tables[RESULT_PART]
-    return Local(table=table, rows=fitted(run_plan(plan.upper, known), table.fields))
+    return LocalResult(table=table, rows=fitted(run_plan(plan.upper, known), table.fields))
 
 
 def _whole(work: Workspace, table: Table, snapshot: Snapshot) -> pa.Table:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.lake.read.scan import Scan
+    from platform_plugin.lake.read.scan import TableScan
     from platform_plugin.operators.group.parts import State
 
 _KEPT_BYTES = 256 * 1024 * 1024
@@ -55,7 +55,7 @@ class _States:
         self._known: OrderedDict[tuple[Any, ...], tuple[frozenset[int], pa.Table]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, work: Workspace, state: State, scan: Scan) -> pa.Table:
+    def get(self, work: Workspace, state: State, scan: TableScan) -> pa.Table:
         """One row for each group of a state's files."""
         if scan.inlined or not all(file.is_whole for file in scan.files):
             raise NotLocal("for now")

@@ -61,7 +61,7 @@ def _newest(connection: Connection, record: ViewRecord | None, snapshot: Snapsho
     return read_result(connection, record.uuid, snapshot.id)
 
 
-class _Found:
+class _StoredResult:
     """What was found for a view at a snapshot holds for ever, so it is looked for once."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class _Found:
         return found
 
 
-_FOUND = _Found()
+_FOUND = _StoredResult()
 
 
 def _find(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
@@ -137,19 +137,19 @@ def find_inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ResultRequest:
     """A view whose result is to be stored."""
 
     view: View
     record: ViewRecord
 
 
-def find_wanted(work: Workspace, only: Collection[Name] | None = None, *, maintained: Collection[str] = ()) -> list[Wanted]:
+def find_wanted(work: Workspace, only: Collection[Name] | None = None, *, maintained: Collection[str] = ()) -> list[ResultRequest]:
     """The views whose result is kept at hand, or has a gate; that of a batched view is made anew when a batch of it was `maintained`."""
     with work.lake.reading() as connection:
         records = read_records(connection)
     return [
-        Wanted(view=view, record=records[view.uuid])
+        ResultRequest(view=view, record=records[view.uuid])
         for view in work.lake.views()
         if view.uuid in records
         and (only is None or view.name in only)
@@ -168,7 +168,7 @@ class Storing:
 
 def run_storing(
     work: Workspace,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[ResultRequest],
     *,
     at: Snapshot | None = None,
     timeout: timedelta | None = None,
@@ -180,7 +180,7 @@ def run_storing(
     """
     with work.lake.lease(at, holder="storing") as lease:
         snapshot = lease.snapshot
-        answers: list[tuple[Wanted, Answer]] = []
+        answers: list[tuple[ResultRequest, Answer]] = []
         failed: dict[str, PlatformError] = {}
         for each in wanted:
             try:
@@ -204,7 +204,7 @@ def run_storing(
     return Storing(failed=failed | {name: error for part in parts for name, error in part.failed.items()})
 
 
-def _answer(work: Workspace, each: Wanted, snapshot: Snapshot) -> Answer | None:
+def _answer(work: Workspace, each: ResultRequest, snapshot: Snapshot) -> Answer | None:
     from platform_plugin.relations.bind import read_named
 
     if find_plan(work, each.record, snapshot).volatile or find_stored(work, each.view, snapshot) is not None:
@@ -217,7 +217,7 @@ def _answer(work: Workspace, each: Wanted, snapshot: Snapshot) -> Answer | None:
 
 def _store(
     work: Workspace,
-    answers: Sequence[tuple[Wanted, Answer]],
+    answers: Sequence[tuple[ResultRequest, Answer]],
     snapshot: Snapshot,
     *,
     timeout: timedelta | None,
@@ -225,7 +225,7 @@ def _store(
 ) -> tuple[JobMetrics, dict[str, PlatformError]]:
     """Store what passes; the other results, and why not."""
     written, metrics = run_answers(work, [answer for _, answer in answers], timeout=timeout, progress=progress)
-    passed: list[tuple[Wanted, Target, list[DataFile]]] = []
+    passed: list[tuple[ResultRequest, Target, list[DataFile]]] = []
     refused: dict[str, PlatformError] = {}
     try:
         for (each, _), (target, files) in zip(answers, written, strict=True):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
-    from platform_plugin.lake.read.scan import Scan
+    from platform_plugin.lake.read.scan import TableScan
     from platform_plugin.operators.group.parts import SplitPlan, State, StreamPart
     from platform_plugin.relations.follow.ranges import Range
     from platform_plugin.relations.views.record import ViewRecord
@@ -127,7 +127,7 @@ def _whole(work: Workspace, table: Table, snapshot: Snapshot) -> DataFrame:
     return read_relation(work.session, work.lake, work.lake.scan(table, snapshot))
 
 
-def merged_state(work: Workspace, state: State, live: Sequence[DataFrame], scan: Scan) -> DataFrame:
+def merged_state(work: Workspace, state: State, live: Sequence[DataFrame], scan: TableScan) -> DataFrame:
     """One row for each group of a state, the live part included."""
     from platform_plugin.engine.spark.frames.scan import query_relations, read_relation
 

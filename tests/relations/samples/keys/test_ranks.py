@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from platform_plugin.errors import InvalidValue
 from platform_plugin.relations.samples.definition import Definition
 from platform_plugin.relations.samples.keys.keys import EVERY, keys_between, sample_seed
-from platform_plugin.relations.samples.keys.lowest import Held, choose_lowest
+from platform_plugin.relations.samples.keys.lowest import LowestRows, choose_lowest
 from platform_plugin.relations.samples.keys.ranks import exact_log2, inclusion, rank_keys
 from platform_plugin.relations.samples.keys.weights import log_weights, low_weighted_keys, with_weights
 from tests.relations.samples.chi_square import goodness
@@ -96,7 +96,7 @@ def test_uniform_keys_fail_this_very_test():
 
 def held_of(keys, first, last, size):
     places = np.arange(last - first)
-    return {(): Held(cardinality=last - first, bound=(1 << 63) - 1, keys=keys[first:last], places=places).lowest(size)}
+    return {(): LowestRows(cardinality=last - first, bound=(1 << 63) - 1, keys=keys[first:last], places=places).lowest(size)}
 
 
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 60), min_size=1, max_size=8), st.integers(1, 20))

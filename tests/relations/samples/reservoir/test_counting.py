@@ -25,7 +25,7 @@ from platform_plugin.relations.samples.reservoir.counting import (
     picking_frame,
     read_picked,
 )
-from platform_plugin.relations.samples.reservoir.local import Part, find_local
+from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
 
 DEFINITION = Definition(relation="", source="table", size=40, seed=1)
 
@@ -49,7 +49,7 @@ def stored(platform, name, rows, files):
 
 def part_of(platform, name, size=40):
     lake = platform.lake
-    return Part(pieces=read_pieces(lake, lake.scan(lake.table(name), lake.snapshot())), size=size, seed=7)
+    return RelationPart(pieces=read_pieces(lake, lake.scan(lake.table(name), lake.snapshot())), size=size, seed=7)
 
 
 def lowest(found, size):
@@ -191,7 +191,7 @@ def picked(rows):
 
 
 def test_a_reservoir_is_full_or_has_all_or_is_short():
-    part = Part(pieces=Numbered(), size=3, seed=1)
+    part = RelationPart(pieces=Numbered(), size=3, seed=1)
     full = read_picked(DEFINITION, part, picked([(5, 10, 900), (6, 20, 900), (7, 15, 900)]))
     assert (full.held[()].bound, full.short) == (20, [])
     whole = read_picked(DEFINITION, part, picked([(5, 10, 2), (6, 20, 2)]))
@@ -204,6 +204,6 @@ def test_a_reservoir_is_full_or_has_all_or_is_short():
 
 
 def test_what_a_full_sample_would_not_take_is_not_asked_for():
-    part = Part(pieces=Numbered(), size=3, seed=1, bounds={(): 30})
+    part = RelationPart(pieces=Numbered(), size=3, seed=1, bounds={(): 30})
     found = read_picked(DEFINITION, part, picked([(5, 10, 900), (6, 20, 900)]))
     assert (found.held[()].bound, found.short) == (30, [])

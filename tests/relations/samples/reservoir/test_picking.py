@@ -18,7 +18,7 @@ from platform_plugin.lake.ring.segments import CONSUMER
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples import waiting
 from platform_plugin.relations.samples.keys.keys import keys_between, sample_seed
-from platform_plugin.relations.samples.keys.lowest import Held, choose_lowest
+from platform_plugin.relations.samples.keys.lowest import LowestRows, choose_lowest
 from platform_plugin.relations.samples.record import definitions, find_sample
 from platform_plugin.relations.samples.reservoir import known as known_here
 from platform_plugin.relations.samples.reservoir.growing import find_behind, run_growing
@@ -273,7 +273,7 @@ def test_merging_in_any_order_leaves_the_same(widths, size, seed, tree):
 
     def local(first, end):
         keys = counted_keys(seed, first, end)
-        return Held(cardinality=end - first, bound=(1 << 63) - 1, keys=keys, places=np.arange(first, end)).lowest(size)
+        return LowestRows(cardinality=end - first, bound=(1 << 63) - 1, keys=keys, places=np.arange(first, end)).lowest(size)
 
     parts = [local(first, end) for first, end in pairwise(ends)]
     while len(parts) > 1:
@@ -281,7 +281,7 @@ def test_merging_in_any_order_leaves_the_same(widths, size, seed, tree):
         one, other = parts[place : place + 2]
         bound = min(one.bound, other.bound)
         one, other = one.up_to(bound), other.up_to(bound)
-        joined = Held(
+        joined = LowestRows(
             cardinality=one.cardinality + other.cardinality,
             bound=bound,
             keys=np.concatenate([one.keys, other.keys]),

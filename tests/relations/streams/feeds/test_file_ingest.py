@@ -22,7 +22,7 @@ import pytest
 from platform_plugin.errors import CatalogueError, CommitConflict, InvalidValue, QueryFailed, StorageError, UnknownObject
 from platform_plugin.platform import Platform
 from platform_plugin.relations.streams.feeds import file_ingest, ingest
-from platform_plugin.relations.streams.feeds.ingest import Limits, run_ingest
+from platform_plugin.relations.streams.feeds.ingest import BatchLimits, run_ingest
 from platform_plugin.relations.streams.feeds.service import Ingester
 
 pytestmark = pytest.mark.spark
@@ -72,8 +72,8 @@ def test_batches_keep_to_their_limits_and_say_what_waits(platform, folder):
     first = run_ingest(platform.work, "s")
     assert (first.files, first.waiting, first.waiting_bytes, first.caught_up) == (2, 3, 27, False)
     assert rows(platform, "SELECT id FROM s ORDER BY id") == [(0,), (1,)], "the oldest first"
-    assert run_ingest(platform.work, "s", limits=Limits(max_files=9, max_bytes=10)).files == 1
-    assert run_ingest(platform.work, "s", limits=Limits(max_files=9)).files == 2
+    assert run_ingest(platform.work, "s", limits=BatchLimits(max_files=9, max_bytes=10)).files == 1
+    assert run_ingest(platform.work, "s", limits=BatchLimits(max_files=9)).files == 2
     assert rows(platform, "SELECT count(*), count(DISTINCT id) FROM s") == [(5, 5)]
 
 

@@ -15,7 +15,7 @@ from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.platform import Platform
 from platform_plugin.relations.streams.feeds import kafka_ingest
-from platform_plugin.relations.streams.feeds.ingest import Limits, run_ingest
+from platform_plugin.relations.streams.feeds.ingest import BatchLimits, run_ingest
 from platform_plugin.relations.streams.feeds.kafka_topic import read_topic
 from platform_plugin.relations.streams.feeds.positions import SOURCE_OFFSET, read_offsets
 from platform_plugin.relations.streams.feeds.sources import SourceGap, SourceUnavailable
@@ -76,7 +76,7 @@ def test_batches_are_bounded_and_say_how_far_behind_they_are(platform, broker, t
     seen = [(report.rows, report.waiting) for report in (run_ingest(platform.work, "s") for _ in range(3))]
     assert seen == [(10, 15), (10, 5), (5, 0)]
     broker.send(topic, records(25, 26))
-    assert run_ingest(platform.work, "s", limits=Limits(max_rows=1)).waiting == 1
+    assert run_ingest(platform.work, "s", limits=BatchLimits(max_rows=1)).waiting == 1
     assert len(ids(platform)) == 26
 
 

@@ -15,7 +15,7 @@ from platform_plugin.lake.files.files import ROW_ID, write_delete_file
 from platform_plugin.lake.read.evolution import adapt
 from platform_plugin.lake.read.read import column_at, read_raw
 from platform_plugin.platform import Platform
-from platform_plugin.relations.streams.feeds.ingest import Limits, run_ingest
+from platform_plugin.relations.streams.feeds.ingest import BatchLimits, run_ingest
 from platform_plugin.relations.streams.feeds.positions import SOURCE_TABLE
 from platform_plugin.relations.streams.feeds.sources import SourceGap
 
@@ -90,7 +90,7 @@ def test_batches_keep_to_their_limits(platform):
     reports = [run_ingest(platform.work, "s") for _ in range(3)]
     assert [(report.files, report.waiting) for report in reports] == [(2, 3), (2, 1), (1, 0)]
     insert(platform, 5)
-    assert run_ingest(platform.work, "s", limits=Limits(max_bytes=1)).files == 1
+    assert run_ingest(platform.work, "s", limits=BatchLimits(max_bytes=1)).files == 1
     assert ids(platform) == [0, 1, 2, 3, 4, 5]
 
 
