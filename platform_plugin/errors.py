@@ -1,4 +1,4 @@
-"""Every failure a user can meet, as one family with a message, a detail and a hint."""
+"""All errors that users meet: one class for each kind of failure, each with a message, a detail and a hint."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from platform_plugin.redaction import redact_cause, redacted
 
 
 class PlatformError(Exception):
-    """A failure that names its object, says what was found, and says what to do next. No secret of a URL is in it or in its cause.
+    """An error with a message that names the object, a detail and a hint at what to do next; it holds no secret of a URL.
 
     >>> error = PlatformError('stream "posts" does not exist', hint="run SHOW STREAMS")
     >>> print(error)
@@ -64,7 +64,7 @@ class InvalidValue(PlatformError):
 
 
 class BufferFull(PlatformError):
-    """Rows were not taken, because as many as may are waiting for their commit already."""
+    """Rows were refused because the buffer of appends that wait for their commit is full."""
 
 
 class NullRefused(InvalidValue):
@@ -86,15 +86,15 @@ class UnsupportedType(PlatformError):
 
 
 class CommitConflict(PlatformError):
-    """Another commit changed what this one read; both are named."""
+    """Another commit changed what this commit had read; the error names both."""
 
 
 class SnapshotExpired(PlatformError):
-    """The snapshot's files are gone, so no answer is better than a wrong one."""
+    """The files of the snapshot are gone, so it can't be read."""
 
 
 class StreamOverrun(SnapshotExpired):
-    """Rows of a stream left before a reader had them, or could not leave because readers held them for too long."""
+    """A stream evicted rows before a reader had them, or could not evict them because readers held them for too long."""
 
 
 class CatalogueError(PlatformError):
@@ -110,7 +110,7 @@ class CatalogueReadOnly(CatalogueError):
 
 
 class OutcomeUnknown(CatalogueError):
-    """A commit was sent, the catalogue went away, and nobody can say yet whether the commit was made."""
+    """The connection to the catalogue was lost while a commit was sent, so it is not known whether the commit was made."""
 
 
 class LakeMoved(CatalogueError):
@@ -130,7 +130,7 @@ class ServerError(PlatformError):
 
 
 class ServerStarting(ServerError):
-    """The platform server was still starting when somebody had waited as long as they would; the start goes on."""
+    """The platform server was still starting when the waiting time of the caller was over; the start goes on."""
 
 
 class ServerLost(ServerError):

@@ -1,4 +1,4 @@
-"""The platform: one door to a lake and the Spark that works on it."""
+"""The class `Platform`: an open lake that runs SQL statements, opens streams for appends and reads samples."""
 
 from __future__ import annotations
 

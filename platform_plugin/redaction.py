@@ -1,4 +1,4 @@
-"""Redaction: any text that may hold a URL, without what would let its reader in. All errors and all shown URLs go through it."""
+"""Redaction: passwords, keys and tokens are removed from texts and URLs before they are shown or raised."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN = frozenset(
         *("application_name", "connect_timeout", "host", "options", "port", "sslmode", "target_session_attrs", "region", "version"),
     )
 )
-"""Parameters of URLs that are shown; of all others only the name is."""
+"""Parameters of URLs whose values are shown; of all others only the name is shown."""
 _ASSIGNED = re.compile(
     r"(?i)(?P<head>(?<![\w.\-])[\w.\-]*(?:password|passwd|secret|token|access[._-]?key|account[._-]?key|api[._-]?key|credential)[\w.\-]*"
     r"(?:=|['\"]\s*:\s*['\"]))(?P<value>'[^']*'|[^\s,;&'\")\]}]+)"
@@ -36,7 +36,7 @@ _DEEPEST = 12
 
 
 def redacted(text: str) -> str:
-    """The text without passwords, keys, tokens and headers: in its URLs, in their parameters, and where a name says what follows.
+    """The text without passwords, keys, tokens and headers, be they in a URL, in its parameters, or after a name such as `password=`.
 
     >>> redacted("no file matches s3://AKIA:wJa/lrX@bucket/*.csv?sig=abc")
     'no file matches s3://***@bucket/*.csv?sig=***'
@@ -54,7 +54,7 @@ def redacted(text: str) -> str:
 
 
 def holds_credentials(place: str) -> bool:
-    """Whether the URL of a place has a user's secret, or a parameter that is one; a folder called `token=5` is none.
+    """Whether the URL of a place holds a user's secret or a secret parameter; a folder called `token=5` is neither.
 
     >>> holds_credentials("s3://key:secret@bucket/x"), holds_credentials("s3://bucket/token=5/part?.csv")
     (True, False)
@@ -66,7 +66,7 @@ def holds_credentials(place: str) -> bool:
 
 
 def redact_cause(error: BaseException | None) -> None:
-    """Redact, in place, what another library's error says, and the errors behind it: whoever shows ours may show them too."""
+    """Redact, in place, the message of another library's error and of the errors that caused it, since they are shown with ours."""
     seen: set[int] = set()
     waiting = [error]
     while waiting and len(seen) < _DEEPEST:

@@ -1,1 +1,1 @@
-"""Plan values, types and predicates: pure Python, no engine."""
+"""The algebra of queries: plans, expressions and types as Python values that no engine is needed for."""

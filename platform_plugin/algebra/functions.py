@@ -1,4 +1,4 @@
-"""Functions of Spark SQL by what they do to a plan: those that aggregate, those that only rank, and those that change from call to call."""
+"""Lists of Spark SQL's functions by what they mean for a plan: aggregates, rankings, generators and volatile functions."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ _SYNONYMS = {
 }
 
 AGGREGATES = frozenset(_AGGREGATES.split())
-"""Functions that make one value of the rows of a group; a test compares them with those that PySpark lists."""
+"""Functions that make one value from the rows of a group; a test compares them with those that PySpark lists."""
 RANKINGS = frozenset(_RANKINGS.split())
-"""Functions that mean something only OVER a window."""
+"""Functions that are defined only OVER a window."""
 CLOCKS = frozenset(_CLOCKS.split())
 """Functions of the time at which a query runs."""
 SETTINGS = frozenset(_CIRCUMSTANCES.split())
-"""Functions of who runs a query, and where."""
+"""Functions that depend on who runs a query, and where."""
 DICE = frozenset(_DICE.split())
-"""Functions that answer differently from row to row or from run to run."""
+"""Random functions: their answers differ from row to row or from run to run."""
 VOLATILE = CLOCKS | SETTINGS | DICE
-"""Functions whose answer is not settled by their arguments: the one list of them, which a test compares with Spark's own functions."""
+"""Functions whose answer depends on more than their arguments: the one list of them, which a test compares with Spark's own functions."""
 NOW_IF_EMPTY = frozenset(("unix_timestamp",))
-"""Functions that convert a time, and give that of the query where they are given none."""
+"""Functions that convert a time, and that return the time of the query when they have no argument."""
 GENERATORS = frozenset(_GENERATORS.split())
-"""Functions that make several rows of one."""
+"""Functions that make several rows from one."""
 UNITS = frozenset(_UNITS.split())
 """Words that name a unit of time where a column could stand, as in timestampadd(DAY, 1, at)."""
 UNIT_FIRST = frozenset(("timestampadd", "timestampdiff", "dateadd", "datediff", "date_add", "date_diff", "timestamp_add", "timestamp_diff"))
@@ -65,7 +65,7 @@ UNIT_FIRST = frozenset(("timestampadd", "timestampdiff", "dateadd", "datediff", 
 
 
 def canonical(name: str) -> str:
-    """The one name of an aggregate that goes by several.
+    """The canonical name of an aggregate that has several names.
 
     >>> canonical("STDDEV"), canonical("count")
     ('stddev_samp', 'count')
@@ -81,7 +81,7 @@ _MOMENT_WORD = re.compile(r"""(?:[A-Z_]+\s*)?['"]\s*(now|today|tomorrow|yesterda
 
 
 def moment_word(literal: str) -> str | None:
-    """The function whose answer a literal such as TIMESTAMP 'now' has, where its text is read as a time.
+    """The volatile function that a literal such as TIMESTAMP 'now' stands for where its text is read as a time.
 
     >>> moment_word("DATE 'Today'"), moment_word("'now UTC'"), moment_word("'nowhere'")
     ('current_date', 'now', None)
@@ -91,7 +91,7 @@ def moment_word(literal: str) -> str | None:
 
 
 def is_volatile_call(name: str, *, has_arguments: bool) -> bool:
-    """Whether the answer of a call is not settled by its arguments.
+    """Whether the answer of a call depends on more than its arguments.
 
     >>> is_volatile_call("NOW", has_arguments=False), is_volatile_call("unix_timestamp", has_arguments=True)
     (True, False)

@@ -1,4 +1,4 @@
-"""Volatility: expressions whose answer is not settled by what they are made of, but by the time, by who asks, or by chance."""
+"""Volatile expressions, which depend on the time, the user or chance, in sqlglot's tree of a query."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TIMES = tuple(Primitive(name) for name in ("date", "timestamp", "timestamptz"))
 
 
 def volatile_name(node: exp.Expr) -> str | None:
-    """The name of a volatile function that a node calls; a column of such a name is none.
+    """The name of the volatile function that a node calls, or None; a column with the name of such a function is no call.
 
     >>> volatile_name(exp.Anonymous(this="unix_timestamp")), volatile_name(exp.Anonymous(this="abs"))
     ('unix_timestamp', None)
@@ -37,7 +37,7 @@ def _is_read_as_time(node: exp.Literal) -> bool:
 
 
 def bare_name(node: exp.Expr) -> str | None:
-    """The name of a volatile function that sqlglot knows, and that needs no brackets."""
+    """The name of a volatile function that is called without brackets and that sqlglot has a node for."""
     if not isinstance(node, exp.Func) or isinstance(node, exp.Anonymous) or node.args:
         return None
     name = node.sql_name().lower()
@@ -45,10 +45,10 @@ def bare_name(node: exp.Expr) -> str | None:
 
 
 def may_be_bare_name(node: exp.Column) -> bool:
-    """Whether a column may be a volatile function without brackets, which it is where there is no column of that name."""
+    """Whether a column may be a volatile function without brackets; it is one where no column has that name."""
     return not node.this.args.get("quoted") and len(node.parts) == 1 and node.name.lower() in VOLATILE
 
 
 def may_be_volatile(tree: exp.Expr) -> bool:
-    """Whether the answer of a query as it was read may change from look to look; a column that only may be a function counts as one."""
+    """Whether the answer of a query may change between two runs over the same rows; a column that may be a volatile function counts."""
     return any(volatile_name(node) or (isinstance(node, exp.Column) and may_be_bare_name(node)) for node in tree.walk())

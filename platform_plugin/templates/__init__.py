@@ -1,4 +1,4 @@
-"""Templates: the files of a new project, which are data of this package; `platform new` and `dg scaffold` write them."""
+"""The files of a new project, as data of the package, and the functions that `platform new` and `dg scaffold` write them with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _PACKAGE, _SUFFIX, _NAME = "package", ".template", "{{name}}"
 TOP_FOLDERS = frozenset({"dagster_home", "data", "incoming", "sql"})
-"""The folders of a project beside its package, which can't have the name of one of them."""
+"""The folders of a project beside its Python package, which can't have one of these names."""
 
 
 def read_templates(folder: str = "", *, name: str = "") -> Iterator[tuple[str, str]]:
@@ -28,7 +28,7 @@ def read_templates(folder: str = "", *, name: str = "") -> Iterator[tuple[str, s
 
 
 def write_templates(target: Path, folder: str = "", *, name: str = "") -> list[Path]:
-    """Write those files below a folder and return the new ones; a file that is there already stays as it is."""
+    """Write those files below a folder and return the new ones; a file that exists stays as it is."""
     written = []
     for path, text in read_templates(folder, name=name):
         file = target / path

@@ -1,1 +1,1 @@
-"""Building: sqlglot's tree of a Spark query becomes a plan."""
+"""Building a plan from sqlglot's tree of a Spark query."""

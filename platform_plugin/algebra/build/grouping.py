@@ -1,4 +1,4 @@
-"""Grouping: a SELECT with aggregates taken apart into its keys, its calls of aggregates, and what is computed from them."""
+"""GROUP BY: a SELECT with aggregates is divided into its keys, its aggregate calls and the expressions over them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ MOST_SETS = 4096
 
 
 def call_in(node: exp.Expr) -> exp.Anonymous | None:
-    """The aggregate's own call inside of FILTER, WITHIN GROUP and IGNORE NULLS, or None if it is no call of an aggregate."""
+    """The aggregate's own call inside FILTER, WITHIN GROUP and IGNORE NULLS, or None if the node calls no aggregate."""
     while isinstance(node, (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)):
         node = node.this
     return node if isinstance(node, exp.Anonymous) and str(node.this) in AGGREGATES else None
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Whether an expression calls an aggregate of the rows of a group, as against those of a window."""
+    """Whether an expression calls an aggregate over the rows of a group; aggregates OVER a window don't count."""
     if isinstance(node, exp.Window):
         call = call_in(node.this)
         inside = node.this if call is None else call
@@ -40,7 +40,7 @@ def has_aggregate(node: exp.Expr) -> bool:
 
 
 def has_window(node: exp.Expr) -> bool:
-    """Whether an expression looks at the rows around its own."""
+    """Whether an expression calls a function OVER a window."""
     return any(isinstance(inner, exp.Window) for inner in nodes(node))
 
 
@@ -55,7 +55,7 @@ def _flat(values: Iterable[object]) -> Iterable[exp.Expr]:
 
 @dataclass(slots=True, kw_only=True)
 class GroupedSelect:
-    """What is gathered of one grouped SELECT; `alias` is what its result is called."""
+    """The keys and the aggregate calls of one grouped SELECT, collected while its expressions are read; `alias` names its result."""
 
     alias: str
     fail: Callable[[exp.Expr | None, str, str | None], Exception]
@@ -65,7 +65,7 @@ class GroupedSelect:
     names: set[str] = field(default_factory=set)
 
     def key(self, value: Scalar, wanted: str | None) -> int:
-        """The number of a key, which is added if it is not there."""
+        """The number of a key; a key that is not there yet is added."""
         for number, item in enumerate(self.keys):
             if item.value == value:
                 return number
@@ -74,7 +74,7 @@ class GroupedSelect:
         return len(self.keys) - 1
 
     def lift(self, value: Scalar) -> Scalar:
-        """An expression over the rows of a group, in terms of the group's keys and calls."""
+        """The expression rewritten over the group's keys and calls."""
         plans = [self._lift_plan(plan, value.node) for plan in value.plans]
         return Scalar(self._lift(value.node.copy(), value, plans, None), tuple(plans))
 

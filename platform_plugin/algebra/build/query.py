@@ -1,4 +1,4 @@
-"""Building: sqlglot's tree of a Spark query becomes a plan, in which every name is settled. What a plan can't say is refused by name."""
+"""`build_plan`: sqlglot's tree of a Spark query becomes a plan with resolved names; what a plan can't express is refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _CLAUSES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A query that WITH gave a name to, and what names meant where it stood."""
+    """A query that WITH names, and the names that were in scope where it stands."""
 
     query: exp.Expr
     names: tuple[str, ...]
@@ -57,7 +57,7 @@ class Named:
 
 @dataclass(slots=True, kw_only=True)
 class Builder:
-    """What one building shares: what relations are, how to fail, how a view's text is read, and the aliases given out."""
+    """What all parts of one build share: facts of relations, makers of errors and of view trees, and the aliases in use."""
 
     relation: Callable[[tuple[str, ...], exp.Expr], RelationFacts]
     fail: Fail
@@ -66,7 +66,7 @@ class Builder:
     sizes: list[int] = field(default_factory=lambda: [0])
 
     def query(self, node: exp.Expr, known: Mapping[str, Named], outer: Scope | None) -> Query:
-        """The plan of a query with what surrounds it."""
+        """The plan of a query, its WITH, ORDER BY and LIMIT included."""
         self.sizes[0] += 1
         if self.sizes[0] > 5000:
             raise self.fail(None, "a query that unfolds to more than 5000 parts", "name fewer queries with WITH that use each other")
@@ -127,7 +127,7 @@ class Builder:
             raise self.fail(node, f"a window in {clause}", "compute it in a sub-query in FROM, and filter around that")
 
     def scalar(self, node: exp.Expr, known: Mapping[str, Named], scope: Scope, aliases: Mapping[str, Scalar] | None = None) -> Scalar:
-        """An expression with its names settled; a name that is no column may be one of `aliases`."""
+        """The expression with resolved names; a name that is no column may be one of `aliases`."""
         plans: list[Query] = []
         return Scalar(self._settle(node.copy(), known, scope, aliases or {}, plans), tuple(plans))
 
@@ -216,7 +216,7 @@ class Builder:
         return node.copy()
 
     def ordinal(self, node: exp.Expr, names: list[str]) -> str | None:
-        """The column that a bare number in ORDER BY or GROUP BY counts to."""
+        """The column that a bare number in ORDER BY or GROUP BY stands for."""
         if not isinstance(node, exp.Literal) or not str(node.this).isdigit():
             return None
         if not 1 <= int(node.this) <= len(names):
@@ -224,7 +224,7 @@ class Builder:
         return names[int(node.this) - 1]
 
     def place(self, node: exp.Expr | None) -> tuple[int, int] | None:
-        """The place of the first part of a node that has one."""
+        """The place of the first part of a node that has a place."""
         if node is None:
             return None
         found = [inner.meta["at"] for inner in nodes(node) if "at" in inner.meta]
@@ -243,6 +243,7 @@ def build_plan(
 ) -> Query:
     """The plan of a query's tree.
 
-    `relation` says what a name is, `read` makes the tree of a view's text, and `fail` makes the error for a node, a message and a hint.
+    `relation` gives the facts of a name, `read` makes the tree of a view's text, and `fail` makes the error for a node, a message and a
+    hint.
     """
     return Builder(relation=relation, fail=fail, read=read).query(tree, {}, None)

@@ -1,4 +1,4 @@
-"""Scopes: which column a name means, by Spark's rules, and the columns that a star stands for."""
+"""Name resolution by Spark's rules: the column that a name means, and the columns that a star stands for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visible:
-    """One source as the text names it, its schema too if it may be named with it, and the columns it shows."""
+    """One source under the name that the text gives it, with its schema if it may be named with it, and its visible columns."""
 
     name: str
     schema: str | None
@@ -40,7 +40,7 @@ class Scope:
     parent: Scope | None = None
 
     def find(self, parts: list[str], fail: Callable[[str], Exception]) -> tuple[Scalar, int] | None:
-        """What a dotted name means, and how many of its parts were used up: the rest are fields of a struct."""
+        """What a dotted name means, and how many of its parts name it; the remaining parts are fields of a struct."""
         scope: Scope | None = self
         while scope is not None:
             found = scope._own(parts, fail)  # noqa: SLF001
@@ -91,7 +91,7 @@ def _name(value: Scalar, name: str) -> str:
 
 
 def resolve_column(node: exp.Column, scope: Scope, fail: Callable[[str], Exception]) -> Scalar | None:
-    """The column of a plan that a column of a text is, with fields of structs taken out of it; None if there is none."""
+    """The plan's column for a column of the text, with fields of structs extracted; None if there is no such column."""
     parts = [part.name for part in node.parts]
     found = scope.find(parts, fail)
     if found is None:

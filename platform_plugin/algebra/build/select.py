@@ -1,4 +1,4 @@
-"""Selecting: one SELECT from its WHERE upwards becomes a query."""
+"""One SELECT, from its WHERE to its ORDER BY, becomes a query of the plan."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def sort_key(item: exp.Expr, name: str) -> SortKey:
-    """A key of ORDER BY that is an output column."""
+    """A sort key for ORDER BY that names an output column."""
     descending = bool(item.args.get("desc"))
     nulls_first = item.args.get("nulls_first")
     value = Scalar(exp.Column(this=exp.to_identifier(name, quoted=True)))
@@ -47,7 +47,7 @@ def sort_key(item: exp.Expr, name: str) -> SortKey:
 
 @dataclass(slots=True, kw_only=True)
 class SelectBuilder:
-    """One SELECT from its WHERE upwards."""
+    """The builder of one SELECT, from its WHERE to its ORDER BY."""
 
     builder: Builder
     node: exp.Select

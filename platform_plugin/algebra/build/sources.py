@@ -1,4 +1,4 @@
-"""Sources: what stands in FROM becomes a source of a plan, and the scope that it opens."""
+"""FROM: relations, joins, sub-queries and table functions become the source of a plan and the scope of its columns."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _FUNCTION_NAMES = {"range": ("id",), "explode": ("col",), "explode_outer": ("col
 
 
 def build_from(builder: Builder, node: exp.Select, known: Mapping[str, Named], outer: Scope | None) -> tuple[Source, Scope]:
-    """The source of a SELECT and its scope."""
+    """The source of a SELECT and its scope of names."""
     first = node.args.get("from_")
     if first is None:
         return Single(), Scope(parent=outer)
@@ -79,7 +79,7 @@ class _From:
         return source, scope
 
     def item(self, node: exp.Expr) -> tuple[Source, Scope]:
-        """One item of FROM, with what is joined to it inside of its brackets."""
+        """One item of FROM, with the joins inside its brackets."""
         if node.args.get("pivots"):
             raise self.builder.fail(
                 node, "PIVOT and UNPIVOT are not supported in views", "write sum(x) FILTER (WHERE y = …) for each column"

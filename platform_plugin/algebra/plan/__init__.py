@@ -1,1 +1,1 @@
-"""Plans: a query as a tree of frozen values, how it is changed and drawn, and how it becomes Spark SQL."""
+"""Plans: a query as a tree of frozen values, with functions that copy, draw and render the tree."""

@@ -1,4 +1,4 @@
-"""Changed copies of plans and expressions."""
+"""Functions that return changed copies of plans and expressions, and that list the columns and aliases in them."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ if TYPE_CHECKING:
 
 
 def column_node(column: Column) -> exp.Column:
-    """The expression that is a column."""
+    """A column as a node of sqlglot."""
     return exp.Column(this=exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(column.alias, quoted=True))
 
 
 def column_of(node: exp.Expr) -> Column | None:
-    """The column that an expression is, or None."""
+    """The column that a node of sqlglot stands for, or None."""
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier) and node.args.get("table") is not None:
         return Column(node.table, node.name)
     return None
 
 
 def ref(alias: str, name: str) -> Scalar:
-    """A column as an expression of a plan."""
+    """A column as an expression of a plan, by its source's alias and its name."""
     return Scalar(column_node(Column(alias, name)))
 
 
 def map_nodes(root: exp.Expr, change: Callable[[exp.Expr], exp.Expr | None]) -> exp.Expr:
-    """A copy in which each node for which there is a replacement gives way to it; what is inside the replaced is not looked at."""
+    """A copy in which each node is replaced for which `change` has a replacement; what stands inside a replaced node is not visited."""
 
     def visit(node: exp.Expr) -> exp.Expr:
         found = change(node)
@@ -69,7 +69,7 @@ def map_nodes(root: exp.Expr, change: Callable[[exp.Expr], exp.Expr | None]) -> 
 
 
 def nodes(root: exp.Expr, *, below: Callable[[exp.Expr], bool] = lambda _: True) -> Iterator[exp.Expr]:
-    """A node and the nodes in it, parents first; not those inside of nodes for which `below` is false."""
+    """A node and the nodes in it, parents first; nodes inside one for which `below` is false are left out."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -80,7 +80,7 @@ def nodes(root: exp.Expr, *, below: Callable[[exp.Expr], bool] = lambda _: True)
 
 
 def map_scalars(node: Any, change: Callable[[Scalar], Scalar]) -> Any:
-    """A copy of a node in which its own expressions are changed, what is below it staying as it is."""
+    """A copy of a node with its own expressions changed; what is below it stays as it is."""
 
     def items(found: tuple[Item, ...]) -> tuple[Item, ...]:
         return tuple(replace(item, value=change(item.value)) for item in found)
@@ -125,7 +125,7 @@ def map_inputs(node: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def map_columns(value: Scalar, change: Callable[[Column], Scalar | None]) -> Scalar:
-    """An expression in which columns give way to expressions, in its sub-queries too."""
+    """The expression with columns replaced by expressions, in its sub-queries too."""
     plans = [map_columns_below(plan, change) for plan in value.plans]
 
     def visit(node: exp.Expr) -> exp.Expr | None:
@@ -137,7 +137,7 @@ def map_columns(value: Scalar, change: Callable[[Column], Scalar | None]) -> Sca
 
 
 def map_columns_below(node: Any, change: Callable[[Column], Scalar | None]) -> Any:
-    """A node in which columns give way to expressions, wherever they are mentioned in it and below it."""
+    """The node with columns replaced by expressions, wherever it and the nodes below it mention them."""
     inner = map_inputs(node, lambda below: map_columns_below(below, change))
 
     def flat(value: Scalar) -> Scalar:
@@ -154,7 +154,7 @@ def map_columns_below(node: Any, change: Callable[[Column], Scalar | None]) -> A
 
 
 def absorb(value: Scalar, plans: list[Query]) -> exp.Expr:
-    """The tree of an expression to be put into another one, whose list of plans takes in its plans."""
+    """The tree of an expression that is to be put into another one; its plans are appended to `plans`, the other's list."""
     if not value.plans:
         return value.node
     shift = len(plans)
@@ -168,7 +168,7 @@ def is_plan(node: exp.Expr) -> bool:
 
 
 def rename_aliases(node: Any, names: Mapping[str, str]) -> Any:
-    """A copy in which sources have other aliases, and all columns follow."""
+    """A copy with other aliases of sources, in all columns too."""
     moved = map_columns_below(node, lambda column: ref(names[column.alias], column.name) if column.alias in names else None)
     return _rename(moved, names)
 

@@ -1,4 +1,4 @@
-"""Names: what an output column is called that was given no name, and aliases that no other source has."""
+"""The names of output columns without an alias, and aliases and column names that are unique in a plan."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sqlglot import exp
 
 
 def output_name(node: exp.Expr) -> str:
-    """The name of an expression in a SELECT list, as Spark would call it where that is easily said.
+    """The name of an expression in a SELECT list, as Spark names it in the common cases.
 
     >>> import sqlglot
     >>> [output_name(item) for item in sqlglot.parse_one("SELECT posts.uid, f(`x`), x + 1 AS y", dialect="spark").expressions]
@@ -36,7 +36,7 @@ class Aliases:
         self._taken: set[str] = set()
 
     def take(self, wanted: str) -> str:
-        """The wanted alias, with a number after it where it is taken."""
+        """The alias itself, or with a number after it where it is in use."""
         name, number = wanted, 2
         while name.lower() in self._taken:
             name, number = f"{wanted}_{number}", number + 1
@@ -45,7 +45,7 @@ class Aliases:
 
 
 def unique(wanted: str, taken: set[str]) -> str:
-    """A column name that is not among those taken, which it joins."""
+    """A column name that is not in `taken`; it is added to it."""
     name, number = wanted, 2
     while name.lower() in taken:
         name, number = f"{wanted}_{number}", number + 1

@@ -1,4 +1,4 @@
-"""Plans: a query as a tree of frozen values.
+"""The nodes of plans: a query as a tree of frozen values, such as `Scan`, `Filter`, `Join` and `Aggregate`.
 
 There are two kinds of node. A *source* is what stands in FROM: its columns have a qualifier and a name. A *query* is what SELECT makes of a
 source: its columns have names only, and it becomes a source again under an alias (`Derived`). Aliases are unique in the whole plan, and
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import DataType
 
 Place = tuple[int, int]
-"""Where something stands in the text that a plan was read from: its first character, and the one after its last."""
+"""The place of a part of the text that a plan was read from: its first character, and the one after its last."""
 
 RelationKind = Literal["stream", "table", "view", "continuous", "sample", "state", "static"]
 JoinKind = Literal["inner", "cross", "left", "right", "full", "semi", "anti"]
@@ -28,7 +28,7 @@ SetKind = Literal["union", "intersect", "except"]
 
 
 class Column(NamedTuple):
-    """A column of a source, by the alias of what it comes from and its name."""
+    """A column of a source, by the source's alias and the column's name."""
 
     alias: str
     name: str
@@ -36,7 +36,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """An expression: sqlglot's tree, never changed once it is here, and the plans of the sub-queries in it.
+    """An expression: sqlglot's tree, which is never changed after this value is made, and the plans of its sub-queries.
 
     A sub-query stands in the tree as `Placeholder(this="0")`, numbered by its place in `plans`.
     """
@@ -47,7 +47,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """An expression and the name that its value gets; the type where it is known."""
+    """An expression, the name of its value, and its type where that is known."""
 
     value: Scalar
     name: str
@@ -80,7 +80,7 @@ class Single:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiteralRows:
-    """Rows that are written out, called `alias`."""
+    """Rows that the text lists, as VALUES does, under the name `alias`."""
 
     rows: tuple[tuple[Scalar, ...], ...]
     alias: str
@@ -119,7 +119,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generate:
-    """The rows of a source, each with every row that a generator makes of it, called `alias`."""
+    """The rows of a source, each combined with every row that a generator makes from it; the generated rows are called `alias`."""
 
     source: Source
     call: Scalar
@@ -140,7 +140,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A projection in which some item looks at the rows around its own."""
+    """A projection in which at least one item calls a function OVER a window."""
 
     source: Source
     items: tuple[Item, ...]
@@ -171,7 +171,7 @@ class Distinct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortKey:
-    """What to sort by, in terms of the names of the query's own columns."""
+    """A key of a sort, in terms of the names of the query's own columns."""
 
     value: Scalar
     descending: bool = False
@@ -199,7 +199,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetOperation:
-    """The rows of two queries put together, taken away or kept in common, by position; the left one gives the names."""
+    """UNION, INTERSECT or EXCEPT of two queries, by position; the left one gives the names."""
 
     left: Query
     right: Query
@@ -247,7 +247,7 @@ def columns(source: Source) -> dict[Column, DataType | None]:
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
-    """The nodes right below a node, those of its sub-queries not among them."""
+    """The nodes directly below a node, without those of its sub-queries."""
     match node:
         case Derived(query=inner) | Distinct(query=inner) | Sort(query=inner) | Limit(query=inner):
             return (inner,)

@@ -1,4 +1,4 @@
-"""Predicates on one column and a constant: what a scan can be pruned by. A filter is a tuple of them, read as AND."""
+"""Predicates that compare one column with constants, which a scan can be pruned by. A tuple of them is read as AND."""
 
 from __future__ import annotations
 

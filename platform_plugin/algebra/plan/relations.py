@@ -1,4 +1,4 @@
-"""Relations: what a plan is told of each name that a query reads."""
+"""`RelationFacts`: what building a plan needs to know of each relation that the query names."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationFacts:
-    """A relation by its full name, what kind it is, and its columns.
+    """The facts of a relation: its full name, its kind and its columns.
 
-    A plain view comes with the text of its query, which takes its place in the plan; `fields` may then be empty but for renamed columns.
-    A continuous view and a sample change as streams do, but are small.
+    A plain view comes with the text of its query, which takes its place in the plan; `fields` may then be empty but for renamed columns. A
+    continuous view and a sample change as streams do, but are small.
     """
 
     name: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Rendering: a plan as Spark SQL."""
+"""Rendering a plan as Spark SQL."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def render(query: Query, names: Mapping[tuple[str, ...], str | tuple[str, ...]] 
 
 
 def sql_of(node: exp.Expr, *, pretty: bool = False) -> str:
-    """Sqlglot's tree as Spark SQL in which names are quoted where they must be, and calls are written as they were."""
+    """Sqlglot's tree as Spark SQL; names are quoted where they must be, and calls keep their spelling."""
     shown = node.copy()
     for identifier in shown.find_all(exp.Identifier):
         name = str(identifier.this)

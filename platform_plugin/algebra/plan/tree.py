@@ -1,4 +1,4 @@
-"""Trees: a plan drawn line by line, for people."""
+"""`draw`: a plan as an indented tree of lines, for people."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def draw(node: Node) -> str:
-    """The operators of a plan, each below what it feeds.
+    """The operators of a plan, each below the operator that it feeds.
 
     >>> from platform_plugin.algebra.plan.copies import ref
     >>> from platform_plugin.algebra.plan.nodes import Item, Output, Project, Scan

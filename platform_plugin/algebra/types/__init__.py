@@ -1,1 +1,1 @@
-"""Types: data types and fields as values, the rules by which Spark widens and infers them, and their text in catalogues."""
+"""Data types and fields as values, Spark's rules for the types of expressions, and byte values in catalogue text."""

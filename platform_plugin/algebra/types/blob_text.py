@@ -1,10 +1,10 @@
-"""Bytes in DuckDB's text form, in which catalogues keep them: as defaults, bounds and inlined values."""
+"""Bytes in DuckDB's text form, in which catalogues store them as defaults, bounds and inlined values."""
 
 from __future__ import annotations
 
 
 def parse_blob(text: str) -> bytes:
-    r"""DuckDB's text form of bytes: printable ones as they are, others as \xAA.
+    r"""The bytes of a text in DuckDB's form, in which printable bytes stand as they are and others as \xAA.
 
     >>> parse_blob("a\\x00b")
     b'a\x00b'
@@ -22,7 +22,7 @@ def parse_blob(text: str) -> bytes:
 
 
 def blob_text(value: bytes) -> str:
-    r"""Bytes as text that reads as the same bytes everywhere.
+    r"""The text of bytes in DuckDB's form, from which every reader gets the same bytes.
 
     >>> blob_text(b"a\x00")
     '\\x61\\x00'

@@ -110,7 +110,7 @@ DataType = Primitive | Decimal | List | Struct | Map
 class Field:
     """A column, or a part of a nested one; `id` is its DuckLake column id once the lake has given it one.
 
-    `default` is what new rows get, `initial_default` what rows of older files read as; both are literals in text form, but a
+    New rows get `default`; rows of files that are older than the column read as `initial_default`. Both are literals in text form, but a
     `computed_default` is an expression in DuckDB's SQL.
     """
 
@@ -160,7 +160,7 @@ class Field:
 
 
 def quoted(name: str) -> str:
-    """A Spark SQL identifier that is this name whatever it holds.
+    """A name between back-ticks, as a Spark SQL identifier that is valid whatever the name contains.
 
     >>> quoted("user"), quoted("od`d")
     ('`user`', '`od``d`')
@@ -174,12 +174,12 @@ def struct_of(**parts: DataType) -> Struct:
 
 
 def list_of(element: DataType) -> List:
-    """A list whose element carries DuckLake's own name for it."""
+    """A list type whose element has the name that DuckLake gives it."""
     return List(element=Field(name="element", type=element))
 
 
 def map_of(key: DataType, value: DataType) -> Map:
-    """A map whose parts carry DuckLake's own names for them."""
+    """A map type whose parts have the names that DuckLake gives them."""
     return Map(key=Field(name="key", type=key, nullable=False), value=Field(name="value", type=value))
 
 

@@ -1,4 +1,4 @@
-"""Types of expressions by Spark's rules, where they follow from the types of columns; None where only Spark can tell."""
+"""The types of expressions by Spark's rules, from the types of their columns; None where only Spark can tell."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _call(node: exp.Anonymous, types: Mapping[Column, DataType | None], whole: S
 
 
 def aggregate_type(name: str, argument: DataType | None) -> DataType | None:
-    """The type of an aggregate's result, by its one name and the type of its first argument."""
+    """The type of an aggregate's result, by its canonical name and the type of its first argument."""
     if name in _COUNTS:
         return LONG
     if name in ("bool_and", "bool_or"):

@@ -1,4 +1,4 @@
-"""Widening: the types that Spark brings values to when they meet, for numbers and decimals."""
+"""The common type to which Spark converts values of several types, for numbers and decimals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEAST_SCALE = 6
 
 
 def common(found: list[DataType | None]) -> DataType | None:
-    """The type that values of all these types are brought to, as in CASE and coalesce."""
+    """The type that values of all these types are converted to, as in CASE and coalesce."""
     result: DataType | None = None
     for index, kind in enumerate(found):
         if kind is None:
@@ -24,7 +24,7 @@ def common(found: list[DataType | None]) -> DataType | None:
 
 
 def wider(a: DataType | None, b: DataType) -> DataType | None:
-    """The type for values of two types; None where Spark would decide by more than these, or refuse."""
+    """The common type of two types; None where Spark's decision depends on more than these types, or where Spark refuses."""
     if a == b:
         return a
     if isinstance(a, Primitive) and isinstance(b, Primitive):
@@ -51,7 +51,7 @@ def decimal_of(kind: DataType | None) -> Decimal | None:
 
 
 def adjusted(precision: int, scale: int) -> Decimal:
-    """A decimal type cut to 38 digits as Spark does it: places after the point go first, but six of them stay."""
+    """A decimal type reduced to 38 digits as Spark does it: places after the point go first, but six of them stay."""
     if precision <= DIGITS:
         return Decimal(precision=precision, scale=scale)
     kept = max(DIGITS - (precision - scale), min(scale, _LEAST_SCALE))
@@ -59,5 +59,5 @@ def adjusted(precision: int, scale: int) -> Decimal:
 
 
 def bounded(precision: int, scale: int) -> Decimal:
-    """A decimal type cut to 38 digits without giving up places after the point, as in aggregates."""
+    """A decimal type reduced to 38 digits with all its places after the point, as in aggregates."""
     return Decimal(precision=min(precision, DIGITS), scale=min(scale, DIGITS))

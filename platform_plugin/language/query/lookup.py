@@ -53,10 +53,10 @@ _STALE = re.compile(r"""^([^'"`]*)\bAT\s*\(\s*STALENESS\s*=>\s*(?:'([^'\\]*)'|:(
 
 @lru_cache(maxsize=4096)
 def plan_lookup(text: str) -> Lookup | None:
-    """The lookup that a query is, or None if it is none.
+    """The lookup that a query is, or None if it needs an engine.
 
     >>> plan_lookup("SELECT uid, score AS s FROM impact WHERE uid = :uid LIMIT 2").conditions
-    (Condition(column='uid', op='=', value=Given(key='uid')),)
+    (LookupCondition(column='uid', op='=', value=BoundValue(key='uid')),)
     >>> plan_lookup("SELECT upper(name) FROM users") is None
     True
     """
