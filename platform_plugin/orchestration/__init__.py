@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from platform_plugin.distribution import install_line
+
 if find_spec("dagster") is None:
-    message = 'Dagster is not installed: pip install "platform-plugin[dagster]"'
+    message = f"Dagster is not installed: {install_line('dagster')}"
     raise ModuleNotFoundError(message, name="dagster")
 
 from platform_plugin.orchestration.assets.automation import upstream_changed

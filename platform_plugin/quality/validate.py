@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from platform_plugin.distribution import install_line
 from platform_plugin.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def run_validation(suite: Suite, rows: pa.Table) -> list[ExpectationOutcome]:
         from great_expectations.data_context.types.base import ProgressBarsConfig
         from great_expectations.exceptions.exceptions import GreatExpectationsError
     except ImportError as error:
-        raise InvalidValue("Great Expectations is not installed", hint='pip install "platform-plugin[quality]"') from error
+        raise InvalidValue("Great Expectations is not installed", hint=install_line("quality")) from error
     # It reports every step at INFO and counts its users; neither belongs into a run.
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
     context = gx.get_context(mode="ephemeral")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 
+from platform_plugin.distribution import install_line
 from platform_plugin.errors import CatalogueError, CatalogueReadOnly, CommitConflict, InvalidValue, PlatformError, StorageError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def create_engine(url: sa.URL, *, founding: bool = False) -> Engine:
         event.listen(engine, "begin", _begin_sqlite)
     else:
         if url.get_driver_name() == "psycopg" and find_spec("psycopg") is None:
-            raise CatalogueError("the PostgreSQL client is not installed", hint='pip install "platform-plugin[postgres]"')
+            raise CatalogueError("the PostgreSQL client is not installed", hint=install_line("postgres"))
         options = f"{url.query.get('options', '')} -clock_timeout={int(BUSY_TIMEOUT_SECONDS * 1000)}"
         engine = sa.create_engine(
             url.update_query_dict({"options": options}), pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_TIMEOUT_SECONDS}

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from platform_plugin.distribution import NAME
 from platform_plugin.errors import CatalogueError, LakeMoved, NoLake, ObjectExists, StorageError
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue import marks
@@ -78,7 +79,7 @@ def _write_first_snapshot(connection: Connection, location: Location, identity: 
 
 def _version() -> str:
     try:
-        return version("platform-plugin")
+        return version(NAME)
     except PackageNotFoundError:  # run from a checkout that is not installed
         return "unknown"
 

