@@ -1,1 +1,1 @@
-"""The language: statements, their types and values, and what their queries touch."""
+"""The SQL language: statements as values, the readers that parse them, and the analysis of their queries."""

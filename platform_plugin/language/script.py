@@ -1,4 +1,4 @@
-"""Scripts: text in, statements out."""
+"""`parse_script` and `parse_statement`: a text of SQL becomes statement values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _HINTS = {
 
 @lru_cache(maxsize=1024)
 def parse_script(text: str) -> tuple[Statement, ...]:
-    """The statements of a text, separated by semicolons; empty ones vanish.
+    """The statements of a text, separated by semicolons; empty ones are left out.
 
     >>> [type(statement).__name__ for statement in parse_script("SHOW STREAMS; SELECT ';' -- done")]
     ['Show', 'Select']

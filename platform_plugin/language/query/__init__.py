@@ -1,1 +1,1 @@
-"""Queries: what the text of a query touches and needs, and how it is handed to an engine."""
+"""Queries: which relations, columns and rows a query's text reads, and how it is rendered for Spark."""

@@ -1,4 +1,4 @@
-"""The analysis of a query's tokens: its references, what each needs, and the edits that point them elsewhere."""
+"""`analyse`: the references to relations in a query's tokens, what each needs, and the edits that redirect them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _TARGET = "target!"
 def analyse(
     tokens: Tokens, parameters: dict[int, Parameter], target: tuple[WrittenName, str | None] | None = None
 ) -> tuple[tuple[Reference, ...], tuple[Edit, ...]]:
-    """The references in the order of their places, and all edits; for an expression its own relation comes first, as -1."""
+    """The references in the order of their places, and all edits; for an expression its own relation comes first, with index -1."""
     refuse_tokens(tokens)
     refuse_strings(tokens)
     around = ("", "") if target is None else (f"SELECT 1 FROM `{_TARGET}` WHERE (", ")")
@@ -55,7 +55,7 @@ def analyse(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sources:
-    """What is known of one SELECT's sources: their visible names, which may be filtered early, and what is mentioned."""
+    """The sources of one SELECT: their visible names, those that may be filtered before joins, and the names that the SELECT mentions."""
 
     names: Counter[str]
     preserved: set[int]

@@ -1,4 +1,4 @@
-"""SELECT … FROM relation WITH SAMPLE (error = 0.02, confidence = 0.95): what is estimated, and what is asked of each sampled row for it."""
+"""WITH SAMPLE (error = …, confidence = …): the plan by which a query's aggregates are estimated from sampled rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approximation:
-    """A query that is to be estimated. `text` gives for each row that passes its groups, its values, and which sampled row it is of."""
+    """A query that is to be estimated.
+
+    `text` gives, for each row that passes the condition, its groups, its values, and the sampled row that it comes from.
+    """
 
     text: str
     groups: tuple[str, ...]
@@ -50,14 +53,14 @@ class Approximation:
 
 
 def wants_sample(query: Span) -> bool:
-    """Whether a query asks to be estimated; asked of every query, so the cheap way first."""
+    """Whether a query has WITH SAMPLE; this is asked of every query, so the cheap test comes first."""
     if "sample" not in query.text.lower():
         return False
     return _find_clause(find_names(tokenize(query.source, query.start, query.end))) is not None
 
 
 def plan_approximation(query: Span) -> Approximation:
-    """The plan of a query with WITH SAMPLE, or an error that says what of it can't be estimated.
+    """The plan of a query with WITH SAMPLE, or an error that names the part that can't be estimated.
 
     >>> text = "SELECT kind, count(*) AS n, avg(score) FROM posts WITH SAMPLE (error = 0.1) WHERE id > 3 GROUP BY kind"
     >>> plan = plan_approximation(Span(text, 0, len(text)))
@@ -120,7 +123,7 @@ def _read_clause(tokens: Tokens, first: int) -> tuple[int, int, dict[str, float]
 
 
 def check_bounds(error: float, confidence: float, place: Span | None = None) -> None:
-    """Refuse an error or a confidence that no sample has."""
+    """Refuse an error or a confidence that no sample can have."""
     wrong = None
     if not 0 < error < 1:
         wrong = InvalidValue(f"an error of {error:g} can't be asked for", hint="give a share such as 0.02")

@@ -1,4 +1,4 @@
-"""Blocks: the SELECTs of a text with the items of their FROM clauses, as far as words alone tell."""
+"""`find_blocks`: the SELECTs of a query and the items of their FROM clauses, read from tokens alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GIVE_UP = frozenset(("LATERAL", "PIVOT", "UNPIVOT", "USING", "NATURAL", "FULL",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """What is known of a relation that a query reads."""
+    """The columns and the size of a relation that a query reads."""
 
     columns: frozenset[str] | None
     """In lower case; None where only Spark would know."""
@@ -35,7 +35,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class FromItem:
-    """One item of a FROM clause: its tokens, what it is called, and what is known of it."""
+    """One item of a FROM clause: its tokens, its alias, its columns and its size."""
 
     first: int
     last: int
@@ -69,7 +69,7 @@ def find_blocks(tokens: Tokens, inputs: Mapping[str, Input]) -> Iterator[Block]:
 
 
 def read_block(tokens: Tokens, select: int, inputs: Mapping[str, Input]) -> Block | None:
-    """The SELECT that begins here; None if its FROM holds what is not understood, which is then left as it is."""
+    """The SELECT that begins at a token; None if its FROM holds something that this reader does not understand."""
     start = _find(tokens, select + 1, frozenset(("FROM",)) | _END)
     if tokens.upper(start) != "FROM":
         return None

@@ -1,4 +1,4 @@
-"""Options of calls: what a query may tell the functions that parse and write text, and the schemas it may give them.
+"""Options and schemas in calls such as `from_json`: only literals from a list are allowed.
 
 Spark hands a call's options to the reader of that format, and some of those name files, addresses or classes: a schema for XML is
 fetched from anywhere, a schema in JSON makes an object of any class. So options and schemas are literals, and options come from a list.
@@ -46,12 +46,12 @@ CALL_OPTIONS = {
     "xml": frozenset((_TEXT + _XML).split()),
     "avro": frozenset(_AVRO.split()),
 }
-"""What may be told to the functions of each format."""
+"""The options that calls may set for each format."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptionArguments:
-    """Which argument of a function, from 0, is a schema in Spark's words, and from which on options stand."""
+    """The argument of a function, from 0, that is a schema in Spark's words, and the first argument that holds options."""
 
     format: str
     options: int
@@ -71,7 +71,7 @@ TAKES_OPTIONS = {
 
 
 def refuse_call_options(tokens: Tokens, index: int, name: str) -> None:
-    """Refuses a call, by the token of its name, whose options or schema are not literals of the kind that is allowed."""
+    """Refuse a call, by the token of its name, whose options or schema are not literals of an allowed kind."""
     taking = TAKES_OPTIONS[name]
     arguments = _arguments(tokens, index + 1)
     if taking.schema is not None and len(arguments) > taking.schema:

@@ -1,6 +1,6 @@
-"""Lookups: queries so plain that they need no engine: some columns of one relation, for rows that meet plain conditions.
+"""`plan_lookup`: a query that reads some columns of one relation, for rows that meet plain conditions, and so needs no engine.
 
-What is not certain to mean the same without Spark is no lookup.
+A query that might mean something else to Spark is no lookup.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BoundValue:
-    """A value that the caller gives: by name, or by its place among the question marks."""
+    """A value that the caller binds, by its name or by its place among the question marks."""
 
     key: str | int
 
@@ -38,7 +38,7 @@ class LookupCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """The relation by the parts of its name, its columns with the names they get (None for all), the conditions and the limit."""
+    """A relation by the parts of its name, the columns to read with their output names (None for all), the conditions and the limit."""
 
     relation: tuple[str, ...]
     columns: tuple[tuple[str, str], ...] | None

@@ -1,4 +1,4 @@
-"""Needs: which columns and which rows of a relation a SELECT can use, found out where that is certain."""
+"""Column needs: which columns of each source a SELECT can use, and which sources WHERE may filter before joins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Mentions:
-    """Every name that a SELECT and all inside it mention, in lower case, since columns can be named nowhere else."""
+    """Every column name that a SELECT and its sub-queries mention, in lower case."""
 
     loose: set[str] = field(default_factory=set)
     dotted: set[tuple[str, ...]] = field(default_factory=set)
@@ -25,7 +25,7 @@ class Mentions:
 
 
 def find_mentions(select: exp.Select, text_of: Callable[[Node], str]) -> Mentions:
-    """The names in a SELECT's subtree."""
+    """The column names that a SELECT's subtree mentions."""
     mentions = Mentions()
     stack: list[tuple[Node, bool]] = [(select, True)]
     while stack:
@@ -56,7 +56,7 @@ def find_mentions(select: exp.Select, text_of: Callable[[Node], str]) -> Mention
 
 
 def needed(mentions: Mentions, visible: str, schema: str | None, others: Container[str]) -> frozenset[str] | None:
-    """The columns that a source with this visible name can need, more rather than fewer; None for all."""
+    """The columns that a source with this visible name may need, at least all that it does need; None for all."""
     own = {(visible,)} | ({(schema, visible)} if schema else set())
     if mentions.everything or any(star in own or len(star) == 0 for star in mentions.starred):
         return None
@@ -71,7 +71,7 @@ def needed(mentions: Mentions, visible: str, schema: str | None, others: Contain
 
 
 def preserved(select: exp.Select) -> set[int]:
-    """The ids of the source nodes whose rows WHERE may be applied to before any join."""
+    """The ids of the source nodes whose rows WHERE may filter before any join."""
     first = select.args.get("from_")
     if first is None:
         return set()
@@ -91,5 +91,5 @@ def preserved(select: exp.Select) -> set[int]:
 
 
 def single(select: exp.Select) -> bool:
-    """Whether the SELECT has one source only, so that a bare column name in its WHERE is that source's if it has one."""
+    """Whether the SELECT has only one source; then a bare column name in its WHERE is that source's column, if the source has it."""
     return not select.args.get("joins") and not select.args.get("laterals") and select.args.get("from_") is not None

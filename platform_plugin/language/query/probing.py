@@ -1,4 +1,4 @@
-"""Probing: a query's joins put in such an order, and hinted such, that Spark passes a stream by hash tables of the other sides.
+"""Join order: streams are put on the probing side of joins, with hints, so that Spark streams them past hash tables.
 
 Nothing is known of a stream's size by the time it is read, so it counts as the largest input of every join (thesis, section 3.2.4):
 it comes first, its rows look up the others' hash tables one after the other, and the first thing that stores any is an aggregation.
@@ -31,7 +31,7 @@ _NO_COLUMNS = frozenset(("AND", "NOT", "IS", "NULL", "TRUE", "FALSE", "BETWEEN",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probing:
-    """A query's text for Spark, and where each part of it comes from."""
+    """The rewritten text of a query for Spark, and the place that each part of it comes from."""
 
     text: str
     _rendered: RenderedQuery = field(repr=False)
@@ -39,7 +39,7 @@ class Probing:
     _origins: tuple[tuple[int, bool], ...] = field(repr=False)
 
     def at(self, position: int) -> Place:
-        """The place in the user's text of an offset in this one."""
+        """The place in the user's text of an offset in this text."""
         piece = max(0, bisect_right(self._starts, position) - 1)
         origin, moves = self._origins[piece]
         return self._rendered.at(origin + (position - self._starts[piece] if moves else 0))
@@ -49,9 +49,9 @@ _Edit = tuple[int, int, list["tuple[int, int] | str"]]
 
 
 def plan_probing(rendered: RenderedQuery, inputs: Mapping[str, Input]) -> RenderedQuery | Probing:
-    """The query with streams on the probing side of every join where its words allow it; the same query where there is nothing to do.
+    """The query with streams on the probing side of every join where its text allows it, or the same query if nothing changes.
 
-    `inputs` tells the relations by the names that they have in the rendered text.
+    `inputs` has the relations by the names that they have in the rendered text.
     """
     if len(inputs) < 2 or not any(known.is_stream for known in inputs.values()):
         return rendered

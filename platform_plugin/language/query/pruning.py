@@ -1,4 +1,4 @@
-"""Pruning: the conjuncts of a WHERE that compare one column with constants."""
+"""Predicates for pruning: the conjuncts of a WHERE that compare one column with constants."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FLIPPED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="
 
 
 class Constants:
-    """Reads the constants of a masked tree from the tokens that they stand for."""
+    """A reader of the constants in a masked tree, from the tokens that they stand for."""
 
     def __init__(self, tokens: Tokens, parameters: dict[int, Parameter], masked: MaskedQuery) -> None:
         self._tokens = tokens
@@ -38,7 +38,7 @@ class Constants:
         self._masked = masked
 
     def read(self, node: Node | None) -> Cell | None:
-        """The literal or parameter that a node is, or None."""
+        """The literal or parameter that a node stands for, or None."""
         while isinstance(node, exp.Paren):
             node = node.this
         match node:
@@ -61,7 +61,7 @@ class Constants:
                 return None
 
     def whole(self, node: exp.In) -> bool:
-        """Whether the tree holds all items of an IN list, which masking may have shortened."""
+        """Whether the tree holds all items of an IN list; masking shortens long ones."""
         return len(node.expressions) > 1 or not any(self._index_of(item) in self._masked.cut for item in node.expressions)
 
     def _index_of(self, node: Node) -> int | None:
@@ -82,7 +82,7 @@ def _index(literal: exp.Literal) -> int | None:
 
 
 def conjuncts(condition: Node) -> Iterator[Node]:
-    """The parts of a condition that must all hold."""
+    """The parts of a condition that AND joins."""
     stack = [condition]
     while stack:
         node = stack.pop()
@@ -95,7 +95,7 @@ def conjuncts(condition: Node) -> Iterator[Node]:
 
 
 def read_predicates(condition: Node, column_of: Callable[[Node], str | None], constants: Constants) -> Iterator[Predicate]:
-    """The predicates that every row must meet; `column_of` says which column of the relation a node is, if any."""
+    """The predicates that every row must meet; `column_of` gives the relation's column that a node stands for, or None."""
     for node in conjuncts(condition):
         match node:
             case exp.Between():

@@ -1,4 +1,4 @@
-"""Queries: what a body touches, and how it is handed to Spark."""
+"""`analyse_query` and `analyse_expression`: the relations that a text reads, and its rendering for Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A body, the relations of the lake that it reads in the order of their places, and the parameters it waits for."""
+    """A query's text, the relations of the lake that it reads in the order of their places, and its parameters."""
 
     span: Span
     relations: tuple[Reference, ...]
@@ -29,13 +29,13 @@ class Query:
     edits: tuple[Edit, ...] = field(repr=False)
 
     def render(self, names: Mapping[Reference, str | tuple[str, ...]]) -> RenderedQuery:
-        """The Spark SQL in which each of these references reads the temporary view of that name; others stay as written."""
+        """The Spark SQL in which each of these references reads the temporary view of the given name; other references stay as written."""
         return render_edits(self.span, self.edits, {reference.index: name for reference, name in names.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
-    """A condition or a new value over the rows of one relation: `target` says what of them it needs, `relations` what else is read.
+    """A condition or a new value over the rows of one relation: `target` says what it needs of them, `relations` what else it reads.
 
     The predicates of `target` hold only where the expression is a condition.
     """
@@ -46,12 +46,12 @@ class Expression:
     edits: tuple[Edit, ...] = field(repr=False)
 
     def render(self, names: Mapping[Reference, str | tuple[str, ...]]) -> RenderedQuery:
-        """The expression for Spark, to be put between parentheses over rows that are called by the target's alias or relation."""
+        """The expression for Spark, to be put in parentheses over rows that go by the target's alias or name."""
         return render_edits(self.span, self.edits, {-1: ""} | {reference.index: name for reference, name in names.items()})
 
 
 def analyse_query(text: str | Span) -> Query:
-    """What a query reads, or an error where it can't be read or would go round the platform.
+    """The relations and parameters of a query; an error if it can't be parsed or reads anything but relations of the lake.
 
     >>> query = analyse_query("SELECT uid FROM posts AT (VERSION => 3) WHERE score > 5")
     >>> [(str(found.name), found.travel.version, sorted(found.columns)) for found in query.relations]
@@ -68,7 +68,7 @@ def analyse_query(text: str | Span) -> Query:
 
 
 def analyse_expression(text: str | Span, name: WrittenName, alias: str | None = None) -> Expression:
-    """What the WHERE or a SET expression of a DELETE or UPDATE reads, refused like a query where it would go round the platform.
+    """The relations that the WHERE or a SET expression of a DELETE or UPDATE reads, under the same refusals as a query.
 
     >>> from platform_plugin.language.text.names import Name
     >>> found = analyse_expression("shop.users.id = 1 AND rate > (SELECT max(rate) FROM old)", WrittenName(parts=("shop", "users")))

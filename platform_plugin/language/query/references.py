@@ -1,4 +1,4 @@
-"""References from a query to relations of the lake: which, at which snapshot, and what of them is needed."""
+"""`Reference`: one mention of a relation in a query, with its snapshot, its session, and the columns and rows it needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN = (bool, int, float, Decimal, str, date)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeTravel:
-    """The snapshot that a reference asks for: a version, the last one at a time, or any that is recent enough. One of them is given."""
+    """The snapshot that a reference asks for: a version, the newest at a time, or any within a staleness. Exactly one is given."""
 
     version: int | Parameter | None = None
     timestamp: Cell | None = None
@@ -33,7 +33,7 @@ class TimeTravel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionWindow:
-    """What a reference asks of a stream: the rows that arrive until none has come for `idle`, from now on or with those that are there."""
+    """A session over a stream: the rows that arrive until none has come for `idle`, from now on, or with those it holds if `earliest`."""
 
     idle: timedelta
     earliest: bool = False
@@ -44,9 +44,9 @@ class SessionWindow:
 class Reference:
     """One mention of a relation, told from all others of its query by `index`.
 
-    `columns` are all that the query can need, in lower case, perhaps with names that are no columns of this relation;
-    None stands for every column. `predicates` hold for every row the query can use; their values are literals and
-    parameters until `filter` binds them, and they may name what is no column of this relation: then they say nothing.
+    `columns` are all that the query may need, in lower case; some of them may be no columns of this relation, and None stands for every
+    column. `predicates` hold for every row that the query can use; their values are literals and parameters until `filter` binds them. A
+    predicate on a name that is no column of this relation is to be ignored.
     """
 
     index: int
@@ -59,7 +59,7 @@ class Reference:
     span: Span = field(compare=False, repr=False)
 
     def filter(self, arguments: Mapping[str, object] | Sequence[object] = (), zone: tzinfo = UTC) -> tuple[Predicate, ...]:
-        """The predicates with plain Python values, those that can't be bound left out.
+        """The predicates with Python values bound; those that can't be bound are left out.
 
         Integers, decimals, floats, strings, booleans, dates and datetimes; timestamps without a zone get `zone`.
         """

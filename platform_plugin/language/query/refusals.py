@@ -1,4 +1,4 @@
-"""What no query may do: the ways round the platform that Spark SQL would offer."""
+"""Refusals of queries that would read past the platform: paths, data sources and functions that Spark SQL offers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_FILES = "files enter through COPY"
 
 
 def refuse_tokens(tokens: Tokens) -> None:
-    """Refuses by tokens, whatever a parser makes of them, and whatever they are told to be by their places."""
+    """Refuse forbidden calls, paths and words by the tokens alone, so that no parser's reading of the query matters."""
     has_names, tokens = bool(tokens.names), replace(tokens, names=frozenset())
     for index, kind in enumerate(tokens.kinds):
         if kind in (QUOTED, WORD):
@@ -90,12 +90,12 @@ def _refuse_lateral(tokens: Tokens, index: int) -> None:
 
 
 def refuse_root(kind: str, span: Span) -> Exception:
-    """A body that parses, but to something else than a query."""
+    """The error for a body that parses to something other than a query."""
     return refusal(span, _ONLY_READS, f"{kind.upper()} is not a query", hint="a body begins with SELECT, WITH, VALUES, FROM or TABLE")
 
 
 def refuse_file(name: WrittenName) -> None:
-    """No reference may be a path in the clothes of a relation."""
+    """Refuse a reference that is a path written as a relation's name."""
     schema = (name.schema or "").lower()
     if (schema in FILE_FORMATS or schema.startswith(("org.", "com."))) and any(character in name.relation for character in "/\\:*."):
         kind = schema if schema in ("csv", "json", "parquet") else "parquet"
@@ -105,7 +105,7 @@ def refuse_file(name: WrittenName) -> None:
 
 
 def refuse_table_function(name: str, span: Span) -> None:
-    """Only table functions that compute from their arguments."""
+    """Refuse a table function that reads more than its arguments."""
     if name.lower() not in TABLE_FUNCTIONS:
         rule = _NO_FILES if "read" in name.lower() or "file" in name.lower() else "table functions are those of Spark that read nothing"
         raise refusal(span, rule, f"table function {name} is refused", hint=did_you_mean(name, TABLE_FUNCTIONS))
@@ -116,7 +116,7 @@ def _at(tokens: Tokens, index: int, rule: str, message: str, hint: str | None) -
 
 
 def source_words(tokens: Tokens) -> Iterator[int]:
-    """Every FROM and JOIN that a relation follows, and not those of EXTRACT(… FROM …) and IS DISTINCT FROM."""
+    """Every FROM and JOIN that a relation follows; those of EXTRACT(… FROM …) and IS DISTINCT FROM are left out."""
     brackets: list[bool] = []
     for index, kind in enumerate(tokens.kinds):
         if kind not in (WORD, "sign"):
@@ -135,7 +135,7 @@ def source_words(tokens: Tokens) -> Iterator[int]:
 
 
 def refuse_strings(tokens: Tokens) -> None:
-    """A string where a relation belongs is almost always a double-quoted name, which Spark does not know."""
+    """Refuse a string where a relation belongs: it is almost always a double-quoted name, which Spark does not know."""
     for index in source_words(tokens):
         if tokens.kind(index + 1) in (STRING, DOUBLE):
             span = tokens.span(index + 1, index + 2)

@@ -1,4 +1,4 @@
-"""Rendering a query for Spark: names replaced, every other character kept, positions mapped back."""
+"""Rendering a query's text for Spark: names are replaced, all other characters stay, and offsets map back to the source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A stretch of the source that gives way when reference `index` is replaced: to the view's name, if `view`, and `text`."""
+    """A stretch of the source that is replaced when reference `index` is: by the temporary view's name, if `view`, and by `text`."""
 
     start: int
     end: int
@@ -26,7 +26,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedQuery:
-    """A query's text as Spark sees it."""
+    """A query's text for Spark, with the map from its offsets to those of the source."""
 
     text: str
     span: Span = field(repr=False)
@@ -35,25 +35,25 @@ class RenderedQuery:
     _moves: tuple[bool, ...] = field(repr=False)
 
     def locate(self, position: int) -> int:
-        """The offset in the whole source that an offset in `text` comes from; anything inside a replaced name is its start."""
+        """The offset in the whole source for an offset in `text`; any offset inside a replaced name gives the start of that name."""
         piece = max(0, bisect_right(self._rendered_at, position) - 1)
         moved = position - self._rendered_at[piece] if self._moves[piece] else 0
         return min(self._source_at[piece] + max(0, moved), self.span.end)
 
     def locate_line(self, line: int, column: int) -> int:
-        """The same for a line from 1 and a column from 0, which is how Spark says where a parse failed."""
+        """The same for a line from 1 and a column from 0, as Spark reports the place of a parse error."""
         position = 0
         for _ in range(line - 1):
             position = self.text.find("\n", position) + 1
         return self.locate(position + column)
 
     def at(self, position: int) -> Place:
-        """The place in the source of an offset in `text`, to attach to an error of Spark's."""
+        """The place in the source of an offset in `text`, for an error of Spark's."""
         return at(self.span.source, self.locate(position))
 
 
 def render_edits(span: Span, edits: Iterable[Edit], names: Mapping[int, str | tuple[str, ...]]) -> RenderedQuery:
-    """The text of a span with the edits of the named references done."""
+    """The text of a span with the edits of these references applied."""
     pieces: list[str] = []
     rendered_at, source_at, moves = [0], [span.start], [True]
     length, position = 0, span.start

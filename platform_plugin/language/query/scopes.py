@@ -1,4 +1,4 @@
-"""Scopes of a query: which tables in sqlglot's tree are relations of the lake, and which SELECT each feeds."""
+"""`find_scope`: which tables in sqlglot's tree are relations of the lake, and the SELECT that each belongs to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOTHING: frozenset[str] = frozenset()
 
 @dataclass(slots=True)
 class QueryScope:
-    """What was found: relations with the SELECT around them, mentions of CTEs, table functions, and long column names."""
+    """The relations of a tree with the SELECT around each, its mentions of CTEs, its table functions, and its dotted column names."""
 
     relations: list[tuple[exp.Table, exp.Select | None]] = field(default_factory=list)
     mentions: list[exp.Table] = field(default_factory=list)
@@ -26,7 +26,7 @@ class QueryScope:
 
 
 def find_scope(root: Node, text_of: Callable[[Node], str]) -> QueryScope:
-    """Walks the tree without recursion; `text_of` gives the name that an identifier stands for."""
+    """The scope of a tree, walked without recursion; `text_of` gives the name that an identifier stands for."""
     scope = QueryScope()
     stack: list[tuple[Node, frozenset[str], exp.Select | None]] = [(root, _NOTHING, None)]
     while stack:

@@ -1,4 +1,4 @@
-"""Sessions: `SESSION(stream, INTERVAL '2' SECOND [, 'earliest'])`, where a relation stands."""
+"""SESSION(stream, INTERVAL '2' SECOND [, 'earliest']): the sessions that stand where a relation may."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _FORM = "SESSION(stream, INTERVAL '2' SECOND [, 'earliest'])"
 
 
 def find_sessions(tokens: Tokens) -> dict[int, tuple[int, int, int, SessionWindow]]:
-    """First token of a stream's name -> the SESSION before it, the index after the whole, the one after the name, and what is asked."""
+    """The sessions of a query, by the first token of each stream's name.
+
+    Each comes with the token of its SESSION, the index after the whole, the index after the name, and its window.
+    """
     found = {}
     for index in range(1, len(tokens) - 1):
         if tokens.upper(index) == "SESSION" and tokens.upper(index + 1) == "(" and tokens.upper(index - 1) in ("FROM", "JOIN", ","):

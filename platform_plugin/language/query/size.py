@@ -1,4 +1,4 @@
-"""The size of a result, as far as a query's text tells it: the LIMIT that it ends with, and whether it only passes on what it reads."""
+"""The size of a query's result, from its text: its last LIMIT, and whether it multiplies the rows that it reads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PLAIN = frozenset(
 
 
 def split_limit(query: Span) -> tuple[Span, int | None]:
-    """A query without the LIMIT that it ends with, and that number; with none where the order of rows decides what it leaves.
+    """A query without its last LIMIT, and that number; None where ORDER BY decides which rows the LIMIT leaves.
 
     >>> from platform_plugin.language.text.places import Span
     >>> query = "SELECT a FROM t LIMIT 10"
@@ -53,7 +53,7 @@ def split_limit(query: Span) -> tuple[Span, int | None]:
 
 
 def is_plain(query: Span) -> bool:
-    """Whether a query gives no more than a few times what it reads.
+    """Whether a query's result is at most a few times as large as what it reads.
 
     >>> from platform_plugin.language.text.places import Span
     >>> [is_plain(Span(query, 0, len(query))) for query in ("SELECT max(a) FROM t WHERE b IN (1, 2)", "SELECT repeat(a, 999) FROM t")]

@@ -1,4 +1,4 @@
-"""Staleness: how far what a reader gets may be behind."""
+"""`read_duration`: the staleness of AT (STALENESS => …) as a duration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from platform_plugin.language.text.options import parse_duration
 
 
 def read_duration(value: object) -> timedelta:
-    """The duration that a text or a value of Python's names.
+    """The duration that a text or a Python value stands for.
 
     >>> read_duration("5 seconds")
     datetime.timedelta(seconds=5)

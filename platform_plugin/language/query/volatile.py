@@ -1,4 +1,4 @@
-"""Volatile calls: where an expression asks for the time, for who asks, or for chance."""
+"""`find_volatile_call`: the first call in an expression that depends on the time, the user or chance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BEFORE_TIMES = _ORDERINGS | {"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_N
 
 
 def find_volatile_call(tokens: Tokens, columns: Collection[str]) -> int | None:
-    """The first token that calls a volatile function, with brackets or without; columns of a function's name are no calls of it."""
+    """The first token that calls a volatile function, with or without brackets; a column with such a name is no call."""
     known = {column.lower() for column in columns}
     for index, kind in enumerate(tokens.kinds):
         if kind in (STRING, DOUBLE) and moment_word(tokens.text(index)) is not None and _is_read_as_time(tokens, index):

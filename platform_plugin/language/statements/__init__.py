@@ -1,4 +1,4 @@
-"""Statements: each as a value, the reader that makes it from text, and the text that it is written back as."""
+"""Statements: a file for each, with the value, the reader that parses it, and the text that it is written back as."""
 
 from platform_plugin.language.statements.alter import (
     AddColumn,

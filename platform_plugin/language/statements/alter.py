@@ -1,4 +1,4 @@
-"""ALTER: one change to a relation."""
+"""ALTER: one change to a relation, its name, its columns or its options."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropColumn:
-    """A column that goes."""
+    """The column to drop."""
 
     column: str
     if_exists: bool = False
@@ -63,7 +63,7 @@ class RenameRelation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetType:
-    """A column's new, wider type."""
+    """A wider type for a column."""
 
     column: str
     type: DataType
@@ -71,7 +71,7 @@ class SetType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetNullable:
-    """Whether a column takes NULL from now on."""
+    """Whether a column accepts NULL from now on."""
 
     column: str
     nullable: bool
@@ -79,7 +79,7 @@ class SetNullable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetDefault:
-    """What new rows get in a column, or None for NULL."""
+    """The default of a column for new rows, or None for NULL."""
 
     column: str
     default: str | None
@@ -87,7 +87,7 @@ class SetDefault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetOptions:
-    """Options that take new values; a stream's retention options are among them."""
+    """New values of options; a stream's retention options are among them."""
 
     options: tuple[Option, ...]
 

@@ -1,4 +1,4 @@
-"""COMMENT ON: what a relation or a column means."""
+"""COMMENT ON: the comment of a relation or a column."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comment(Definition):
-    """What a relation or one of its columns means, or None to forget it."""
+    """The comment of a relation or of one of its columns; None removes it."""
 
     kind: str
     name: WrittenName

@@ -1,4 +1,4 @@
-"""COPY: files of other programs to append."""
+"""COPY: appends the rows of files that other programs wrote."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy(Statement):
-    """Files to append; `format` is None where the path's ending decides."""
+    """Files whose rows are appended; `format` is None where the ending of the path says it."""
 
     name: WrittenName
     path: str | Parameter = field(repr=False)

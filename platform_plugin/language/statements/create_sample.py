@@ -1,4 +1,4 @@
-"""CREATE SAMPLE: rows drawn from a relation, or merged from other samples."""
+"""CREATE SAMPLE: a sample that is drawn from a relation, or merged from other samples."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateSample(Definition):
-    """A sample of at most `size` rows, of each stratum at most `size_per_stratum` where that is given.
+    """A sample of at most `size` rows, and of at most `size_per_stratum` rows of each stratum where that is given.
 
-    One that merges other samples has them as its `parts`, and its `relation` is the first of them.
+    A sample that merges others has them as its `parts`, and its `relation` is the first of them.
     """
 
     name: WrittenName
@@ -46,7 +46,7 @@ class CreateSample(Definition):
 
     @property
     def reads(self) -> tuple[WrittenName, ...]:
-        """The relations that it is drawn from."""
+        """The relations that the sample is drawn from."""
         return self.parts or (self.relation,)
 
 

@@ -1,4 +1,4 @@
-"""CREATE SCHEMA: a namespace for relations."""
+"""CREATE SCHEMA: a new namespace for relations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateSchema(Definition):
-    """A namespace for relations."""
+    """A new namespace for relations."""
 
     name: str
     if_not_exists: bool = False

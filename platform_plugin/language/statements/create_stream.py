@@ -1,4 +1,4 @@
-"""CREATE STREAM: a bounded relation, filled by appends or by a feed."""
+"""CREATE STREAM: a relation with retention, filled by appends or by a feed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """Where a stream pulls its rows from: FILES by glob, KAFKA by brokers/topic, or the appends of a TABLE, which `relation` names."""
+    """The source that a stream pulls rows from: FILES by a glob, KAFKA by brokers/topic, or the appends of the TABLE `relation`."""
 
     kind: Choice["FILES", "KAFKA", "TABLE"]
     location: str = field(repr=False)
@@ -46,7 +46,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateStream(Definition):
-    """A bounded relation; a limit that is None does not apply."""
+    """A stream with its columns, retention and feed; a limit that is None does not apply."""
 
     name: WrittenName
     columns: tuple[Field, ...] = ()
@@ -64,7 +64,7 @@ class CreateStream(Definition):
 
 
 def read_create_stream(cursor: TokenCursor, opening: Opening) -> Statement:
-    """The statement after CREATE STREAM, or after CREATE FOREIGN TABLE as PostgreSQL has it."""
+    """The statement after CREATE STREAM, or after CREATE FOREIGN TABLE, PostgreSQL's words for it."""
     foreign = opening.words == "CREATE FOREIGN TABLE"
     name, exists = read_new_name(cursor, "stream", replaced=opening.replaced)
     columns, keys = read_columns(cursor) if foreign or cursor.at_words("(") else ((), ())
@@ -123,7 +123,7 @@ def _looks_like_parquet(location: str) -> bool:
 
 
 def feed_text(feed: Feed) -> str:
-    """A stream's feed as it is written after FROM."""
+    """A stream's feed as the text after FROM."""
     place = name_text(feed.relation) if feed.relation else string_text(feed.location)
     return f"{feed.kind} {place}{f' {options_text(feed.options)}' if feed.options else ''}"
 

@@ -1,4 +1,4 @@
-"""CREATE TABLE: a history table, empty with its columns or filled by a query; AS HISTORY OF makes the history of a stream."""
+"""CREATE TABLE: a history table, empty or filled by a query; AS HISTORY OF makes the history of a stream."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class CreateTable(Definition):
 
     @property
     def takes_parameters(self) -> bool:
-        """A table made from a query is filled once, so its query may have parameters."""
+        """Whether the table is filled by a query: that query runs once, so it may have parameters."""
         return self.query is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateHistory(Definition):
-    """A table that takes up every segment that leaves a stream."""
+    """A table that receives every segment that a stream evicts."""
 
     name: WrittenName
     stream: WrittenName

@@ -1,4 +1,4 @@
-"""CREATE VIEW: a named query, maintained where it reads streams."""
+"""CREATE VIEW and CREATE CONTINUOUS VIEW: a query with a name, and the options by which it is maintained."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewColumn:
-    """The name a view gives to an output column, in order."""
+    """The name and the comment that a view gives to an output column."""
 
     name: str
     comment: str | None = None
@@ -38,7 +38,7 @@ class ViewColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateView(Definition):
-    """A named query; `continuous` says that it was asked to be maintained."""
+    """A query with a name; `continuous` is true where the statement says CONTINUOUS."""
 
     name: WrittenName
     query: Span

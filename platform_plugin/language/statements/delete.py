@@ -1,4 +1,4 @@
-"""DELETE: rows to remove."""
+"""DELETE: removes the rows that meet a condition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete(Statement):
-    """Rows to remove, all of them without a condition."""
+    """The rows to delete; without a condition, all of them."""
 
     name: WrittenName
     alias: str | None = None

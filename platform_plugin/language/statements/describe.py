@@ -1,4 +1,4 @@
-"""DESCRIBE: what a relation is."""
+"""DESCRIBE: a relation's columns, and with EXTENDED its options and figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describe(Statement):
-    """What a relation is, with its options and figures when extended, and with the names of what is internal to it if asked."""
+    """The relation to describe: `extended` adds its options and figures, `internal` the names of its internal tables."""
 
     name: WrittenName
     extended: bool = False

@@ -1,4 +1,4 @@
-"""DROP: the end of a relation or a schema."""
+"""DROP: removes a relation or a schema."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop(Statement):
-    """The end of a relation or schema."""
+    """The relation or schema to drop."""
 
     kind: str
     name: WrittenName

@@ -1,4 +1,4 @@
-"""EXPLAIN: how a statement would be run."""
+"""EXPLAIN: the plan by which another statement would run."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain(Statement):
-    """How a statement would be run."""
+    """The statement to explain."""
 
     statement: Statement
     mode: Choice["simple", "extended", "formatted", "cost", "codegen"] = "simple"
 
 
 def read_explain(cursor: TokenCursor, opening: Opening) -> Statement:
-    """The statement after EXPLAIN, with what it explains."""
+    """The statement after EXPLAIN, with the one that it explains."""
     mode: Choice["simple", "extended", "formatted", "cost", "codegen"] = "simple"
     match cursor.accept_one("EXTENDED", "FORMATTED", "COST", "CODEGEN"):
         case "EXTENDED":

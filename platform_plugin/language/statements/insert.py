@@ -1,4 +1,4 @@
-"""INSERT: rows to append, literal ones or those of a query."""
+"""INSERT: appends literal rows or those of a query."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert(Statement):
-    """Rows to append: `rows` when every cell is a literal or a parameter, else only `query` for Spark to run."""
+    """The rows to append: `rows` if every cell is a literal or a parameter, else only `query`, which Spark runs."""
 
     name: WrittenName
     query: Span
@@ -50,7 +50,7 @@ def read_insert(cursor: TokenCursor, opening: Opening) -> Statement:
 
 
 def read_rows(cursor: TokenCursor, parameters: Mapping[int, Parameter], width: int | None) -> tuple[tuple[Cell, ...], ...] | None:
-    """The rows of a VALUES at the cursor, which stays there; None when a cell is more than a literal or a parameter."""
+    """The rows of a VALUES at the cursor, which does not move; None if a cell is more than a literal or a parameter."""
     tokens, index, last = cursor.tokens, cursor.index + 1, cursor.last
     source, starts, kinds = tokens.source, tokens.starts, tokens.kinds
     rows: list[tuple[Cell, ...]] = []

@@ -1,4 +1,4 @@
-"""REFRESH and REBUILD: maintenance that is wanted now."""
+"""REFRESH VIEW, REFRESH SAMPLE and REBUILD VIEW: maintenance on demand."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshView(Statement):
-    """Maintenance of a continuous view that is wanted now."""
+    """The continuous view to maintain now."""
 
     name: WrittenName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildView(Statement):
-    """A view to be made anew from what its streams and their histories still have."""
+    """The view to compute again from the rows that its streams and their histories still hold."""
 
     name: WrittenName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshSample(Statement):
-    """Maintenance of a sample that is wanted now."""
+    """The sample to maintain now."""
 
     name: WrittenName
 

@@ -1,4 +1,4 @@
-"""The registry: every statement of the language, one entry each. Parsing, writing and running read it."""
+"""The registry of statements: one entry for each, by which it is parsed, written, run and explained."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementKind:
-    """One kind of statement: how it begins, what it is read as, what runs it and where it is described."""
+    """One kind of statement: the words it begins with, its value class, the function that runs it, and its page."""
 
     words: tuple[str, ...]
-    """How it may begin; a kind without words is made by the reader of another."""
+    """The beginnings of the statement; a kind without words is made by the reader of another kind."""
     value: type[Statement]
     page: str
     """Its page in `docs/sql`."""
     read: Callable[[TokenCursor, Opening], Statement] | None = None
     text: Callable[[Any], str] | None = None
-    """The value as a statement again; without it a statement is written as it was read."""
+    """Writes the value as a statement again; without it the original text is used."""
     run: str | None = None
     """The "module:function" that runs it: called with the workspace, the statement, and what it `takes`."""
     takes: tuple[str, ...] = ()
@@ -53,9 +53,9 @@ class StatementKind:
     explain: str | None = None
     """The "module:function" by which EXPLAIN describes it: called with the workspace, the EXPLAIN and the arguments."""
     planned: str | None = None
-    """What it will be about, where nothing runs it yet."""
+    """A description of the statement, while nothing runs it yet."""
     reads_rows: bool = True
-    """Whether it waits first until what this platform has appended to streams is committed."""
+    """Whether the statement waits first until everything that this platform has appended to streams is committed."""
     replaces: bool = True
     """Whether OR REPLACE may follow its CREATE."""
 
@@ -237,11 +237,11 @@ STATEMENTS: list[StatementKind] = [
         page="select",
     ),
 ]
-"""The one list of statements, each verb's longer beginnings before its shorter ones."""
+"""The one list of statements; for each verb the longer beginnings stand before the shorter ones."""
 
 
 def load(place: str) -> Callable[..., Any]:
-    """The function at "module:function"; its room is loaded when a statement first needs it."""
+    """The function at "module:function"; its module is imported when a statement first needs it."""
     module, _, name = place.partition(":")
     function: Callable[..., Any] = getattr(import_module(module), name)
     return function
@@ -263,7 +263,7 @@ def list_verbs() -> tuple[str, ...]:
 
 
 def statement_text(statement: Statement) -> str:
-    """The text of a definition; other statements are given back as they were written.
+    """The text of a definition, written from its value; other statements keep their original text.
 
     >>> from platform_plugin.language.script import parse_statement
     >>> print(statement_text(parse_statement("create table t(id int primary key, `a b` text)")))

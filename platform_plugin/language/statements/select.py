@@ -1,4 +1,4 @@
-"""SELECT: a query whose rows the caller wants."""
+"""SELECT: a query whose rows are returned to the caller."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Select(Statement):
-    """A query whose rows the caller wants."""
+    """A query whose rows are returned to the caller."""
 
     query: Span

@@ -1,4 +1,4 @@
-"""SHOW: lists from the catalogue, and the statement that makes a relation."""
+"""SHOW: lists from the catalogue, and SHOW CREATE, the statement that defines a relation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LISTS = ("SCHEMAS", "SNAPSHOTS", "COLUMNS")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Show(Statement):
-    """A list from the catalogue: `subject` is the word after SHOW, or CREATE for the statement that makes a relation."""
+    """A list from the catalogue; `subject` is the word after SHOW, and CREATE asks for the statement that defines a relation."""
 
     subject: str
     name: WrittenName | None = None
@@ -29,7 +29,7 @@ class Show(Statement):
 
 
 def list_subjects() -> tuple[str, ...]:
-    """What may follow SHOW, but for CREATE."""
+    """The words that may follow SHOW, without CREATE."""
     return (*(kind.plural for kind in KIND_WORDS), *_LISTS)
 
 

@@ -1,4 +1,4 @@
-"""A statement: the value that a reader makes of text, and what all statements share."""
+"""The classes `Statement` and `Definition`, and the parts of the grammar that several statements share."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One statement of a script, its place and the parameters it waits for."""
+    """One statement of a script, with its place in the text and its parameters."""
 
     span: Span = field(compare=False, repr=False, default=Span("", 0, 0))
     parameters: tuple[Parameter, ...] = ()
 
     @property
     def takes_parameters(self) -> bool:
-        """Whether values may be bound to it; a definition is kept as text, so it has none."""
+        """Whether values may be bound; the text of a definition is stored, so a definition has no parameters."""
         return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition(Statement):
-    """A statement whose text the lake keeps, so that it holds values and no parameters."""
+    """A statement whose text the lake stores, so that it holds values and no parameters."""
 
     @property
     def takes_parameters(self) -> bool:
@@ -41,13 +41,13 @@ class Definition(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """How a statement began, as its reader is told."""
+    """The words that a statement began with, and what its reader needs besides the cursor."""
 
     words: str
     replaced: bool
     parameters: Mapping[int, Parameter]
     read: Callable[[TokenCursor], Statement]
-    """Reads a statement inside this one, as EXPLAIN has it."""
+    """Reads a statement inside this one, for EXPLAIN."""
 
 
 def read_new_name(cursor: TokenCursor, what: str, *, replaced: bool) -> tuple[WrittenName, bool]:

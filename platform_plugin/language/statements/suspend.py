@@ -1,4 +1,4 @@
-"""SUSPEND QUERY and RESUME QUERY (planned): a running query is put aside and gone on with."""
+"""SUSPEND QUERY and RESUME QUERY (planned): stop a running query with its state, and continue it later."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendQuery(Statement):
-    """A running query to put aside with what it has computed."""
+    """The running query to suspend, with what it has computed."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeQuery(Statement):
-    """A suspended query to go on with."""
+    """The suspended query to continue."""
 
     id: str
 

@@ -1,4 +1,4 @@
-"""UPDATE: columns to set in the rows that meet a condition."""
+"""UPDATE: sets columns in the rows that meet a condition."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """One `column = expression`; `value` when the expression is a literal or a parameter."""
+    """One `column = expression`; `value` is given when the expression is a literal or a parameter."""
 
     column: str
     expression: Span
@@ -28,7 +28,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update(Statement):
-    """Columns to set in the rows that meet a condition, in all without one."""
+    """The columns to set in the rows that meet the condition; without a condition, in all rows."""
 
     name: WrittenName
     assignments: tuple[Assignment, ...]

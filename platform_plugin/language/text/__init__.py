@@ -1,1 +1,1 @@
-"""Text: tokens of Spark SQL, places in a source, literals, types and names as they are written."""
+"""Text: tokens, places, literals, types, names and options, as Spark SQL and the platform's statements write them."""

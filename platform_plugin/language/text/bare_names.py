@@ -1,4 +1,4 @@
-"""Bare names: words that Spark reads as names where they stand, and that other readers of a query would take for keywords.
+"""`find_names`: the words of a query that Spark reads as names where other parsers see keywords.
 
 Spark reserves nearly nothing: `SELECT limit FROM values` names a column and a relation. What a word is follows from its place: where an
 operand or a relation is due, a word that is followed by what ends one is a name.
@@ -22,7 +22,7 @@ _KEYWORDS = """
     USING VALUES WHEN WHERE WINDOW WITH CLUSTER DISTRIBUTE PARTITION
 """
 KEYWORDS = frozenset(_KEYWORDS.split())
-"""Words that are keywords of queries in some place, for Spark or for sqlglot."""
+"""Words that are keywords of queries in some place, to Spark or to sqlglot."""
 FOREIGN = frozenset(("GLOB", "NOTNULL", "PARTITIONED_BY", "RETURNING", "STRAIGHT_JOIN", "XOR"))
 """Keywords of other systems, which mean nothing to Spark."""
 _LITERALS = frozenset(("NULL", "TRUE", "FALSE"))
@@ -46,7 +46,7 @@ _OPERANDS = frozenset((QUOTED, STRING, DOUBLE, BINARY, NUMBER))
 
 
 def find_names(tokens: Tokens) -> Tokens:
-    """The tokens of a query, in which words that are names are nobody's keywords.
+    """The tokens of a query, in which words that are names there are marked as names.
 
     >>> from platform_plugin.language.text.tokens import tokenize
     >>> found = find_names(tokenize("SELECT limit, a FROM values WHERE window > 1 LIMIT 3"))
@@ -58,7 +58,7 @@ def find_names(tokens: Tokens) -> Tokens:
 
 
 class _NameReader:
-    """Goes through a query once, knowing of each place whether an operand is due there."""
+    """One pass over a query that knows at each place whether an operand is due."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens

@@ -1,4 +1,4 @@
-"""Query bodies in statements: where they begin, and what none of them may be."""
+"""The queries inside CREATE, INSERT and other statements: where one begins, and its text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 
 
 def at_query(cursor: TokenCursor) -> bool:
-    """Whether a query begins here, whatever brackets stand before it."""
+    """Whether a query begins at the cursor, whatever brackets stand before it."""
     ahead = 0
     while cursor.upper(ahead) == "(":
         ahead += 1
@@ -23,7 +23,7 @@ def at_query(cursor: TokenCursor) -> bool:
 
 
 def read_query(cursor: TokenCursor) -> Span:
-    """All that is left of a statement, which must begin like a query."""
+    """The rest of a statement, which must begin like a query."""
     if not at_query(cursor):
         word = cursor.tokens.text(cursor.index) if cursor.kind() == WORD else ""
         raise cursor.fail("a query", hint=did_you_mean(word, QUERY_WORDS) if word else None)

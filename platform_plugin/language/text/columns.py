@@ -30,7 +30,7 @@ class _ColumnList:
 
 
 def read_columns(cursor: TokenCursor) -> tuple[tuple[Field, ...], tuple[str, ...]]:
-    """The columns between parentheses and the names of the primary key's; keys are never NULL."""
+    """The columns in parentheses, and the names of those in the primary key, which never hold NULL."""
     found = _ColumnList(columns=[], keys=[])
     first = cursor.index
     cursor.listed(lambda: _read_item(cursor, found))
@@ -75,7 +75,7 @@ def _not_kept(cursor: TokenCursor) -> Exception:
 
 
 def read_column(cursor: TokenCursor) -> tuple[Field, bool]:
-    """One column and whether it is said to be the primary key."""
+    """One column, and whether it is declared as the primary key."""
     name = cursor.new_identifier("a column name")
     kind = read_type(cursor)
     nullable, key, default, comment = True, False, None, None
@@ -113,7 +113,7 @@ def read_default(cursor: TokenCursor, kind: DataType | None = None) -> str | Non
 
 
 def default_text(literal: Literal) -> str:
-    """A literal in the text form that a column's default is kept in."""
+    """The text in which a literal is stored as a column's default."""
     match literal.kind, literal.value:
         case "boolean", value:
             return "true" if value else "false"

@@ -1,4 +1,4 @@
-"""Comparing statements: what is left of a text when layout and comments are gone."""
+"""`normalised`: a statement's text without layout and comments, for comparing two statements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from platform_plugin.language.text.words import RESERVED
 
 
 def normalised(text: str) -> str:
-    r"""A statement whose comments, layout and case of keywords are gone, for comparing.
+    r"""A statement without comments and layout, with keywords in one case, for comparing.
 
     >>> normalised("select uid -- who\n from  Posts") == normalised("SELECT uid FROM Posts")
     True

@@ -1,10 +1,10 @@
-"""Counting: a number of things in a sentence."""
+"""`counted`: a number with its noun, such as "3 rows", for messages."""
 
 from __future__ import annotations
 
 
 def counted(number: int, noun: str, more: str = "") -> str:
-    """A number of things to be read; `more` is their plural where that is not the noun with an s, such as one with its verb.
+    """A number with its noun; `more` is the plural where that is not the noun with an s, or where a verb belongs to it.
 
     >>> counted(1, "file"), counted(1234, "row"), counted(1, "row waits", "rows wait")
     ('1 file', '1,234 rows', '1 row waits')

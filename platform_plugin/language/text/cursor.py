@@ -1,4 +1,4 @@
-"""A cursor over the tokens of one statement, which remembers what it looked for and so what to say."""
+"""`TokenCursor`: reads the tokens of one statement, and tells in its errors what it expected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_NAME = 255
 
 
 class TokenCursor:
-    """Reads tokens `first` to `last` forwards; every failure shows the place and all that would have been right there."""
+    """Reads tokens `first` to `last` forwards; every error shows the place and all words that would be right there."""
 
     def __init__(self, tokens: Tokens, first: int, last: int, where: str) -> None:
         self.tokens = tokens
@@ -58,7 +58,7 @@ class TokenCursor:
         return False
 
     def accept_one(self, *words: str) -> str | None:
-        """Step over whichever of these words comes next."""
+        """Step over the one of these words that comes next, if one does."""
         return next((word for word in words if self.accept(word)), None)
 
     def expect(self, *words: str) -> None:
@@ -72,14 +72,14 @@ class TokenCursor:
         self.advance()
 
     def expect_one(self, *words: str) -> str:
-        """Step over whichever of these words comes next, or fail."""
+        """Step over the one of these words that comes next, or fail."""
         found = self.accept_one(*words)
         if found is None:
             raise self.fail()
         return found
 
     def finish(self) -> None:
-        """Nothing may follow."""
+        """Fail if anything follows."""
         if self.index < self.last:
             self._tried["the end of the statement"] = None
             raise self.fail()
@@ -104,7 +104,7 @@ class TokenCursor:
         return self.tokens.span(first, self.index if last is None else last)
 
     def rest(self, what: str) -> Span:
-        """Everything left, which must be something."""
+        """The rest of the statement; fails if it is empty."""
         if self.index >= self.last:
             raise self.fail(what)
         first = self.index
@@ -112,7 +112,7 @@ class TokenCursor:
         return self.span(first)
 
     def until(self, what: str, *words: str) -> Span:
-        """The expression up to the first of these words or signs outside brackets, which must be something."""
+        """The expression up to the first of these words or signs outside brackets; fails if it is empty."""
         first, depth = self.index, 0
         while self.index < self.last:
             text = self.upper()
@@ -141,7 +141,7 @@ class TokenCursor:
         return name
 
     def new_identifier(self, what: str, unreadable: frozenset[str] = NOT_COLUMNS) -> str:
-        """A name for something new: one that no query could read bare goes between back-ticks."""
+        """A name for something new; one that no query could read without back-ticks must have them."""
         if self.upper() in unreadable:
             text = self.tokens.text(self.index)
             raise self.fail(message=f"queries read {text} as a keyword, not as a name", hint=f"write `{text}`, here and in queries")
@@ -154,7 +154,7 @@ class TokenCursor:
         return self.name(what)
 
     def alias(self, *stops: str) -> str | None:
-        """Another name for what was just named, if one comes before these words."""
+        """The alias of what was named last, if one comes before these words."""
         if self.accept("AS"):
             return self.identifier("an alias")
         return self.identifier() if self.kind() in (WORD, QUOTED) and self.upper() not in stops else None
@@ -184,7 +184,7 @@ class TokenCursor:
         return string_value(self.tokens.text(self.advance()))
 
     def integer(self, what: str) -> int:
-        """A whole number, not negative."""
+        """A whole number that is not negative."""
         text = self.tokens.text(self.index) if self.kind() == NUMBER else ""
         if not (text.isascii() and text.isdigit() and len(text) <= 18):
             raise self.fail(what)
@@ -192,7 +192,7 @@ class TokenCursor:
         return int(text)
 
     def listed(self, read: Callable[[], _Item]) -> tuple[_Item, ...]:
-        """One or more items between parentheses, with commas."""
+        """One or more items in parentheses, separated by commas."""
         self.expect("(")
         items = [read()]
         while self.accept(","):
@@ -201,7 +201,7 @@ class TokenCursor:
         return tuple(items)
 
     def names(self, what: str) -> tuple[str, ...]:
-        """Column names between parentheses, no two alike."""
+        """Column names in parentheses; two equal names are an error."""
         first = self.index
         names = self.listed(lambda: self.identifier(what))
         refuse_twice(self.span(first), names)
@@ -209,7 +209,7 @@ class TokenCursor:
 
 
 def refuse_twice(span: Span, names: Sequence[str]) -> None:
-    """No two names may be the same, whatever their case: Spark could not tell them apart."""
+    """Refuse two names that differ at most in case, since Spark could not tell them apart."""
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:

@@ -1,4 +1,4 @@
-"""Column types as users write them, in Spark's, DuckDB's or PostgreSQL's words."""
+"""Column types as users write them, in the words of Spark, DuckDB or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MOST_DIGITS = 38
 
 
 def parse_type(text: str) -> DataType:
-    """The type that a text names.
+    """The type that a text stands for.
 
     >>> str(parse_type("numeric(9, 2)[]")), str(parse_type("struct<a: text, b: map<int, real>>"))
     ('ARRAY<DECIMAL(9,2)>', 'STRUCT<`a`: STRING, `b`: MAP<INT, FLOAT>>')

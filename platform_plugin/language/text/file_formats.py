@@ -1,4 +1,4 @@
-"""File formats: how the records of a file are written, as the ending of its name says it."""
+"""`format_of`: the format of a file's records (CSV, JSON, Parquet) by the ending of its name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate")
 
 
 def uncompressed_name(place: str) -> str:
-    """A path or glob in lower case, without the ending that says how it is compressed.
+    """A path or glob in lower case, without the ending of its compression.
 
     >>> uncompressed_name("s3://shop/Orders.TSV.gz")
     's3://shop/orders.tsv'
@@ -29,7 +29,7 @@ def uncompressed_name(place: str) -> str:
 
 
 def format_of(place: str) -> FileFormat | None:
-    """The format of the files at a path or glob; None where their name does not say it.
+    """The format of the files at a path or glob; None where the ending does not say it.
 
     >>> format_of("inbox/*.jsonl.zst"), format_of("inbox/*")
     ('json', None)

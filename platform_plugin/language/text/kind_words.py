@@ -1,4 +1,4 @@
-"""The words for kinds of relations, and the statements that each kind can stand in."""
+"""The words for kinds of relations (TABLE, STREAM, VIEW, …), and what ALTER and SHOW accept for each."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _FEED = {name: takes for options in (known.FEEDS["KAFKA"], known.FEEDS["FILES"])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindWord:
-    """A kind of relation as statements name it."""
+    """A kind of relation, by its word in statements."""
 
     word: str
     plural: str
     spellings: tuple[tuple[str, ...], ...] = ()
-    """Other ways to write the word, as PostgreSQL or other systems have it."""
+    """Other spellings of the word, from PostgreSQL and other systems."""
     is_altered: bool = False
     has_columns: bool = True
     """Whether ALTER can change its columns."""
     options: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    """What SET of ALTER takes."""
+    """The options that SET of ALTER accepts."""
 
 
 KIND_WORDS: list[KindWord] = [
@@ -44,7 +44,7 @@ KIND_WORDS: list[KindWord] = [
     ),
     KindWord(word="SAMPLE", plural="SAMPLES"),
 ]
-"""The one list of kinds for statements; a kind beyond the package adds its line here when it registers."""
+"""The one list of the words for kinds; a kind from outside the package adds its word when it registers."""
 
 
 def list_kind_words() -> tuple[str, ...]:
@@ -53,12 +53,12 @@ def list_kind_words() -> tuple[str, ...]:
 
 
 def find_kind_word(word: str) -> KindWord:
-    """The kind that a word names."""
+    """The kind that a word stands for."""
     return next(kind for kind in KIND_WORDS if kind.word == word)
 
 
 def read_kind_word(cursor: TokenCursor, *, altered: bool = False, also: tuple[str, ...] = ()) -> str:
-    """The kind of relation at the cursor, or one of some other words."""
+    """The kind of relation that the cursor stands at, or one of the words `also`."""
     kinds = [kind for kind in KIND_WORDS if kind.is_altered or not altered]
     for kind in kinds:
         for spelling in kind.spellings:

@@ -1,7 +1,8 @@
-"""Masking: a query as text in which sqlglot can't misread anything that Spark reads otherwise.
+"""`mask`: a query's text with placeholders, so that sqlglot can't read anything in it otherwise than Spark does.
 
-Every string, number, quoted name and parameter becomes a placeholder that holds the index of its token, comments vanish,
-and what is ours or what sqlglot mis-parses (`AT (…)`, `VERSION AS OF`, `STREAM orders`, `TABLE orders`) is taken out and kept as marks.
+Every string, number, quoted name and parameter becomes a placeholder that holds the index of its token. Comments are removed. The
+platform's own clauses, and those that sqlglot misreads (`AT (…)`, `VERSION AS OF`, `STREAM orders`, `TABLE orders`), are removed and
+returned as marks.
 """
 
 from __future__ import annotations
@@ -26,25 +27,25 @@ _SET_WORDS = frozenset(("UNION", "INTERSECT", "EXCEPT", "MINUS", "ALL", "DISTINC
 
 @dataclass(frozen=True, slots=True)
 class MaskedQuery:
-    """The masked text, where each of its tokens came from, and what was taken out."""
+    """The masked text, the token that each of its parts stands for, and the clauses that were removed."""
 
     text: str
     origins: dict[int, int]
     """Offset in `text` -> index of the token that stands there."""
     travels: dict[int, tuple[int, TimeTravel]]
-    """First token of a time travel clause -> the index after it, and what it asks for."""
+    """First token of a time travel clause -> the index after it, and the snapshot it asks for."""
     streams: dict[int, tuple[int, int]]
-    """First token of a relation's name -> the STREAM word before it and the index after the whole."""
+    """First token of a relation's name -> the STREAM word before it and the index after both."""
     sessions: dict[int, SessionWindow]
     """First token of a relation's name -> the session that its stream is read as."""
     tables: frozenset[int]
     """First tokens of relations that stand after TABLE, where no alias may follow."""
     cut: frozenset[int] = field(default_factory=frozenset)
-    """First items of literal lists that were shortened, so that the tree does not hold them all."""
+    """First items of literal lists that were shortened: the tree holds only a part of them."""
 
 
 def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", after: str = "") -> MaskedQuery:
-    """The masked text of a query's tokens, or of an expression's with what makes a query of it before and after."""
+    """The masked text of a query's tokens; `before` and `after` make a query of an expression."""
     travels = _travels(tokens, parameters)
     streams, dropped = _streams(tokens)
     windows = find_sessions(tokens)

@@ -1,4 +1,4 @@
-"""Names of relations, as they are written."""
+"""`WrittenName`: a relation's name as a statement has it, with its place."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from platform_plugin.language.text.places import Span
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenName:
-    """A relation's name: `relation` or `schema.relation`, as it was written."""
+    """A relation's name: `relation` or `schema.relation`, in its original spelling."""
 
     parts: tuple[str, ...]
     span: Span = field(compare=False, repr=False, default=Span("", 0, 0))
 
     @property
     def schema(self) -> str | None:
-        """The schema that was named, or None for the default one."""
+        """The schema in the name, or None for the default one."""
         return self.parts[0] if len(self.parts) > 1 else None
 
     @property

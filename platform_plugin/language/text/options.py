@@ -1,4 +1,4 @@
-"""Options: which names each statement knows, what values they take, and how they are read."""
+"""Options in WITH, OPTIONS and COPY lists: the names that each statement knows, and the readers of their values."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ _SIZES = {
 
 
 def read_options(cursor: TokenCursor, known: Mapping[str, str | tuple[str, ...]], what: str) -> tuple[Option, ...]:
-    """A list `(name = value, …)`; the `=` may be left out, as in COPY and SQL/MED."""
+    """A list `(name = value, …)`; the `=` may be missing, as in COPY and SQL/MED."""
     options: dict[str, Option] = {}
 
     def read() -> None:
@@ -182,7 +182,7 @@ def _raw(cursor: TokenCursor, takes: str | tuple[str, ...]) -> str:
 
 
 def parse_duration(text: str) -> timedelta | None:
-    """The time a text such as '1 hour 30 minutes' or '500ms' stands for, or None; it is more than nothing.
+    """The duration that a text such as '1 hour 30 minutes' or '500ms' stands for; None for any other text and for zero.
 
     >>> parse_duration("1 hour 30 min"), parse_duration("soon")
     (datetime.timedelta(seconds=5400), None)

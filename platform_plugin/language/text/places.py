@@ -1,4 +1,4 @@
-"""Places in a source text: spans, carets under them, and errors that carry both."""
+"""Places in a source text: spans, carets under them, and the errors that show them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class InvalidSyntax(InvalidStatement):
 
 
 class RefusedQuery(InvalidSyntax):
-    """A query would go round the platform; `rule` names what forbids it."""
+    """A query would read past the platform; `rule` names what forbids it."""
 
     rule: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Span:
-    """A stretch of a source text, equal to every other stretch with the same characters.
+    """A stretch of a source text; two with the same characters are equal.
 
     >>> Span("SELECT 1", 7, 8).text, Span("SELECT 1", 7, 8).column, Span("1", 0, 1) == Span("SELECT 1", 7, 8)
     ('1', 8, True)
@@ -75,14 +75,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where something is, and how to show it to the person who wrote it."""
+    """A line and a column of a text, and the excerpt with carets that shows them."""
 
     line: int
     column: int
     shown: str
 
     def attach(self, error: _Error, expected: str | None = None) -> _Error:
-        """The same error, with `line`, `column` and a detail that shows the place before what it already said."""
+        """The same error with `line` and `column`, and with a detail that shows the place before what it said already."""
         detail = f"line {self.line}, column {self.column}\n{self.shown}"
         for more in (expected and f"expected {expected}", error.detail):
             if more:
@@ -93,7 +93,7 @@ class Place:
 
 
 def at(source: str | Span, position: int = 0, end: int | None = None) -> Place:
-    r"""The place of an offset in a text, or of an offset relative to a span, to be shown in the whole source.
+    r"""The place of an offset in a text or in a span; the excerpt is of the whole source.
 
     >>> print(at("SELECT *\nFORM posts", 9, 13).shown)
         FORM posts
@@ -121,21 +121,21 @@ def at(source: str | Span, position: int = 0, end: int | None = None) -> Place:
 def fault(
     source: str | Span, message: str, position: int = 0, *, end: int | None = None, expected: str | None = None, hint: str | None = None
 ) -> InvalidSyntax:
-    """A syntax error at a place, ready to raise."""
+    """The syntax error for a place, for the caller to raise."""
     return at(source, position, end).attach(InvalidSyntax(message, hint=hint), expected)
 
 
 def refusal(
     source: str | Span, rule: str, message: str, position: int = 0, *, end: int | None = None, hint: str | None = None
 ) -> RefusedQuery:
-    """A refusal at a place, with the rule it follows from, ready to raise."""
+    """The refusal of a query at a place, with the rule that forbids it, for the caller to raise."""
     error = at(source, position, end).attach(RefusedQuery(message, detail=f"rule: {rule}", hint=hint))
     error.rule = rule
     return error
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known word most like this one, whatever its case, or None when nothing is like it.
+    """The word of a list that is most like this one, whatever its case, or None if none is like it.
 
     >>> nearest("retention_row", ["retention", "retention_rows"]), nearest("x", ["retention"])
     ('retention_rows', None)
@@ -150,7 +150,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """The hint that goes with a name that is not known, or None."""
+    """The hint for an unknown name: the nearest one of a list, or None."""
     found = nearest(name, known)
     return f"did you mean {found}?" if found else None
 

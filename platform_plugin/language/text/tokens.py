@@ -1,4 +1,4 @@
-"""Tokens of Spark SQL text, by Spark's own lexical rules, with exact positions."""
+"""`tokenize`: the tokens of Spark SQL text by Spark's own lexical rules, with exact positions."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _PREFIXES = frozenset(("NOT", "-", "+", "~", "!"))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokens:
-    """The tokens of a text as parallel lists, comments and hints left out; `end` sits one past the last.
+    """The tokens of a text as parallel lists, without comments and hints; `end` is the index after the last.
 
-    `names` are bare words that are names where they stand, whatever they mean elsewhere.
+    `names` are bare words that are names where they stand, even if they are keywords elsewhere.
     """
 
     source: str
@@ -51,21 +51,21 @@ class Tokens:
         return len(self.kinds)
 
     def text(self, index: int) -> str:
-        """The token as it was written, empty past the end."""
+        """The token in its original spelling, empty past the end."""
         return self.source[self.starts[index] : self.ends[index]] if index < len(self.kinds) else ""
 
     def upper(self, index: int) -> str:
-        """The token in upper case if it is a bare word or a sign, else empty, so that quoted text is never a keyword."""
+        """The token in upper case if it is a bare word or a sign, else an empty text, so that quoted text is never a keyword."""
         if not 0 <= index < len(self.kinds) or self.kinds[index] not in (WORD, SIGN) or index in self.names:
             return ""
         return self.text(index).upper()
 
     def kind(self, index: int) -> str:
-        """The token's kind, END past the last."""
+        """The token's kind; END past the last."""
         return self.kinds[index] if 0 <= index < len(self.kinds) else END
 
     def span(self, first: int, last: int) -> Span:
-        """The text from token `first` to just before token `last`, without what surrounds it."""
+        """The text from token `first` to just before token `last`, without the blanks around it."""
         if last <= first:
             start = self.starts[first] if first < len(self) else len(self.source)
             return Span(self.source, start, start)
@@ -183,7 +183,7 @@ def _refuse_deep(tokens: Tokens) -> None:
 
 
 def check_brackets(tokens: Tokens, first: int, last: int) -> None:
-    """Every bracket between two tokens has its partner there."""
+    """Refuse brackets between two tokens that have no partner there."""
     opened: list[int] = []
     source, kinds, starts, ends = tokens.source, tokens.kinds, tokens.starts, tokens.ends
     for index in range(first, last):
@@ -204,7 +204,7 @@ def check_brackets(tokens: Tokens, first: int, last: int) -> None:
 
 
 def closing(tokens: Tokens, index: int) -> int:
-    """The partner of the opening bracket at `index`, or the number of tokens when there is none."""
+    """The index of the bracket that closes the one at `index`, or the number of tokens if there is none."""
     depth = 0
     for inner in range(index, len(tokens)):
         text = tokens.upper(inner)

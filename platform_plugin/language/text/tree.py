@@ -1,4 +1,4 @@
-"""sqlglot's tree of a masked query, or an error at the place in the source."""
+"""`parse_tree`: sqlglot's tree of a masked query, or an error at the place in the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Literals and parameters: the values a statement holds, read without an engine."""
+"""Literals and parameters in statements: their values, read without an engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Kind = Choice["null", "default", "boolean", "integer", "decimal", "double", "str
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value written in a statement; `kind` is what Spark takes it for, and `default` asks for the column's default.
+    """A literal of a statement; `kind` is its type to Spark, and the kind `default` asks for the column's default.
 
     A `timestamp` without a zone is in the session's zone. `offset` is its place in the source.
     """
@@ -47,7 +47,7 @@ _TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
 
 
 def string_value(text: str) -> str:
-    r"""What a Spark string literal means, quotes and escapes undone.
+    r"""The value of a Spark string literal, without quotes and escapes.
 
     >>> string_value(r"'it''s\n\u0041'")
     "it's\nA"
@@ -90,7 +90,10 @@ def _escaped(inner: str, position: int) -> tuple[str, int]:
 
 
 def number_value(text: str) -> tuple[Kind, object]:
-    """A Spark number by its own typing: whole, exact with a point, binary with an exponent or a suffix."""
+    """The kind and the value of a Spark number.
+
+    A number with an exponent or the suffix D or F is a double, another one with a point a decimal, and a whole number an integer.
+    """
     body = text.rstrip("bBdDlLsSyYfF")
     suffix = text[len(body) :].upper()
     if suffix in ("D", "F") or ("e" in body.lower() and suffix != "BD"):
@@ -103,7 +106,7 @@ def number_value(text: str) -> tuple[Kind, object]:
 
 
 def read_cell(tokens: Tokens, index: int, parameters: Mapping[int, Parameter]) -> tuple[Cell, int] | None:
-    """The literal or parameter that begins at a token and the index after it, or None if it is anything else."""
+    """The literal or parameter that begins at a token, and the index after it; None for anything else."""
     kind, start = tokens.kind(index), tokens.starts[index]
     if kind == NUMBER:
         return Literal(*number_value(tokens.text(index)), start), index + 1
@@ -142,7 +145,7 @@ def _read_word(tokens: Tokens, index: int, word: str, start: int) -> tuple[Cell,
 
 
 def moment_value(word: str, text: str) -> tuple[Kind, object] | None:
-    """A typed date or time literal's value, or None when only Spark can say what it means.
+    """The kind and value of a typed date or time literal, or None if only Spark can tell.
 
     >>> moment_value("DATE", "2026-11-18")
     ('date', datetime.date(2026, 11, 18))
@@ -169,7 +172,7 @@ def _bytes(digits: str) -> bytes | None:
 
 
 def find_parameters(tokens: Tokens, first: int, last: int) -> dict[int, Parameter]:
-    """Every `:name` and `?` between two tokens, by the index of its first token; one style a statement, as in Spark."""
+    """Every `:name` and `?` between two tokens, by the index of its first token; a statement may use one style only, as in Spark."""
     return dict(_parameters(tokens, first, last))
 
 
@@ -207,7 +210,7 @@ def _mixed(tokens: Tokens, index: int) -> InvalidSyntax:
 
 
 def ends_operand(tokens: Tokens, index: int) -> bool:
-    """Whether a colon after this token takes a part out of a value (`v:name`), as against beginning a parameter."""
+    """Whether a colon after this token extracts a part of a value (`v:name`), as opposed to starting a parameter."""
     kind = tokens.kind(index)
     if kind == WORD:
         return tokens.upper(index) not in BEFORE_OPERAND

@@ -1,4 +1,4 @@
-"""Words of the grammar that several readers must agree on."""
+"""Lists of words of the grammar that several readers share, such as reserved words and table functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FILE_FORMATS = """
 """
 
 RESERVED = frozenset(_RESERVED.split())
-"""Words that mean something where a name may stand, in our heads or in Spark's queries: as names they are quoted."""
+"""Words that have a meaning where a name may stand, to the platform or to Spark; as names they are quoted."""
 AFTER_RELATION = frozenset(_AFTER_RELATION.split())
 """Words that end a relation in FROM, so that they are not its name or alias."""
 BEFORE_OPERAND = frozenset(_BEFORE_OPERAND.split())

@@ -1,4 +1,4 @@
-"""Writing: names, types, columns and options as the text that means them."""
+"""Writing names, types, columns and options as statement text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def identifier(name: str) -> str:
-    """A name as it may stand in a statement, between back-ticks only where it must be.
+    """A name for a statement's text, between back-ticks only where it must be.
 
     >>> identifier("posts"), identifier("order"), identifier("two words")
     ('posts', '`order`', '`two words`')
@@ -27,7 +27,7 @@ def identifier(name: str) -> str:
 
 
 def name_text(name: WrittenName) -> str:
-    """A relation's name, every part quoted where it must be."""
+    """A relation's name, each part quoted where it must be."""
     return ".".join(identifier(part) for part in name.parts)
 
 
@@ -41,7 +41,7 @@ def string_text(value: str) -> str:
 
 
 def type_text(kind: DataType) -> str:
-    """A type with all that is said of its parts."""
+    """A type with all its parts."""
     match kind:
         case List(element=element):
             return f"ARRAY<{type_text(element.type)}>"
@@ -59,7 +59,7 @@ def _part_text(part: Field) -> str:
 
 
 def column_text(column: Field) -> str:
-    """A column as CREATE and ALTER take it."""
+    """A column as CREATE and ALTER accept it."""
     text = f"{identifier(column.name)} {type_text(column.type)}"
     if not column.nullable:
         text += " NOT NULL"
@@ -84,7 +84,7 @@ def _default_text(column: Field) -> str:
 
 
 def duration_text(value: timedelta) -> str:
-    """A duration in the words that options take.
+    """A duration in the words that options accept.
 
     >>> duration_text(timedelta(hours=1)), duration_text(timedelta(days=1, seconds=90))
     ('1 hour', '1 day 90 seconds')
@@ -99,7 +99,7 @@ def duration_text(value: timedelta) -> str:
 
 
 def options_text(options: Iterable[Option]) -> str:
-    """A parenthesised option list."""
+    """An option list in parentheses."""
     return "(" + ", ".join(f"{option.name} = {_value_text(option.value)}" for option in options) + ")"
 
 
@@ -116,7 +116,7 @@ def _value_text(value: str | float | bool | timedelta | None) -> str:  # noqa: F
 
 
 def columns_text(columns: Iterable[Field], keys: tuple[str, ...] = ()) -> str:
-    """A parenthesised column list, a column a line."""
+    """A column list in parentheses, one column on each line."""
     lines = [column_text(column) for column in columns]
     if keys:
         lines.append(f"PRIMARY KEY ({', '.join(identifier(key) for key in keys)})")
@@ -124,5 +124,5 @@ def columns_text(columns: Iterable[Field], keys: tuple[str, ...] = ()) -> str:
 
 
 def comment_text(comment: str | None) -> str:
-    """A COMMENT, if there is one."""
+    """The COMMENT clause, or an empty text without a comment."""
     return "" if comment is None else f" COMMENT {string_text(comment)}"
