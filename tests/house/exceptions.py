@@ -285,6 +285,7 @@ TESTS_APART = {
     "deploy": "tests what is in deploy/ beside the package",
     "dialect/suite": "SQLAlchemy's own suite, which wants a folder of its own",
     "house": "the rules of the whole package",
+    "howto": "examples of docs/howto that exist only in the tests",
     "relations/sequences": "a kind that exists only in the tests, to show what a kind takes",
     "sql": "behaviour of SQL, tested in SQL",
 }

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.functions import canonical
+from platform_plugin.algebra.functions import AGGREGATES, canonical
 from platform_plugin.algebra.plan.names import output_name
 from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, Primitive, Struct, list_of
 from platform_plugin.algebra.types.infer import DOUBLE, LONG, STRING, sum_type
 from platform_plugin.distribution import page
-from platform_plugin.operators.group.aggregate_table import SPLIT
+from platform_plugin.operators.group.aggregate_table import Row
 from platform_plugin.operators.group.calls import Call, cast, fn, make
 from platform_plugin.operators.group.moments import MOMENTS, PAIRS, moment_answer, moment_merge, moment_parts, pair_merge, pair_parts
 from platform_plugin.operators.group.sketches import sketch, split_hll, split_kll
@@ -33,8 +33,8 @@ def split_call(call: Call, argument_type: DataType | None, row_id: Callable[[], 
     name = canonical(call.name)
     if call.distinct and name not in ("min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "any_value"):
         return _distinct(call, name, argument_type)
-    maker = _MAKERS.get(name)
-    if maker is None or name not in SPLIT:
+    row = next((row for row in TABLE if name in row.functions), None)
+    if row is None:
         raise NoSplit(
             f"aggregate {call.name} can't be kept up to date part by part",
             f"{near(name)} can, not the same: see {page('views/aggregates.md')}",
@@ -44,7 +44,7 @@ def split_call(call: Call, argument_type: DataType | None, row_id: Callable[[], 
             f"ORDER BY inside of {call.name} can't be kept up to date part by part",
             "collect struct(key, value), and sort the array above: sort_array(…).value",
         )
-    return maker(call, argument_type, row_id)
+    return row.split(call, argument_type, row_id)
 
 
 def near(name: str) -> str:
@@ -315,32 +315,140 @@ def _distinct(call: Call, name: str, kind: DataType | None) -> Splitting | ByVal
     return ByValue(values=call.args, answer=lambda values, _: call.over(call.args, values))
 
 
-_MAKERS: dict[str, Callable[[Call, DataType | None, Callable[[], exp.Expr]], Splitting | ByValue]] = {
-    "count": _count,
-    "count_if": _count,
-    "sum": _sum,
-    "try_sum": _try_sum,
-    "avg": _avg,
-    "try_avg": _avg,
-    **dict.fromkeys(("min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"), _same),
-    **dict.fromkeys(("any_value", "first", "last"), _by_row),
-    **dict.fromkeys(("min_by", "max_by"), _by_other),
-    **dict.fromkeys(MOMENTS, _moments),
-    **dict.fromkeys(PAIRS, _pairs),
-    "collect_list": _list,
-    "collect_set": _set,
-    "listagg": _joined,
-    "approx_count_distinct": split_hll,
-    "percentile_approx": split_kll,
-    "hll_sketch_agg": sketch("hll_union_agg"),
-    "hll_union_agg": sketch("hll_union_agg"),
-    "theta_sketch_agg": sketch("theta_union_agg"),
-    "theta_union_agg": sketch("theta_union_agg"),
-    "theta_intersection_agg": sketch("theta_intersection_agg"),
-    **{f"kll_{what}_agg_{kind}": sketch(f"kll_merge_agg_{kind}") for what in ("sketch", "merge") for kind in ("bigint", "double", "float")},
-    "bitmap_construct_agg": sketch("bitmap_or_agg"),
-    "bitmap_or_agg": sketch("bitmap_or_agg"),
-    "bitmap_and_agg": sketch("bitmap_and_agg"),
-    **dict.fromkeys(("median", "percentile", "percentile_cont"), _percentile),
-    **dict.fromkeys(("mode", "percentile_disc", "skewness", "kurtosis", "histogram_numeric"), _whole),
+def _sketch(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
+    name = canonical(call.name)
+    family = next(family for family in _SKETCH_MERGES if name.startswith(family))
+    return sketch(_SKETCH_MERGES[family] + name.rpartition("_agg")[2])(call, kind, row_id)
+
+
+# Sketches by the beginnings of the names of what makes or merges them, and what merges them.
+_SKETCH_MERGES = {
+    "bitmap_and": "bitmap_and_agg",
+    "bitmap": "bitmap_or_agg",
+    "hll": "hll_union_agg",
+    "kll": "kll_merge_agg",
+    "theta_intersection": "theta_intersection_agg",
+    "theta": "theta_union_agg",
 }
+_VALUES = "each different value with its number of rows, in a state of its own"
+
+TABLE = [
+    Row(functions=("count", "count_if"), split=_count, stored="n", merge="sum(n)", answer="n, 0 without rows"),
+    Row(functions=("sum",), split=_sum, stored="the sum, in Spark's result type", merge="sum", answer="the sum, NULL without values"),
+    Row(
+        functions=("try_sum",),
+        split=_try_sum,
+        stored="the sum, n",
+        merge="try_sum, NULL if a part had overflowed; sum(n)",
+        answer="the sum",
+    ),
+    Row(
+        functions=("avg", "try_avg"),
+        split=_avg,
+        stored="the sum, n",
+        merge="sum; sum(n)",
+        answer="sum / n in Spark's result type, rounded once",
+    ),
+    Row(functions=("min", "max"), split=_same, stored="the value", merge="min; max", answer="the value"),
+    Row(
+        functions=("bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"),
+        split=_same,
+        stored="the value",
+        merge="the same function",
+        answer="the value",
+    ),
+    Row(
+        functions=("any_value", "first", "last"),
+        split=_by_row,
+        stored="the value, its row id",
+        merge="min_by or max_by the row id",
+        answer="the value",
+    ),
+    Row(
+        functions=("min_by", "max_by"),
+        split=_by_other,
+        stored="the value, what it is by",
+        merge="the same function",
+        answer="the value",
+    ),
+    Row(
+        functions=MOMENTS,
+        split=_moments,
+        stored="n, mean, M2 as one struct",
+        merge="Chan's formula, part by part",
+        answer="M2 / n, M2 / (n - 1), roots",
+    ),
+    Row(
+        functions=PAIRS,
+        split=_pairs,
+        stored="n, both means, Sxx, Syy, Sxy as one struct",
+        merge="Chan's formula",
+        answer="quotients of them",
+    ),
+    Row(functions=("collect_list",), split=_list, stored="the list", merge="lists end to end, in no order", answer="the list"),
+    Row(functions=("collect_set",), split=_set, stored="the set", merge="union", answer="the set"),
+    Row(
+        functions=("listagg",),
+        split=_joined,
+        stored="the list or, with DISTINCT, the set",
+        merge="as these",
+        answer="joined; sorted where asked",
+    ),
+    Row(
+        functions=("approx_count_distinct",),
+        split=split_hll,
+        stored="a HyperLogLog sketch of Spark's",
+        merge="hll_union_agg",
+        answer="its estimate",
+    ),
+    Row(
+        functions=("percentile_approx",),
+        split=split_kll,
+        stored="a KLL sketch with k = 4096, n",
+        merge="kll_merge_agg",
+        answer="its quantile",
+    ),
+    Row(
+        functions=("hll_sketch_agg", "hll_union_agg", "theta_sketch_agg", "theta_union_agg", "theta_intersection_agg"),
+        split=_sketch,
+        stored="the sketch",
+        merge="hll_union_agg; theta_union_agg; theta_intersection_agg",
+        answer="the sketch",
+    ),
+    Row(
+        functions=tuple(f"kll_{what}_agg_{kind}" for what in ("sketch", "merge") for kind in ("bigint", "double", "float")),
+        split=_sketch,
+        stored="the sketch",
+        merge="kll_merge_agg of its type",
+        answer="the sketch",
+    ),
+    Row(
+        functions=("bitmap_construct_agg", "bitmap_or_agg", "bitmap_and_agg"),
+        split=_sketch,
+        stored="the bitmap",
+        merge="bitmap_or_agg; bitmap_and_agg",
+        answer="the bitmap",
+    ),
+    Row(
+        functions=("median", "percentile", "percentile_cont"),
+        split=_percentile,
+        stored=_VALUES,
+        merge="sum of the numbers",
+        answer="percentile over values and numbers",
+    ),
+    Row(functions=("mode",), split=_whole, stored=_VALUES, merge="sum of the numbers", answer="the value of the largest number"),
+    Row(
+        functions=("percentile_disc", "skewness", "kurtosis", "histogram_numeric"),
+        split=_whole,
+        stored=_VALUES,
+        merge="sum of the numbers",
+        answer="the function over every value as often as it came: reading costs as much as there are rows",
+    ),
+]
+"""What the table in docs/views/aggregates.md says: an aggregate more is a function that splits its calls, and a row here."""
+
+SPLIT = frozenset(name for row in TABLE for name in row.functions)
+"""The aggregates that split, by their canonical names."""
+
+REFUSED = frozenset(canonical(name) for name in AGGREGATES) - SPLIT - {"grouping", "grouping_id"}
+"""The aggregates of Spark that do not split."""

@@ -7,7 +7,7 @@ import pytest
 
 from platform_plugin.algebra.functions import AGGREGATES, canonical
 from platform_plugin.errors import RefusedView
-from platform_plugin.operators.group.aggregate_table import REFUSED, SPLIT, TABLE
+from platform_plugin.operators.group.aggregates import REFUSED, SPLIT, TABLE
 from tests.relations.views.composed import split
 
 PAGE = Path(__file__).parents[3] / "docs" / "views" / "aggregates.md"
