@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from deploy.waiting import Ticker
 from platform_plugin.errors import ObjectExists
-from platform_plugin.language.text.counting import counted
+from platform_plugin.language.text.counting import count_text
 from platform_plugin.orchestration.components.place import URL_VARIABLE, lake_url
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str]) -> int:
         if started:
             print("stopping", end="", flush=True)
             cancelled = _cancel_runs(home)
-            said = counted(len(cancelled), "run is", "runs are")
+            said = count_text(len(cancelled), "run is", "runs are")
             print(f", {said} cancelled; this takes up to half a minute", flush=True)
             _end(started)
             _cancel_runs(home, before=cancelled, ended=True)

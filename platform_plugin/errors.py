@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from platform_plugin.redaction import redact_cause, redacted
+from platform_plugin.redaction import redact_cause, redact_text
 
 
 class PlatformError(Exception):
@@ -17,7 +17,7 @@ class PlatformError(Exception):
     """
 
     def __init__(self, message: str, *, detail: str | None = None, hint: str | None = None) -> None:
-        super().__init__(redacted(str(message)))
+        super().__init__(redact_text(str(message)))
         self.message = message
         self.detail = detail
         self.hint = hint
@@ -25,7 +25,7 @@ class PlatformError(Exception):
         redact_cause(sys.exc_info()[1])
 
     def __setattr__(self, name: str, value: object) -> None:
-        super().__setattr__(name, redacted(value) if name in ("message", "detail", "hint") and isinstance(value, str) else value)
+        super().__setattr__(name, redact_text(value) if name in ("message", "detail", "hint") and isinstance(value, str) else value)
 
     def __str__(self) -> str:
         lines = [self.message]

@@ -11,7 +11,7 @@ from platform_plugin.errors import InvalidValue, ServerLost
 from platform_plugin.lake.lake import Lake
 from platform_plugin.language.script import parse_script
 from platform_plugin.language.statements.registry import find_statement_kind, load
-from platform_plugin.language.text.places import at
+from platform_plugin.language.text.places import locate_offset
 from platform_plugin.relations.arguments import Arguments, plan_arguments
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Platform:
             from platform_plugin.relations.streams.stream import Streams
 
             work = self.work
-            self._streams = Streams(self.lake, lambda stream, snapshot: hooks.appended(work, stream, snapshot))
+            self._streams = Streams(self.lake, lambda stream, snapshot: hooks.notify_appended(work, stream, snapshot))
         return self._streams.open(name, grouping=grouping, when_full=when_full, timeout=timeout)
 
     def _await_appends(self, timeout: timedelta | None = None) -> None:
@@ -203,7 +203,7 @@ class Platform:
         kind = find_statement_kind(statement)
         if kind.run is None:
             hint = "SELECT, INSERT, UPDATE, DELETE, COPY, CREATE, ALTER, DROP, SHOW"
-            raise at(statement.span).attach(InvalidValue(f"{kind.planned} can't be run by this version", hint=hint))
+            raise locate_offset(statement.span).attach(InvalidValue(f"{kind.planned} can't be run by this version", hint=hint))
         given = {"arguments": arguments, **limits}
         result: Result = load(kind.run)(self.work, statement, **{name: given[name] for name in kind.takes if name in given})
         return result

@@ -35,12 +35,12 @@ _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=\-]{8,}")
 _DEEPEST = 12
 
 
-def redacted(text: str) -> str:
+def redact_text(text: str) -> str:
     """The text without passwords, keys, tokens and headers, be they in a URL, in its parameters, or after a name such as `password=`.
 
-    >>> redacted("no file matches s3://AKIA:wJa/lrX@bucket/*.csv?sig=abc")
+    >>> redact_text("no file matches s3://AKIA:wJa/lrX@bucket/*.csv?sig=abc")
     'no file matches s3://***@bucket/*.csv?sig=***'
-    >>> redacted("platform://ann:pw@host/db?data=s3://lake/x&spark=sc://host:15002/;token=abc;x-key=def;user_id=ann")
+    >>> redact_text("platform://ann:pw@host/db?data=s3://lake/x&spark=sc://host:15002/;token=abc;x-key=def;user_id=ann")
     'platform://ann:***@host/db?data=s3://lake/x&spark=sc://host:15002/;token=***;x-key=***;user_id=ann'
     """
     if "://" in text or "%3" in text:
@@ -95,7 +95,7 @@ def redact_cause(error: BaseException | None) -> None:
 
 def _redacted_part(value: Any) -> Any:
     if isinstance(value, str):
-        changed = redacted(value)
+        changed = redact_text(value)
         return value if changed == value else changed
     if isinstance(value, dict) and any(isinstance(inner, str) for inner in value.values()):
         parts = {key: _redacted_part(inner) for key, inner in value.items()}
@@ -138,6 +138,6 @@ def _without_value(found: re.Match[str]) -> str:
     if name not in _SHOWN:
         return found["head"] + (HIDDEN if value else "")
     inner = unquote(value)
-    if inner == value or (changed := redacted(inner)) == inner:
+    if inner == value or (changed := redact_text(inner)) == inner:
         return found[0]
     return found["head"] + changed

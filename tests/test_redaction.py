@@ -13,7 +13,7 @@ from platform_plugin import Platform
 from platform_plugin.engine.spark.server.attach import connect
 from platform_plugin.errors import PlatformError, StorageError
 from platform_plugin.lake.catalogue.location import Location
-from platform_plugin.redaction import redacted
+from platform_plugin.redaction import redact_text
 
 SIGNS = st.text("ab019/+=@:#?&;%~!$*(),.-_|^{}[]", max_size=8)
 SECRETS = st.lists(SIGNS, min_size=2, max_size=4).map("QXZ".join)
@@ -25,14 +25,14 @@ AROUND = st.sampled_from(
 @given(SECRETS, st.sampled_from(["s3", "s3a", "gs", "https", "ftp", "platform", "postgresql+psycopg", "hdfs"]), st.booleans(), AROUND)
 def test_passwords_of_urls(secret, scheme, is_quoted, around):
     written = quote(secret, safe="") if is_quoted else secret
-    text = redacted(around.format(f"{scheme}://someone:{written}@host/data/x.csv"))
+    text = redact_text(around.format(f"{scheme}://someone:{written}@host/data/x.csv"))
     assert "QXZ" not in text
-    assert redacted(text) == text
+    assert redact_text(text) == text
 
 
 @given(st.text("QXZqxz0189", min_size=6), st.sampled_from(["s3", "gs", "https"]), AROUND)
 def test_keys_that_stand_alone(secret, scheme, around):
-    assert secret not in redacted(around.format(f"{scheme}://{secret}@host/data/x.csv"))
+    assert secret not in redact_text(around.format(f"{scheme}://{secret}@host/data/x.csv"))
 
 
 @given(
@@ -49,7 +49,7 @@ def test_parameters_and_headers(given, separator, around):
     urls = [f"sc://host:15002/;{pairs}", f"https://host/x.csv?{pairs}"]
     nested = "platform://ann@host/db?data=/d&spark="
     for url in (*urls, nested + urls[0].replace("&", "%26"), nested + quote(urls[0], safe="")):
-        assert "QXZ" not in redacted(around.format(url))
+        assert "QXZ" not in redact_text(around.format(url))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_parameters_and_headers(given, separator, around):
     ],
 )
 def test_what_is_no_secret_stays(text):
-    assert redacted(text) == text
+    assert redact_text(text) == text
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_is_no_secret_stays(text):
     ],
 )
 def test_what_a_name_says_is_a_secret(text, said):
-    assert redacted(text) == said
+    assert redact_text(text) == said
 
 
 def test_errors_and_what_caused_them_keep_the_secret():

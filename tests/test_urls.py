@@ -10,7 +10,7 @@ from platform_plugin import Platform
 from platform_plugin.engine.spark.server.attach import connect
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.location import Location
-from platform_plugin.lake.files.sources import absolute_place
+from platform_plugin.lake.files.sources import make_absolute
 from platform_plugin.lake.files.storage import Storage
 from platform_plugin.relations.streams.feeds.file_listing import read_listing
 from platform_plugin.relations.streams.feeds.ingest import run_ingest
@@ -92,7 +92,7 @@ def platform(tmp_path_factory):
 @example("platform://u@host/db?data=s3://[x")
 @example("platform+local:///tmp/x?spark=sc://[h")
 def test_urls_of_lakes_and_places_are_read_or_refused(text):
-    for read, kind in ((Location.parse, Location), (absolute_place, str)):
+    for read, kind in ((Location.parse, Location), (make_absolute, str)):
         with suppress(PlatformError):
             assert isinstance(read(text), kind)
     with suppress(PlatformError):
@@ -126,7 +126,7 @@ def test_statements_with_places_answer_or_fail_as_errors_of_ours(platform, place
         platform.execute(f"CREATE OR REPLACE STREAM s (a INT) FROM FILES '{place}' (FORMAT csv, HEADER)")
         run_ingest(platform.work, "s")
     with suppress(PlatformError):
-        assert read_listing(absolute_place(place)) == []
+        assert read_listing(make_absolute(place)) == []
 
 
 @pytest.mark.parametrize(
@@ -161,6 +161,6 @@ def test_lakes_are_opened_or_refused(url):
 
 
 def test_a_place_on_this_machine_keeps_all_of_its_name():
-    assert absolute_place("file:///d/part?.csv#1") == "/d/part?.csv#1"
-    assert absolute_place("file://localhost/d/x.csv") == "/d/x.csv"
-    assert absolute_place("/d/token=5/x.csv") == "/d/token=5/x.csv"
+    assert make_absolute("file:///d/part?.csv#1") == "/d/part?.csv#1"
+    assert make_absolute("file://localhost/d/x.csv") == "/d/x.csv"
+    assert make_absolute("/d/token=5/x.csv") == "/d/token=5/x.csv"

@@ -64,10 +64,10 @@ UNIT_FIRST = frozenset(("timestampadd", "timestampdiff", "dateadd", "datediff", 
 """Functions whose first argument may be such a unit."""
 
 
-def canonical(name: str) -> str:
+def canonical_name(name: str) -> str:
     """The canonical name of an aggregate that has several names.
 
-    >>> canonical("STDDEV"), canonical("count")
+    >>> canonical_name("STDDEV"), canonical_name("count")
     ('stddev_samp', 'count')
     """
     return _SYNONYMS.get(name.lower(), name.lower())

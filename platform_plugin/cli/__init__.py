@@ -16,8 +16,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; whatever goes wrong is told on standard error, without a traceback."""
     try:
         from platform_plugin.cli.arguments import build_parser
-        from platform_plugin.cli.failure import tell
-        from platform_plugin.cli.process import Terminated, prepare_process
+        from platform_plugin.cli.failure import print_failure
+        from platform_plugin.cli.process import TerminationRequest, prepare_process
 
         prepare_process()
         parser = build_parser()
@@ -38,11 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except KeyboardInterrupt:
-        tell(KeyboardInterrupt(), given)
+        print_failure(KeyboardInterrupt(), given)
         return INTERRUPTED
-    except Terminated as end:
-        tell(end, given)
+    except TerminationRequest as end:
+        print_failure(end, given)
         return TERMINATED
     except Exception as error:  # noqa: BLE001  the outermost edge: a user is told, and --debug shows the traceback
-        tell(error, given)
+        print_failure(error, given)
         return FAILED

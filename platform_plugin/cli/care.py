@@ -8,13 +8,13 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.cli.output.amounts import said_bytes, said_seconds
+from platform_plugin.cli.output.amounts import byte_text, seconds_text
 from platform_plugin.cli.output.machine import print_document
 from platform_plugin.cli.output.progress import ProgressLine
 from platform_plugin.cli.output.tabular import print_table
 from platform_plugin.cli.reach import check_reach
 from platform_plugin.errors import InvalidValue
-from platform_plugin.language.text.counting import counted
+from platform_plugin.language.text.counting import count_text
 
 if TYPE_CHECKING:
     import argparse
@@ -99,8 +99,8 @@ def _show_status(given: argparse.Namespace) -> int:
         return 0
     age = max(0.0, (now - overview.committed_at).total_seconds())
     print(f"lake      {overview.lake}")
-    print(f"snapshot  {overview.snapshot}, committed {said_seconds(age)} ago; {overview.snapshots} kept, {overview.leases} under lease")
-    print(f"size      {said_bytes(overview.bytes)} in {counted(sum(r.files or 0 for r in overview.relations), 'file')}")
+    print(f"snapshot  {overview.snapshot}, committed {seconds_text(age)} ago; {overview.snapshots} kept, {overview.leases} under lease")
+    print(f"size      {byte_text(overview.bytes)} in {count_text(sum(r.files or 0 for r in overview.relations), 'file')}")
     if overview.relations:
         print()
         columns: tuple[str, ...] = ("schema", "name", "kind", "rows", "files", "size", "rows/s", "last arrival")
@@ -111,9 +111,9 @@ def _show_status(given: argparse.Namespace) -> int:
                 r.kind,
                 "" if r.rows is None else f"{r.rows:,}",
                 "" if r.files is None else r.files,
-                "" if r.bytes is None else said_bytes(r.bytes),
+                "" if r.bytes is None else byte_text(r.bytes),
                 "" if r.rows_per_second is None else f"{r.rows_per_second:,.1f}",
-                "" if r.last_arrival is None else f"{said_seconds(max(0.0, (now - r.last_arrival).total_seconds()))} ago",
+                "" if r.last_arrival is None else f"{seconds_text(max(0.0, (now - r.last_arrival).total_seconds()))} ago",
             )
             for r in overview.relations
         ]
@@ -135,13 +135,13 @@ def run_tables(given: argparse.Namespace) -> int:
     if given.json:
         print_document([asdict(relation) for relation in overview.relations])
         return 0
-    rows = [(r.schema, r.name, r.kind, r.rows, r.files, None if r.bytes is None else said_bytes(r.bytes)) for r in overview.relations]
+    rows = [(r.schema, r.name, r.kind, r.rows, r.files, None if r.bytes is None else byte_text(r.bytes)) for r in overview.relations]
     print_table(
         ("schema", "name", "kind", "rows", "files", "size"),
         [["" if value is None else value for value in row] for row in rows],
         numeric=frozenset((3, 4, 5)),
     )
-    print(f"{counted(len(rows), 'relation')} at snapshot {overview.snapshot}")
+    print(f"{count_text(len(rows), 'relation')} at snapshot {overview.snapshot}")
     return 0
 
 
@@ -174,14 +174,14 @@ def run_expire(given: argparse.Namespace) -> int:
     held = f"; {expired.leased} are held by leases" if expired.leased else ""
     would = "would be " if given.dry_run else ""
     said = _said_snapshots(expired.snapshots, given.older_than)
-    print(f"{said} {would}forgotten, {counted(expired.files, 'file')} {would}scheduled for deletion{held}")
+    print(f"{said} {would}forgotten, {count_text(expired.files, 'file')} {would}scheduled for deletion{held}")
     if expired.files and not given.dry_run:
         print("`platform vacuum` deletes the files once nobody can need them")
     return 0
 
 
 def _said_snapshots(number: int, older_than: timedelta | None) -> str:
-    return counted(number, "snapshot") + (f" older than {said_seconds(older_than.total_seconds())}" if older_than else "")
+    return count_text(number, "snapshot") + (f" older than {seconds_text(older_than.total_seconds())}" if older_than else "")
 
 
 def run_merge(given: argparse.Namespace) -> int:
@@ -190,12 +190,12 @@ def run_merge(given: argparse.Namespace) -> int:
     from platform_plugin.lake.lake import Lake
 
     with Lake.open(url) as lake, ProgressLine(f"merging {given.table}"):
-        merged = lake.merge(written_name(given.table))
+        merged = lake.merge(read_written_name(given.table))
     if given.json:
         print_document(asdict(merged))
         return 0
-    said = f"{counted(merged.rows, 'row')} kept, {counted(merged.rows_dropped, 'deleted row')} left out"
-    print(f"{counted(merged.files_before, 'file')} became {merged.files_after}: {said}")
+    said = f"{count_text(merged.rows, 'row')} kept, {count_text(merged.rows_dropped, 'deleted row')} left out"
+    print(f"{count_text(merged.files_before, 'file')} became {merged.files_after}: {said}")
     return 0
 
 
@@ -223,7 +223,7 @@ def run_vacuum(given: argparse.Namespace) -> int:
     gone = vacuumed.scheduled + vacuumed.orphans
     verb = "would be deleted" if given.dry_run else "deleted"
     print(
-        f"{counted(gone, 'file')} {verb} ({said_bytes(vacuumed.bytes)}): {vacuumed.scheduled} no longer needed, "
+        f"{count_text(gone, 'file')} {verb} ({byte_text(vacuumed.bytes)}): {vacuumed.scheduled} no longer needed, "
         f"{vacuumed.orphans} never committed; {vacuumed.kept} wait for their grace"
     )
     return 0
@@ -253,13 +253,13 @@ def run_check(given: argparse.Namespace) -> int:
         print_document([asdict(finding) | {"table": str(finding.table)} for finding in findings])
         return 1 if findings else 0
     for found in findings:
-        print(f"{found.table}: {counted(found.files, 'file')} with {found.problem}, such as {found.example}\n  hint: {found.hint}")
+        print(f"{found.table}: {count_text(found.files, 'file')} with {found.problem}, such as {found.example}\n  hint: {found.hint}")
     if not findings:
         print("nothing found")
     return 1 if findings else 0
 
 
-def written_name(text: str) -> Name:
+def read_written_name(text: str) -> Name:
     """A relation's name as SQL writes it: `users`, `raw.users`, or with back-ticks."""
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.language.text.cursor import TokenCursor

@@ -42,7 +42,7 @@ class SqlCompleter(Completer):
         found = _TYPED.search(before)
         typed = found.group() if found else ""
         words = before[: len(before) - len(typed)].split()
-        for candidate, kind in candidates(typed, words[-1] if words else "", self._read(), document.text):
+        for candidate, kind in list_candidates(typed, words[-1] if words else "", self._read(), document.text):
             yield Completion(candidate, start_position=-len(typed), display_meta=kind)
 
     def _read(self) -> Mapping[str, tuple[str, ...]]:
@@ -68,12 +68,12 @@ class SqlCompleter(Completer):
         return self._names
 
 
-def candidates(typed: str, previous: str, relations: Mapping[str, Iterable[str]], text: str) -> list[tuple[str, str]]:
+def list_candidates(typed: str, previous: str, relations: Mapping[str, Iterable[str]], text: str) -> list[tuple[str, str]]:
     """What may stand where `typed` was begun after the word `previous`, best first, each with what it is.
 
-    >>> candidates("us", "FROM", {"users": ["id"], "posts": ["uid"]}, "SELECT * FROM us")
+    >>> list_candidates("us", "FROM", {"users": ["id"], "posts": ["uid"]}, "SELECT * FROM us")
     [('users', 'relation')]
-    >>> candidates("users.i", "SELECT", {"users": ["id", "name"]}, "SELECT users.i FROM users")
+    >>> list_candidates("users.i", "SELECT", {"users": ["id", "name"]}, "SELECT users.i FROM users")
     [('users.id', 'column')]
     """
     after_relation = previous.upper().rstrip("(") in _RELATION_FOLLOWS or previous == "\\d"

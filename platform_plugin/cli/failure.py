@@ -8,9 +8,9 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, TextIO
 
-from platform_plugin.cli.output.amounts import said_seconds
+from platform_plugin.cli.output.amounts import seconds_text
 from platform_plugin.errors import PlatformError
-from platform_plugin.redaction import redacted
+from platform_plugin.redaction import redact_text
 
 if TYPE_CHECKING:
     import argparse
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 _RED, _CYAN, _BOLD, _PLAIN = "\x1b[31m", "\x1b[36m", "\x1b[1m", "\x1b[0m"
 
 
-def coloured(stream: TextIO) -> bool:
+def has_colours(stream: TextIO) -> bool:
     """Whether colours belong on a stream: only on a terminal that knows them and whose user wants them."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def printable(text: str) -> str:
+def printable_text(text: str) -> str:
     r"""A text whose control characters can't steer the terminal it is shown on.
 
-    >>> printable("red \x1b[31m\n  text")
+    >>> printable_text("red \x1b[31m\n  text")
     'red \\x1b[31m\n  text'
     """
     if text.isprintable():
@@ -49,23 +49,23 @@ def failure_lines(error: BaseException, *, colour: bool = False) -> list[str]:
         return [f"{red}terminated{plain}"]
     if not isinstance(error, PlatformError):
         error = _unexpected(error)
-    lines = [f"{red}{bold}error:{plain} {bold}{printable(error.message)}{plain}"]
+    lines = [f"{red}{bold}error:{plain} {bold}{printable_text(error.message)}{plain}"]
     for line in (error.detail or "").splitlines():
         caret = line.strip() and not line.strip(" ^")
-        lines.append(f"  {red if caret else ''}{printable(line)}{plain if caret else ''}")
+        lines.append(f"  {red if caret else ''}{printable_text(line)}{plain if caret else ''}")
     if error.hint:
-        lines.append(f"  {cyan}hint:{plain} {printable(error.hint)}")
+        lines.append(f"  {cyan}hint:{plain} {printable_text(error.hint)}")
     return lines
 
 
-def tell(error: BaseException, given: argparse.Namespace) -> None:
+def print_failure(error: BaseException, given: argparse.Namespace) -> None:
     """Say on standard error what went wrong."""
     if given.debug and not isinstance(error, (KeyboardInterrupt, SystemExit)):
-        print(redacted("".join(traceback.format_exception(error))), file=sys.stderr, end="")
+        print(redact_text("".join(traceback.format_exception(error))), file=sys.stderr, end="")
     if given.json:
         print(json.dumps({"error": failure_document(error)}, ensure_ascii=False), file=sys.stderr)
     else:
-        print("\n".join(failure_lines(error, colour=coloured(sys.stderr))), file=sys.stderr)
+        print("\n".join(failure_lines(error, colour=has_colours(sys.stderr))), file=sys.stderr)
 
 
 def tell_retry(error: PlatformError, pause_seconds: float, *, json_lines: bool) -> None:
@@ -73,7 +73,7 @@ def tell_retry(error: PlatformError, pause_seconds: float, *, json_lines: bool) 
     if json_lines:
         said = json.dumps({"error": failure_document(error), "retry_seconds": pause_seconds}, ensure_ascii=False)
     else:
-        said = "\n".join([*failure_lines(error), f"  trying again in {said_seconds(pause_seconds)}"])
+        said = "\n".join([*failure_lines(error), f"  trying again in {seconds_text(pause_seconds)}"])
     print(said, file=sys.stderr, flush=True)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.cli.care import written_name
+from platform_plugin.cli.care import read_written_name
 from platform_plugin.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def holding_gates(lake: Lake, given: argparse.Namespace) -> Iterator[None]:
+def hold_to_suites(lake: Lake, given: argparse.Namespace) -> Iterator[None]:
     """Hold what is committed meanwhile to the suites that were given; of what is not there yet all rows are judged."""
-    from platform_plugin.quality.gate import gated
+    from platform_plugin.quality.gate import hold_to_gate
 
     with ExitStack() as gates:
         for relation, file in given.gate:
             suite = replace(read_suite_file(file), gate=True)
             if not suite.critical:
                 raise InvalidValue(f'file "{file}" is a gate that nothing can close', hint="write `severity: critical` at an expectation")
-            name = written_name(relation)
-            gates.enter_context(gated(lake, name, suite, batches=_is_stream(lake, name), view=_is_view(lake, name)))
+            name = read_written_name(relation)
+            gates.enter_context(hold_to_gate(lake, name, suite, batches=_is_stream(lake, name), view=_is_view(lake, name)))
         yield
 
 

@@ -9,13 +9,13 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from platform_plugin.cli.care import lake_url, written_name
-from platform_plugin.cli.failure import printable, tell_retry
-from platform_plugin.cli.gates import holding_gates
-from platform_plugin.cli.output.amounts import said_bytes, said_seconds
+from platform_plugin.cli.care import lake_url, read_written_name
+from platform_plugin.cli.failure import printable_text, tell_retry
+from platform_plugin.cli.gates import hold_to_suites
+from platform_plugin.cli.output.amounts import byte_text, seconds_text
 from platform_plugin.cli.output.machine import print_document
 from platform_plugin.cli.output.progress import ProgressLine
-from platform_plugin.language.text.counting import counted
+from platform_plugin.language.text.counting import count_text
 
 if TYPE_CHECKING:
     import argparse
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 def run_ingest_command(given: argparse.Namespace) -> int:
     """Ingest batch after batch; a first SIGTERM or Ctrl-C lets the batch at hand finish, a second drops it whole."""
-    url, name = lake_url(given), written_name(given.stream)
+    url, name = lake_url(given), read_written_name(given.stream)
     from platform_plugin.platform import Platform
     from platform_plugin.relations.streams.feeds.ingest import BatchLimits
     from platform_plugin.relations.streams.feeds.service import Ingester
 
     limits = BatchLimits(max_files=given.max_files, max_bytes=given.max_bytes, max_rows=given.max_rows)
     line = ProgressLine(f"ingesting into {given.stream}")
-    with Platform.open(url, watcher=line.watch) as platform, holding_gates(platform.lake, given):
+    with Platform.open(url, watcher=line.watch) as platform, hold_to_suites(platform.lake, given):
         ingester = Ingester(platform.work, name, limits=limits, interval_seconds=given.interval.total_seconds(), progress=line.advance)
         observer = _IngestReport(json_lines=given.json)
-        with stopping_gracefully(ingester):
+        with handle_stop_signals(ingester):
             if given.once:
                 with line:
                     totals = ingester.run(observer, once=True)
@@ -46,13 +46,13 @@ def run_ingest_command(given: argparse.Namespace) -> int:
     if given.json:
         print_document({"stopped": True, **asdict(totals)})
     else:
-        print(f"{counted(totals.rows, 'row')} in {totals.batches:,} {'batch' if totals.batches == 1 else 'batches'}{_more(totals)}")
+        print(f"{count_text(totals.rows, 'row')} in {totals.batches:,} {'batch' if totals.batches == 1 else 'batches'}{_more(totals)}")
     return 0
 
 
 def _more(totals: Any) -> str:
-    said = f", {counted(totals.quarantined, 'record')} in quarantine" if totals.quarantined else ""
-    return said + (f", {counted(totals.failures, 'failure')} on the way" if totals.failures else "")
+    said = f", {count_text(totals.quarantined, 'record')} in quarantine" if totals.quarantined else ""
+    return said + (f", {count_text(totals.failures, 'failure')} on the way" if totals.failures else "")
 
 
 class Service(Protocol):
@@ -63,7 +63,7 @@ class Service(Protocol):
 
 
 @contextmanager
-def stopping_gracefully(service: Service) -> Iterator[None]:
+def handle_stop_signals(service: Service) -> Iterator[None]:
     """Let a first SIGTERM or Ctrl-C end a service after the work at hand, and a second one end it at once."""
     asked: list[int] = []
 
@@ -107,21 +107,21 @@ def report_lines(report: IngestReport, at: datetime) -> list[str]:
     >>> report_lines(report, datetime(2026, 1, 31, 12, tzinfo=UTC))
     ['12:00:00  10 rows from 2 files, 1 in quarantine, 3 waiting, snapshot 7, 0.50 s']
     """
-    parts = [counted(report.rows, "row") + (f" from {counted(report.files, 'file')}" if report.files else "")]
+    parts = [count_text(report.rows, "row") + (f" from {count_text(report.files, 'file')}" if report.files else "")]
     parts += [f"{report.quarantined:,} in quarantine"] if report.quarantined else []
-    parts += [f"{counted(report.skipped, 'record')} skipped"] if report.skipped else []
+    parts += [f"{count_text(report.skipped, 'record')} skipped"] if report.skipped else []
     parts += (
-        [f"{report.waiting:,} waiting" + (f" ({said_bytes(report.waiting_bytes)})" if report.waiting_bytes else "")]
+        [f"{report.waiting:,} waiting" + (f" ({byte_text(report.waiting_bytes)})" if report.waiting_bytes else "")]
         if report.waiting
         else []
     )
     parts += [f"snapshot {report.snapshot}"] if report.snapshot is not None else []
-    lines = [f"{at:%H:%M:%S}  {', '.join(parts)}, {said_seconds(report.seconds)}"]
+    lines = [f"{at:%H:%M:%S}  {', '.join(parts)}, {seconds_text(report.seconds)}"]
     told = (
         ("refused", report.refused),
         ("changed after it was read", report.changed),
         ("came late and is not read", report.late),
         ("changed while it was read", report.unsteady),
     )
-    lines += [f"          {what}: {printable(uri)}" for what, uris in told for uri in uris]
+    lines += [f"          {what}: {printable_text(uri)}" for what, uris in told for uri in uris]
     return lines

@@ -6,34 +6,34 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from platform_plugin.cli.care import lake_url, written_name
+from platform_plugin.cli.care import lake_url, read_written_name
 from platform_plugin.cli.failure import failure_document, failure_lines, tell_retry
-from platform_plugin.cli.gates import holding_gates
-from platform_plugin.cli.ingest import stopping_gracefully
-from platform_plugin.cli.output.amounts import said_seconds
+from platform_plugin.cli.gates import hold_to_suites
+from platform_plugin.cli.ingest import handle_stop_signals
+from platform_plugin.cli.output.amounts import seconds_text
 from platform_plugin.cli.output.machine import print_document
 from platform_plugin.cli.output.progress import ProgressLine
-from platform_plugin.language.text.counting import counted
+from platform_plugin.language.text.counting import count_text
 
 if TYPE_CHECKING:
     import argparse
 
     from platform_plugin.errors import PlatformError
-    from platform_plugin.relations.views.follow.maintain import Maintained
+    from platform_plugin.relations.views.follow.maintain import MaintenanceOutcome
 
 
 def run_maintain_command(given: argparse.Namespace) -> int:
     """Maintain run after run; a first SIGTERM or Ctrl-C lets the run at hand finish, a second drops it whole."""
     url = lake_url(given)
-    only = [written_name(view) for view in given.views] or None
+    only = [read_written_name(view) for view in given.views] or None
     from platform_plugin.maintenance.service import Maintainer
     from platform_plugin.platform import Platform
 
     line = ProgressLine("maintaining")
-    with Platform.open(url, watcher=line.watch) as platform, holding_gates(platform.lake, given):
+    with Platform.open(url, watcher=line.watch) as platform, hold_to_suites(platform.lake, given):
         maintainer = Maintainer(platform.work, only, interval_seconds=given.interval.total_seconds(), progress=line.advance)
         observer = _MaintainReport(json_lines=given.json)
-        with stopping_gracefully(maintainer):
+        with handle_stop_signals(maintainer):
             if given.once:
                 with line:
                     maintainer.run(observer, once=True)
@@ -49,7 +49,7 @@ class _MaintainReport:
         self._json = json_lines
         self.troubled = False
 
-    def maintained(self, done: Maintained) -> None:
+    def maintained(self, done: MaintenanceOutcome) -> None:
         self.troubled = bool(done.failed)
         if self._json:
             print_document(
@@ -68,11 +68,11 @@ class _MaintainReport:
             )
         else:
             if done.views:
-                what = f"{counted(done.rows, 'row')} into {counted(done.groups, 'group')} of {counted(len(done.views), 'view')}"
-                cost = f"{counted(done.jobs, 'job')}, snapshot {done.snapshot.id}, {said_seconds(done.seconds)}"
+                what = f"{count_text(done.rows, 'row')} into {count_text(done.groups, 'group')} of {count_text(len(done.views), 'view')}"
+                cost = f"{count_text(done.jobs, 'job')}, snapshot {done.snapshot.id}, {seconds_text(done.seconds)}"
                 print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {what}, {cost}")
             if done.samples:
-                print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {counted(len(done.samples), 'sample')} consumed what arrived")
+                print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {count_text(len(done.samples), 'sample')} consumed what arrived")
             for name, error in done.failed.items():
                 print("\n".join([f"          {name} was left behind:", *failure_lines(error)]), file=sys.stderr)
         sys.stdout.flush()

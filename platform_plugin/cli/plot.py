@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from platform_plugin.cli.care import lake_url, written_name
+from platform_plugin.cli.care import lake_url, read_written_name
 from platform_plugin.cli.output.machine import print_document
 from platform_plugin.errors import InvalidValue, StorageError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def run_plot(given: argparse.Namespace) -> int:
     """Draw a sample. Spark is started only where the sample itself needs it."""
-    url, name = lake_url(given), written_name(given.sample)
+    url, name = lake_url(given), read_written_name(given.sample)
     path = Path(given.output or f"{name.relation}.svg")
     if given.output != "-" and path.suffix.lower() not in ("", ".svg"):
         raise InvalidValue(

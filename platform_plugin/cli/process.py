@@ -11,7 +11,7 @@ from pathlib import Path
 _STANDARD = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
-class Terminated(SystemExit):
+class TerminationRequest(SystemExit):
     """SIGTERM: the command ends, and what it had open is closed as if it had failed."""
 
 
@@ -35,4 +35,4 @@ def prepare_process() -> None:
 
 
 def _terminate(number: int, _frame: object) -> None:
-    raise Terminated(128 + number)
+    raise TerminationRequest(128 + number)

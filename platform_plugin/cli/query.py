@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.cli.care import lake_url
-from platform_plugin.cli.gates import holding_gates
+from platform_plugin.cli.gates import hold_to_suites
 from platform_plugin.cli.output.progress import ProgressLine
 from platform_plugin.errors import InvalidValue, MissingArgument
-from platform_plugin.language.text.counting import counted
+from platform_plugin.language.text.counting import count_text
 
 if TYPE_CHECKING:
     import argparse
@@ -36,7 +36,7 @@ def run_sql(given: argparse.Namespace) -> int:
         raise InvalidValue("there is no statement to run", hint="write one, such as SHOW TABLES")
     from platform_plugin.platform import Platform
 
-    with ProgressLine("opening the lake") as line, Platform.open(url, watcher=line.watch) as platform, holding_gates(platform.lake, given):
+    with ProgressLine("opening the lake") as line, Platform.open(url, watcher=line.watch) as platform, hold_to_suites(platform.lake, given):
         run_script(platform, script, given, line)
     return 0
 
@@ -100,13 +100,13 @@ def print_result(result: Result, given: argparse.Namespace, line: ProgressLine) 
 
 def _print_pages(result: Result, given: argparse.Namespace, line: ProgressLine) -> None:
     """A table for people, a page at a time, whose columns are as wide as the first page needs."""
-    from platform_plugin.cli.failure import printable
-    from platform_plugin.cli.output.tabular import add_row, console, new_table, shown
+    from platform_plugin.cli.failure import printable_text
+    from platform_plugin.cli.output.tabular import add_row, new_table, open_console, value_text
 
     limit = given.max_rows if given.max_rows is not None else _TERMINAL_ROWS if sys.stdout.isatty() else None
     numeric = _numeric(result)
     rows = iter(result)
-    output, written, cut = console(), 0, False
+    output, written, cut = open_console(), 0, False
     widths: list[int] = []
     while True:
         line.start()
@@ -123,12 +123,12 @@ def _print_pages(result: Result, given: argparse.Namespace, line: ProgressLine) 
             written += len(page)
             if len(page) == _PAGE and not widths:
                 widths = [
-                    max(len(printable("NULL" if row[index] is None else shown(row[index]))) for row in page)
+                    max(len(printable_text("NULL" if row[index] is None else value_text(row[index]))) for row in page)
                     for index in range(len(result.columns))
                 ]
         if len(page) < _PAGE or cut or (limit is not None and written >= limit):
             break
-    total = counted(written, "row")
+    total = count_text(written, "row")
     print(f"{'the first ' if cut else ''}{total} at snapshot {result.snapshot.id}{'; --max-rows 0 shows all' if cut else ''}")
 
 

@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.cli.output.amounts import said_bytes, said_seconds
+from platform_plugin.cli.output.amounts import byte_text, seconds_text
 from platform_plugin.cli.output.machine import print_document
 from platform_plugin.cli.output.progress import ProgressLine
-from platform_plugin.language.text.counting import counted
+from platform_plugin.language.text.counting import count_text
 
 if TYPE_CHECKING:
     import argparse
@@ -84,17 +84,17 @@ def server_text(status: ServerStatus) -> str:
     memory = sum(known[name] or 0 for name in ("driver_bytes", "jvm_bytes"))
     phase = status.phase
     if status.phase not in ("ready", "not answering") and "started_at" in known:
-        phase = f"{phase}, for {said_seconds(time.time() - float(known['started_at']))} so far"
+        phase = f"{phase}, for {seconds_text(time.time() - float(known['started_at']))} so far"
     parts = [f"{phase}, process {known.get('pid', 'unknown')}"]
     if memory:
-        parts.append(f"{said_bytes(memory)} in memory")
+        parts.append(f"{byte_text(memory)} in memory")
     if "cores" in known:
-        parts.append(counted(known["cores"], "core"))
+        parts.append(count_text(known["cores"], "core"))
     if "sessions" in known:
-        parts.append(f"{counted(known['sessions'], 'session')}, {counted(known['running_queries'], 'running statement')}")
+        parts.append(f"{count_text(known['sessions'], 'session')}, {count_text(known['running_queries'], 'running statement')}")
     idle = known.get("idle_seconds")
     if idle is not None:
-        parts.append(f"ends after {said_seconds(idle)} without a session" if idle else "never ends by itself")
+        parts.append(f"ends after {seconds_text(idle)} without a session" if idle else "never ends by itself")
     if status.phase == "not answering":
         parts.append("`platform down` ends it")
     return ", ".join(parts)

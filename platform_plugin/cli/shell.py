@@ -14,15 +14,15 @@ from prompt_toolkit.key_binding import KeyBindings
 
 from platform_plugin import __version__
 from platform_plugin.cli.completion import SqlCompleter
-from platform_plugin.cli.failure import tell
-from platform_plugin.cli.gates import holding_gates
-from platform_plugin.cli.output.amounts import said_seconds
+from platform_plugin.cli.failure import print_failure
+from platform_plugin.cli.gates import hold_to_suites
+from platform_plugin.cli.output.amounts import seconds_text
 from platform_plugin.cli.output.progress import ProgressLine
 from platform_plugin.cli.query import run_script
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.text.tokens import tokenize
 from platform_plugin.platform import Platform
-from platform_plugin.redaction import redacted
+from platform_plugin.redaction import redact_text
 
 if TYPE_CHECKING:
     import argparse
@@ -38,7 +38,7 @@ _HELP = r"""statements end with ;    Ctrl-C interrupts what runs or drops what i
 def run_shell(url: str, given: argparse.Namespace) -> int:
     """Read statements and run them until the user leaves; an error or Ctrl-C ends the statement, never the shell."""
     line = ProgressLine("opening the lake")
-    with Platform.open(url, watcher=line.watch) as platform, holding_gates(platform.lake, given):
+    with Platform.open(url, watcher=line.watch) as platform, hold_to_suites(platform.lake, given):
         shell = _Shell(platform, given, line)
         print(f"platform {__version__} on {platform.lake.location}; \\? for help, \\q to leave")
         shell.loop()
@@ -83,21 +83,21 @@ class _Shell:
                 print(f"timing is {'on' if self._timing else 'off'}")
                 return
             if text.startswith("\\"):
-                text = shortcut(text)
+                text = expand_shortcut(text)
             if text:
                 self._line.reset("running")
                 with self._line:
                     run_script(self._platform, text, self._given, self._line)
         except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001  whatever a statement does, the shell stays
-            tell(error, self._given)
+            print_failure(error, self._given)
         if self._timing:
-            print(f"took {said_seconds(time.monotonic() - began)}")
+            print(f"took {seconds_text(time.monotonic() - began)}")
 
 
-def shortcut(text: str) -> str:
+def expand_shortcut(text: str) -> str:
     r"""The statement that a backslash command stands for; empty after it printed something itself.
 
-    >>> shortcut(r"\d"), shortcut(r"\d raw.users;")
+    >>> expand_shortcut(r"\d"), expand_shortcut(r"\d raw.users;")
     ('SHOW TABLES', 'DESCRIBE EXTENDED raw.users')
     """
     word, _, rest = text.rstrip("; ").partition(" ")
@@ -109,10 +109,10 @@ def shortcut(text: str) -> str:
     return f"DESCRIBE EXTENDED {rest.strip()}" if rest.strip() else "SHOW TABLES"
 
 
-def complete(text: str) -> bool:
+def is_complete_input(text: str) -> bool:
     r"""Whether Enter ends the input: a backslash command, nothing at all, or statements up to a final semicolon.
 
-    >>> complete("SELECT 1"), complete("SELECT ';"), complete("SELECT 1; -- done"), complete(r"\d users")
+    >>> is_complete_input("SELECT 1"), is_complete_input("SELECT ';"), complete("SELECT 1; -- done"), complete(r"\d users")
     (False, False, True, True)
     """
     text = text.strip()
@@ -132,7 +132,7 @@ def _bindings() -> KeyBindings:
     @bindings.add("enter")
     def _(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        if complete(buffer.text):
+        if is_complete_input(buffer.text):
             buffer.validate_and_handle()
         else:
             buffer.insert_text("\n")
@@ -150,7 +150,7 @@ class QuietHistory(FileHistory):
     """A history on the disk, without the keys and passwords that were typed."""
 
     def store_string(self, string: str) -> None:
-        super().store_string(redacted(string))
+        super().store_string(redact_text(string))
 
 
 def open_history() -> History:

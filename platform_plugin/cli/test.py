@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from platform_plugin.cli.output.amounts import said_seconds
+from platform_plugin.cli.output.amounts import seconds_text
 from platform_plugin.cli.output.machine import print_document
 from platform_plugin.errors import UnknownObject
-from platform_plugin.language.text.counting import counted
+from platform_plugin.language.text.counting import count_text
 
 if TYPE_CHECKING:
     import argparse
@@ -50,6 +50,6 @@ def run_test(given: argparse.Namespace) -> int:
                 print(tried.difference)
         sys.stdout.flush()
     if not given.json:
-        said = f"{counted(failed, 'case')} of {len(cases)} failed" if failed else f"{counted(len(cases), 'case')} passed"
-        print(f"{said} in {said_seconds(time.monotonic() - began)}")
+        said = f"{count_text(failed, 'case')} of {len(cases)} failed" if failed else f"{count_text(len(cases), 'case')} passed"
+        print(f"{said} in {seconds_text(time.monotonic() - began)}")
     return 1 if failed else 0

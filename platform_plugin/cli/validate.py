@@ -6,17 +6,17 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.cli.care import lake_url, written_name
+from platform_plugin.cli.care import lake_url, read_written_name
 from platform_plugin.cli.gates import read_suite_file
-from platform_plugin.cli.output.amounts import said_bytes, said_seconds
+from platform_plugin.cli.output.amounts import byte_text, seconds_text
 from platform_plugin.cli.output.machine import print_document
 from platform_plugin.cli.output.progress import ProgressLine
-from platform_plugin.language.text.counting import counted
+from platform_plugin.language.text.counting import count_text
 
 if TYPE_CHECKING:
     import argparse
 
-    from platform_plugin.quality.full import Judged
+    from platform_plugin.quality.full import JudgedSuite
     from platform_plugin.quality.suite import Suite
     from platform_plugin.quality.validate import ExpectationOutcome
 
@@ -28,7 +28,7 @@ def run_validate(given: argparse.Namespace) -> int:
     from platform_plugin.platform import Platform
     from platform_plugin.quality.full import run_suite
 
-    url, name, suite = lake_url(given), written_name(given.relation), _suite(given.suite, given.engine)
+    url, name, suite = lake_url(given), read_written_name(given.relation), _suite(given.suite, given.engine)
     with ProgressLine("judging") as line, Platform.open(url, watcher=line.watch) as platform:
         judged = run_suite(platform, name, suite)
     failed = [each for each in judged.findings if not each.passed]
@@ -44,7 +44,7 @@ def run_validate(given: argparse.Namespace) -> int:
     else:
         for each in judged.findings:
             _print(each)
-        said = f"{counted(len(failed), 'expectation')} of {len(judged.findings)} not met" if failed else "all expectations are met"
+        said = f"{count_text(len(failed), 'expectation')} of {len(judged.findings)} not met" if failed else "all expectations are met"
         print(f"{said}: {_cost(judged)}")
     return 1 if any(each.expectation.severity == "critical" for each in failed) else 0
 
@@ -70,11 +70,11 @@ def _print(finding: ExpectationOutcome) -> None:
     sys.stdout.flush()
 
 
-def _cost(judged: Judged) -> str:
-    read = f"{said_bytes(judged.bytes)} {'read' if judged.engine == 'spark' else 'brought over'}"
-    jobs = f" in {counted(judged.jobs, 'job')}" if judged.engine == "spark" else ""
+def _cost(judged: JudgedSuite) -> str:
+    read = f"{byte_text(judged.bytes)} {'read' if judged.engine == 'spark' else 'brought over'}"
+    jobs = f" in {count_text(judged.jobs, 'job')}" if judged.engine == "spark" else ""
     where = _ENGINES[judged.engine]
-    return f"{counted(judged.rows, 'row')} at snapshot {judged.snapshot}, {read}, {said_seconds(judged.seconds)} {where}{jobs}"
+    return f"{count_text(judged.rows, 'row')} at snapshot {judged.snapshot}, {read}, {seconds_text(judged.seconds)} {where}{jobs}"
 
 
 def _document(finding: ExpectationOutcome) -> dict[str, Any]:

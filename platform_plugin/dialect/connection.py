@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from platform_plugin.dialect import faults
 from platform_plugin.dialect.cursor import Cursor
-from platform_plugin.dialect.faults import InterfaceError, NotSupportedError, told_as_dbapi_errors
+from platform_plugin.dialect.faults import InterfaceError, NotSupportedError, raise_dbapi_errors
 
 if TYPE_CHECKING:
     from platform_plugin.dialect.shared import SharedPlatform
@@ -31,7 +31,7 @@ class Connection:
     NotSupportedError = faults.NotSupportedError
 
     def __init__(self, shared: SharedPlatform) -> None:
-        with told_as_dbapi_errors():
+        with raise_dbapi_errors():
             shared.join()
         self._shared = shared
         self._cursors: weakref.WeakSet[Cursor] = weakref.WeakSet()
@@ -42,7 +42,7 @@ class Connection:
     def platform(self) -> Platform:
         """The platform that statements run on."""
         self.check_open()
-        with told_as_dbapi_errors():
+        with raise_dbapi_errors():
             return self._shared.get()
 
     def cursor(self) -> Cursor:
@@ -81,7 +81,7 @@ class Connection:
 
     def ping(self) -> bool:
         """Whether the catalogue answers; Spark is not asked, since the next statement starts it where it is gone."""
-        with told_as_dbapi_errors():
+        with raise_dbapi_errors():
             self.platform.lake.snapshot()
         return True
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 from platform_plugin.dialect.batch import plan_batch
-from platform_plugin.dialect.faults import Error, InterfaceError, ProgrammingError, told_as_data_errors, told_as_dbapi_errors
-from platform_plugin.dialect.type_codes import Description, describe
+from platform_plugin.dialect.faults import Error, InterfaceError, ProgrammingError, raise_data_errors, raise_dbapi_errors
+from platform_plugin.dialect.type_codes import Description, describe_columns
 from platform_plugin.language.script import parse_script
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Cursor:
     def execute(self, operation: str, parameters: Parameters | None = None) -> Self:
         """Run a statement with values for its `:names` (a dict) or `?` (a list). A text of nothing but comments does nothing."""
         self._begin()
-        with told_as_data_errors(), told_as_dbapi_errors():
+        with raise_data_errors(), raise_dbapi_errors():
             if _is_empty(operation):
                 return self
             self._take(self.connection.platform.execute(operation, _bindable_set(parameters)))
@@ -61,7 +61,7 @@ class Cursor:
         if not sets:
             self.rowcount = 0
             return self
-        with told_as_data_errors(), told_as_dbapi_errors():
+        with raise_data_errors(), raise_dbapi_errors():
             if (batch := plan_batch(operation, sets)) is not None:
                 from platform_plugin.relations.tables.insert import run_insert
 
@@ -83,7 +83,7 @@ class Cursor:
         self.description, self.rowcount, self.rownumber = None, -1, None
 
     def _take(self, result: Result) -> None:
-        self.description = describe(result.schema)
+        self.description = describe_columns(result.schema)
         if self.description is None:
             self.rowcount = -1 if result.row_count is None else result.row_count
             self.connection.note_done()
@@ -94,7 +94,7 @@ class Cursor:
         self.rownumber = 0
 
     def _read(self, result: Result) -> Iterator[Row]:
-        with told_as_dbapi_errors():
+        with raise_dbapi_errors():
             for batch in result.batches():
                 for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
                     part = batch.slice(start, _ROWS_AT_ONCE)
@@ -127,12 +127,12 @@ class Cursor:
         self._readable()
         if self._result is None or self.rownumber:
             raise InterfaceError("rows were fetched already", hint="fetch all of them as rows, or all as Arrow")
-        with told_as_dbapi_errors():
+        with raise_dbapi_errors():
             return self._result.reader()
 
     def fetch_arrow_table(self) -> pa.Table:
         """The rows as an Arrow table; no row may have been fetched yet."""
-        with told_as_dbapi_errors():
+        with raise_dbapi_errors():
             return self.fetch_record_batch().read_all()
 
     def _readable(self) -> Iterator[Row]:
@@ -167,7 +167,7 @@ class Cursor:
     def _release(self) -> None:
         result, self._result, self._rows = self._result, None, None
         if result is not None:
-            with told_as_dbapi_errors():
+            with raise_dbapi_errors():
                 result.close()
 
     def _check_open(self) -> None:

@@ -35,10 +35,10 @@ from platform_plugin.dialect.faults import (
 )
 from platform_plugin.dialect.shared import SharedPlatform
 from platform_plugin.dialect.type_codes import BINARY, DATETIME, NUMBER, ROWID, STRING
-from platform_plugin.dialect.type_codes import binary as Binary
 from platform_plugin.dialect.type_codes import date_from_ticks as DateFromTicks
 from platform_plugin.dialect.type_codes import time_from_ticks as TimeFromTicks
 from platform_plugin.dialect.type_codes import timestamp_from_ticks as TimestampFromTicks
+from platform_plugin.dialect.type_codes import to_binary as Binary
 
 if TYPE_CHECKING:
     from pathlib import Path

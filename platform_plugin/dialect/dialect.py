@@ -25,7 +25,7 @@ from platform_plugin.dialect.identifiers import PlatformIdentifierPreparer
 from platform_plugin.dialect.reflection import PlatformReflection
 from platform_plugin.dialect.shared import SharedPlatform
 from platform_plugin.dialect.types import COLSPECS, PlatformTypeCompiler
-from platform_plugin.redaction import redacted
+from platform_plugin.redaction import redact_text
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -47,9 +47,9 @@ def _redact_statement(context: ExceptionContext) -> None:
     error = context.sqlalchemy_exception
     if error is not None:
         if error.statement is not None:
-            error.statement = redacted(error.statement)
+            error.statement = redact_text(error.statement)
         if isinstance(error.params, dict):
-            error.params = {name: redacted(value) if isinstance(value, str) else value for name, value in error.params.items()}
+            error.params = {name: redact_text(value) if isinstance(value, str) else value for name, value in error.params.items()}
 
 
 class QuietURL(sa.URL):
@@ -59,7 +59,7 @@ class QuietURL(sa.URL):
 
     def render_as_string(self, hide_password: bool = True) -> str:  # noqa: FBT001, FBT002  SQLAlchemy's own signature
         text = super().render_as_string(hide_password)
-        return redacted(text) if hide_password else text
+        return redact_text(text) if hide_password else text
 
 
 class PlatformDialect(PlatformReflection):

@@ -114,7 +114,7 @@ def _kind(error: e.PlatformError) -> type[DatabaseError]:
 
 
 @contextmanager
-def told_as_dbapi_errors() -> Iterator[None]:
+def raise_dbapi_errors() -> Iterator[None]:
     """Errors of the platform leave as PEP 249's."""
     try:
         yield
@@ -123,7 +123,7 @@ def told_as_dbapi_errors() -> Iterator[None]:
 
 
 @contextmanager
-def told_as_data_errors() -> Iterator[None]:
+def raise_data_errors() -> Iterator[None]:
     """Values that neither Arrow nor Spark can take leave as PEP 249's DataError."""
     try:
         yield

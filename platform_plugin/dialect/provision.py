@@ -19,6 +19,6 @@ def make_schemas(url: Any, engine: Any, follower_ident: str | None) -> None:  # 
 
 
 @temp_table_keyword_args.for_db("platform")  # type: ignore[untyped-decorator]
-def keep_none(config: Any, engine: Any) -> dict[str, Any]:  # noqa: ARG001  as above
+def refuse_temporary_tables(config: Any, engine: Any) -> dict[str, Any]:  # noqa: ARG001  as above
     """Say that there are no temporary tables to make."""
     return {}

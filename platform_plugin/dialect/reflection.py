@@ -11,7 +11,7 @@ from sqlalchemy.engine import default, reflection
 from sqlalchemy.util import warn
 
 from platform_plugin.algebra.types.data_types import DataType, Field, List, Map, Struct
-from platform_plugin.dialect.faults import told_as_dbapi_errors
+from platform_plugin.dialect.faults import raise_dbapi_errors
 from platform_plugin.dialect.types import Document
 from platform_plugin.errors import UnknownObject, UnsupportedType
 from platform_plugin.lake.catalogue.relations import Declaration, read_declaration
@@ -39,7 +39,7 @@ class PlatformReflection(default.DefaultDialect):
 
     @reflection.cache
     def get_schema_names(self, connection: Connection, **kw: Any) -> list[str]:
-        with told_as_dbapi_errors():
+        with raise_dbapi_errors():
             return _platform(connection).lake.schemas(_snapshot(connection, kw))
 
     @reflection.cache
@@ -65,7 +65,7 @@ class PlatformReflection(default.DefaultDialect):
 
     @reflection.cache
     def has_schema(self, connection: Connection, schema_name: str, **kw: Any) -> bool:
-        with told_as_dbapi_errors():
+        with raise_dbapi_errors():
             return schema_name in _platform(connection).lake.schemas(_snapshot(connection, kw))
 
     @reflection.cache
@@ -133,7 +133,7 @@ def _reflected_as(what: Reflection) -> tuple[Kind[Any], ...]:
 
 def _names(connection: Connection, kinds: Collection[Kind[Any]], schema: str | None, kw: dict[str, Any]) -> list[str]:
     """The names of the relations of some kinds in a schema."""
-    with told_as_dbapi_errors():
+    with raise_dbapi_errors():
         lake, snapshot = _platform(connection).lake, _snapshot(connection, kw)
         relations: list[Table | View] = [*lake.tables(snapshot), *lake.views(snapshot)]
         own = [relation for relation in relations if relation.name.schema == (schema or _DEFAULT_SCHEMA)]
@@ -190,7 +190,7 @@ def _snapshot(connection: Connection, kw: dict[str, Any]) -> Snapshot:
 
 
 def _find(connection: Connection, name: str, schema: str | None, kw: dict[str, Any]) -> Table | View:
-    with told_as_dbapi_errors():
+    with raise_dbapi_errors():
         lake = _platform(connection).lake
         snapshot = _snapshot(connection, kw)
         with lake.reading() as reading:
@@ -212,12 +212,12 @@ def _nothing(connection: Connection, name: str, schema: str | None, kw: dict[str
 def _declaration(connection: Connection, relation: Table | View) -> Declaration:
     if isinstance(relation, View):
         return Declaration(kind="view")
-    with told_as_dbapi_errors(), _platform(connection).lake.reading() as reading:
+    with raise_dbapi_errors(), _platform(connection).lake.reading() as reading:
         return read_declaration(reading, relation.uuid)
 
 
 def _view_fields(connection: Connection, view: View) -> list[Field]:
     """The columns that a view's query gives now."""
-    with told_as_dbapi_errors():
+    with raise_dbapi_errors():
         rows = _platform(connection).execute(f"DESCRIBE {identifier(view.name.schema)}.{identifier(view.name.relation)}")
         return [Field(name=row[0], type=parse_type(row[1])) for row in rows]

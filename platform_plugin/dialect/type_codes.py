@@ -36,10 +36,10 @@ DATETIME = TypeCode("DATETIME", "timestamp", "date", "time", "duration")
 ROWID = TypeCode("ROWID", "rowid")
 
 
-def describe(schema: pa.Schema) -> list[Description] | None:
+def describe_columns(schema: pa.Schema) -> list[Description] | None:
     """A result's columns in PEP 249's form, or None for a statement that gives no rows. The type code is the Arrow type's name.
 
-    >>> describe(pa.schema({"price": pa.decimal128(9, 2)}))
+    >>> describe_columns(pa.schema({"price": pa.decimal128(9, 2)}))
     [('price', 'decimal128(9, 2)', None, None, 9, 2, True)]
     """
     return [_described(field) for field in schema] or None
@@ -67,6 +67,6 @@ def timestamp_from_ticks(ticks: float) -> datetime:
     return datetime.fromtimestamp(ticks, UTC)
 
 
-def binary(value: Any) -> bytes:
+def to_binary(value: Any) -> bytes:
     """A value's bytes."""
     return bytes(value)

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from platform_plugin.errors import SnapshotExpired, UnknownObject
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue import founding
-from platform_plugin.lake.catalogue.bulk import chunks
-from platform_plugin.lake.catalogue.database import create_engine, reading, writing
+from platform_plugin.lake.catalogue.bulk import split_chunks
+from platform_plugin.lake.catalogue.database import create_engine, read_transaction, write_transaction
 from platform_plugin.lake.catalogue.location import Location
 from platform_plugin.lake.catalogue.tables import (
     CommitRecord,
@@ -21,7 +21,7 @@ from platform_plugin.lake.catalogue.tables import (
     Snapshot,
     Table,
     View,
-    nearest_name,
+    find_nearest_name,
     read_commits,
     read_names,
     read_schemas,
@@ -141,11 +141,11 @@ class Lake:
 
     def reading(self) -> AbstractContextManager[Connection]:
         """A read transaction on the catalogue."""
-        return reading(self.engine)
+        return read_transaction(self.engine)
 
     def writing(self, *, shared: bool = False) -> AbstractContextManager[Connection]:
         """A write transaction on the catalogue, for notes that make no snapshot."""
-        return writing(self.engine, shared=shared)
+        return write_transaction(self.engine, shared=shared)
 
     def prepare_tables(self, tables: Iterable[sa.Table]) -> None:
         """Make `platform_*` tables that this lake does not have yet."""
@@ -275,7 +275,7 @@ class Lake:
         endings = {"/".join(path.split("/")[place:]): path for path in paths for place in range(path.count("/") + 1)}
         found: set[str] = set()
         with self.reading() as connection:
-            for part in chunks(list(endings)):
+            for part in split_chunks(list(endings)):
                 for table in (c.DATA_FILE, c.DELETE_FILE):
                     found.update(connection.execute(sa.select(table.c.path).where(table.c.path.in_(part))).scalars())
         return {endings[ending] for ending in found}
@@ -320,13 +320,13 @@ class Lake:
 
     def lease(self, snapshot: Snapshot | None = None, *, holder: str | None = None, duration: timedelta = leases.DURATION) -> leases.Lease:
         """Keep a snapshot and its files until the lease is released or runs out; use it in a `with` block."""
-        return leases.acquire(self, snapshot, holder=holder, duration=duration)
+        return leases.acquire_lease(self, snapshot, holder=holder, duration=duration)
 
     def retain(self) -> list[Table]:
         """Let go of what streams no longer keep, also where nothing is appended; appends do so by themselves."""
         return ring.retain_due(self)
 
-    def expire(self, older_than: datetime, *, dry_run: bool = False) -> expire.Expired:
+    def expire(self, older_than: datetime, *, dry_run: bool = False) -> expire.ExpireOutcome:
         """Forget snapshots older than a time, except the newest and leased ones; their files are scheduled for deletion.
 
         With `dry_run` nothing is forgotten, and the answer says what would be.
@@ -337,7 +337,7 @@ class Lake:
         """What the catalogue says of files and can't be true, such as partition values that their statistics contradict."""
         return check.check(self)
 
-    def vacuum(self, *, grace: timedelta = vacuum.GRACE, dry_run: bool = False) -> vacuum.Vacuumed:
+    def vacuum(self, *, grace: timedelta = vacuum.GRACE, dry_run: bool = False) -> vacuum.VacuumOutcome:
         """Delete scheduled files that no reader can need, and files that no commit ever named."""
         return vacuum.vacuum(self, grace=grace, dry_run=dry_run)
 
@@ -355,6 +355,6 @@ def _read_relation(connection: Connection, name: Name, snapshot: Snapshot) -> Ta
     same = next((other for other in known if str(other).lower() == str(name).lower()), None)
     if same is not None and same != name:
         return _read_relation(connection, same, snapshot)
-    near = nearest_name(name, known)
+    near = find_nearest_name(name, known)
     hint = f"did you mean {near}?" if near is not None else "run SHOW TABLES"
     raise UnknownObject(f'table "{name}" does not exist at snapshot {snapshot.id}', hint=hint)

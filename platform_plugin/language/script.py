@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from platform_plugin.language.statements.explain import Explain
 from platform_plugin.language.statements.registry import StatementKind, find_statement_kinds, list_verbs
 from platform_plugin.language.statements.select import Select
-from platform_plugin.language.statements.statement import Opening
-from platform_plugin.language.text.bodies import QUERY_WORDS, at_query, read_query
+from platform_plugin.language.statements.statement import StatementOpening
+from platform_plugin.language.text.bodies import QUERY_WORDS, is_at_query, read_query
 from platform_plugin.language.text.cursor import TokenCursor
-from platform_plugin.language.text.places import fault
+from platform_plugin.language.text.places import syntax_error
 from platform_plugin.language.text.tokens import Tokens, check_brackets, tokenize
 from platform_plugin.language.text.values import Parameter, find_parameters
 
@@ -59,9 +59,9 @@ def parse_statement(text: str) -> Statement:
     """
     statements = parse_script(text)
     if not statements:
-        raise fault(text, "an empty statement", expected="a statement")
+        raise syntax_error(text, "an empty statement", expected="a statement")
     if len(statements) > 1:
-        raise fault(statements[1].span, "more than one statement", hint="run a script with parse_script, or one statement at a time")
+        raise syntax_error(statements[1].span, "more than one statement", hint="run a script with parse_script, or one statement at a time")
     return statements[0]
 
 
@@ -72,7 +72,7 @@ def _parse(tokens: Tokens, first: int, last: int) -> Statement:
     statement = _read(cursor, parameters)
     cursor.finish()
     if parameters and _takes_none(statement):
-        raise fault(
+        raise syntax_error(
             next(iter(parameters.values())).span,
             "a definition has no parameters",
             hint="write the value itself, or join a table that holds it",
@@ -87,7 +87,7 @@ def _takes_none(statement: Statement) -> bool:
 
 def _read(cursor: TokenCursor, parameters: Mapping[int, Parameter]) -> Statement:
     first, verb = cursor.index, cursor.upper()
-    if at_query(cursor):
+    if is_at_query(cursor):
         return Select(query=read_query(cursor))
     kinds = find_statement_kinds(verb)
     if not kinds:
@@ -97,7 +97,7 @@ def _read(cursor: TokenCursor, parameters: Mapping[int, Parameter]) -> Statement
     cursor.advance()
     replaced = verb == "CREATE" and cursor.accept("OR", "REPLACE")
     kind, words = _choose(cursor, verb, kinds, replaced=replaced)
-    opening = Opening(words=words, replaced=replaced, parameters=parameters, read=lambda inner: _read(inner, parameters))
+    opening = StatementOpening(words=words, replaced=replaced, parameters=parameters, read=lambda inner: _read(inner, parameters))
     if kind.read is None:
         message = f"{words} begins statements that have no reader"
         raise TypeError(message)

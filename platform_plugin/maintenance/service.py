@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from platform_plugin.engine.spark.session.repeating import Repeating
+from platform_plugin.engine.spark.session.repeating import RepeatedWork
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import Table
-from platform_plugin.relations.missing import looking_for
+from platform_plugin.relations.missing import name_missing_relations
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from platform_plugin.relations.views.follow.maintain import run_maintenance
-from platform_plugin.relations.views.read.stored import find_wanted, run_storing
+from platform_plugin.relations.views.read.stored import find_result_requests, store_results
 from platform_plugin.relations.views.record import read_records
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name
-    from platform_plugin.relations.views.follow.maintain import Maintained
+    from platform_plugin.relations.views.follow.maintain import MaintenanceOutcome
 
 
 class Observer(Protocol):
     """Who is told what the service does."""
 
-    def maintained(self, done: Maintained) -> None:
+    def maintained(self, done: MaintenanceOutcome) -> None:
         """Tell of a run that did something."""
 
     def failed(self, error: PlatformError, pause_seconds: float) -> None:
@@ -49,7 +49,7 @@ class Maintainer:
         self._only = only
         self._interval = interval_seconds
         self._progress = progress
-        self._repeating = Repeating(work)
+        self._repeating = RepeatedWork(work)
 
     def stop(self) -> None:
         """End after the run at hand; may be called from a signal handler."""
@@ -60,27 +60,27 @@ class Maintainer:
         for name in self._only or ():
             _check_maintained(self._work, name)
 
-        def succeeded(done: Maintained) -> float | None:
+        def succeeded(done: MaintenanceOutcome) -> float | None:
             if done.views or done.samples or done.failed:
                 observer.maintained(done)
             return None if once else self._interval
 
         self._repeating.run(self._maintain, succeeded, observer.failed, fatal=PlatformError if once else ())
 
-    def _maintain(self) -> Maintained:
+    def _maintain(self) -> MaintenanceOutcome:
         done = run_maintenance(self._work, self._only, progress=self._progress)
         # What no view looked at in the same scan.
         sampled = run_sample_maintenance(self._work, self._only, progress=self._progress)
         samples = (*done.samples, *sampled.samples)
-        wanted = find_wanted(self._work, self._only, maintained=done.views)
-        stored = run_storing(self._work, wanted, progress=self._progress)
+        wanted = find_result_requests(self._work, self._only, maintained=done.views)
+        stored = store_results(self._work, wanted, progress=self._progress)
         return replace(done, samples=samples, failed=stored.failed | done.failed | sampled.failed)
 
 
 def _check_maintained(work: Workspace, name: Name) -> None:
     """A name is that of a continuous view, or of a sample that grows with a stream."""
     snapshot = work.lake.snapshot()
-    with looking_for(work.lake, name, snapshot, "view", "sample"), work.lake.reading() as connection:
+    with name_missing_relations(work.lake, name, snapshot, "view", "sample"), work.lake.reading() as connection:
         relation = work.lake.find_relation(connection, name, snapshot)
         views = read_records(connection)
     sample = find_sample(work.lake, relation, snapshot) if isinstance(relation, Table) else None

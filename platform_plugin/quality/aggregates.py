@@ -27,7 +27,7 @@ _PASSED_OVER = {"result_format", "catch_exceptions", "meta", "notes", "descripti
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class SuiteMeasure:
     """What a query has to ask for one expectation; `judge` takes the values and the number of rows, `broken` is the rows that break it."""
 
     columns: tuple[str, ...]
@@ -40,7 +40,7 @@ class _Kind:
     """A kind of expectation: its arguments with what they are by default (`...` where there is none), and how it is measured."""
 
     arguments: Mapping[str, Any]
-    measure: Callable[[Mapping[str, Any], _Relation], Measure]
+    measure: Callable[[Mapping[str, Any], _Relation], SuiteMeasure]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ def columns_of(expectation: Expectation) -> tuple[str, ...]:
     return (*one, *(str(each) for each in said.get("column_list", ()) if expectation.type not in _OF_NAMES))
 
 
-def plan_measure(expectation: Expectation, relation: str, types: Types) -> Measure:
+def plan_measure(expectation: Expectation, relation: str, types: Types) -> SuiteMeasure:
     """What is to be asked for an expectation about columns that are there."""
     kind = _KINDS[expectation.type]
     said = {**kind.arguments, **{name: value for name, value in expectation.kwargs.items() if name in kind.arguments}}
@@ -105,17 +105,17 @@ def _literal(value: Any) -> str:
             raise InvalidValue(f"{value!r} can't be compared with on Spark", hint="write a number, a text, a date or a time")
 
 
-def _each(holds: Callable[[Mapping[str, Any], str], str]) -> Callable[[Mapping[str, Any], _Relation], Measure]:
+def _each(holds: Callable[[Mapping[str, Any], str], str]) -> Callable[[Mapping[str, Any], _Relation], SuiteMeasure]:
     """Values of a column that each have to meet a condition; missing ones are not looked at."""
 
-    def measure(said: Mapping[str, Any], relation: _Relation) -> Measure:
+    def measure(said: Mapping[str, Any], relation: _Relation) -> SuiteMeasure:
         value = relation.value(said["column"])
         return _mostly(f"{value} IS NULL", f"NOT coalesce({holds(said, value)}, false)", said)
 
     return measure
 
 
-def _mostly(missing: str, breaks: str, said: Mapping[str, Any]) -> Measure:
+def _mostly(missing: str, breaks: str, said: Mapping[str, Any]) -> SuiteMeasure:
     broken = f"NOT ({missing}) AND {breaks}"
 
     def judge(values: Sequence[Any], rows: int) -> dict[str, Any]:
@@ -134,16 +134,16 @@ def _share(looked_at: int, unexpected: int, said: Mapping[str, Any]) -> dict[str
     }
 
 
-def _measure(columns: tuple[str, ...], judge: Callable[[Sequence[Any], int], dict[str, Any]], broken: str | None = None) -> Measure:
+def _measure(columns: tuple[str, ...], judge: Callable[[Sequence[Any], int], dict[str, Any]], broken: str | None = None) -> SuiteMeasure:
     def told(values: Sequence[Any], rows: int) -> Answer:
         figures = judge(values, rows)
         return bool(figures.pop("passed")), figures
 
-    return Measure(columns=columns, judge=told, broken=broken)
+    return SuiteMeasure(columns=columns, judge=told, broken=broken)
 
 
-def _null(*, wanted: bool) -> Callable[[Mapping[str, Any], _Relation], Measure]:
-    def measure(said: Mapping[str, Any], relation: _Relation) -> Measure:
+def _null(*, wanted: bool) -> Callable[[Mapping[str, Any], _Relation], SuiteMeasure]:
+    def measure(said: Mapping[str, Any], relation: _Relation) -> SuiteMeasure:
         broken = f"{relation.value(said['column'])} IS {'NOT ' if wanted else ''}NULL"
         return _measure((f"count_if({broken})",), lambda values, rows: _share(rows, values[0], said) | {"element_count": rows}, broken)
 
@@ -168,7 +168,7 @@ def _in_set(said: Mapping[str, Any], value: str) -> str:
     return f"{value} IN ({listed})" if listed else "false"
 
 
-def _unique(said: Mapping[str, Any], relation: _Relation) -> Measure:
+def _unique(said: Mapping[str, Any], relation: _Relation) -> SuiteMeasure:
     names = [said["column"]] if "column" in said else list(said["column_list"])
     values = [relation.value(name) for name in names]
     missing = " AND ".join(f"{value} IS NULL" for value in values)
@@ -184,16 +184,16 @@ def _unique(said: Mapping[str, Any], relation: _Relation) -> Measure:
     return _measure((f"count_if({missing})", f"({same})"), judge, f"({key}) IN ({again})")
 
 
-def _pair(said: Mapping[str, Any], relation: _Relation) -> Measure:
+def _pair(said: Mapping[str, Any], relation: _Relation) -> SuiteMeasure:
     one, other = relation.value(said["column_A"]), relation.value(said["column_B"])
     sign = "=" if "or_equal" not in said else ">=" if said["or_equal"] else ">"
     return _mostly(f"{one} IS NULL AND {other} IS NULL", f"NOT coalesce({one} {sign} {other}, false)", said)
 
 
-def _between(aggregate: str) -> Callable[[Mapping[str, Any], _Relation], Measure]:
+def _between(aggregate: str) -> Callable[[Mapping[str, Any], _Relation], SuiteMeasure]:
     """One number of a column that has to be between bounds."""
 
-    def measure(said: Mapping[str, Any], relation: _Relation) -> Measure:
+    def measure(said: Mapping[str, Any], relation: _Relation) -> SuiteMeasure:
         asked = aggregate.format(relation.value(said["column"])) if "column" in said else aggregate
         return _measure((asked,), lambda values, _: _bounded(values[0], said))
 
@@ -222,14 +222,14 @@ def _shown(value: Any) -> Any:
     return value if value is None or isinstance(value, int | float | str) else float(value) if isinstance(value, Decimal) else str(value)
 
 
-def _equals(asked: str) -> Callable[[Mapping[str, Any], _Relation], Measure]:
-    def measure(said: Mapping[str, Any], _: _Relation) -> Measure:
+def _equals(asked: str) -> Callable[[Mapping[str, Any], _Relation], SuiteMeasure]:
+    def measure(said: Mapping[str, Any], _: _Relation) -> SuiteMeasure:
         return _measure((asked,), lambda values, _: {"passed": values[0] == said["value"], "observed_value": values[0]})
 
     return measure
 
 
-def _distinct_in(said: Mapping[str, Any], relation: _Relation) -> Measure:
+def _distinct_in(said: Mapping[str, Any], relation: _Relation) -> SuiteMeasure:
     value = relation.value(said["column"])
     broken = f"{value} IS NOT NULL AND NOT {_in_set(said, value)}"
     others = f"count(DISTINCT CASE WHEN {broken} THEN {value} END)"
@@ -238,10 +238,10 @@ def _distinct_in(said: Mapping[str, Any], relation: _Relation) -> Measure:
 
 def _names(
     holds: Callable[[Mapping[str, Any], list[str]], bool], shown: Callable[[list[str]], Any] = ", ".join
-) -> Callable[[Mapping[str, Any], _Relation], Measure]:
+) -> Callable[[Mapping[str, Any], _Relation], SuiteMeasure]:
     """What is known of the columns without a query."""
 
-    def measure(said: Mapping[str, Any], relation: _Relation) -> Measure:
+    def measure(said: Mapping[str, Any], relation: _Relation) -> SuiteMeasure:
         names = list(relation.types)
         return _measure((), lambda _values, _rows: {"passed": holds(said, names), "observed_value": shown(names)})
 

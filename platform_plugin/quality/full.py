@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.platform import Platform
-    from platform_plugin.quality.aggregates import Measure
+    from platform_plugin.quality.aggregates import SuiteMeasure
     from platform_plugin.quality.suite import Engine, Suite
 
 _MOST_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedSuite:
     """How a suite came out for a relation at a snapshot: so many rows were judged, and so many bytes read for it, or brought over."""
 
     snapshot: int
@@ -41,7 +41,7 @@ class Judged:
         return {"rows": self.rows, "bytes": self.bytes, "seconds": round(self.seconds, 3), "jobs": self.jobs, "engine": self.engine}
 
 
-def run_suite(platform: Platform, name: Name, suite: Suite) -> Judged:
+def run_suite(platform: Platform, name: Name, suite: Suite) -> JudgedSuite:
     """Judge all rows of a relation at the newest snapshot; as Arrow no more than the suite allows."""
     with platform.lake.lease(holder="suite") as lease:
         relation = f"{identifier(name.schema)}.{identifier(name.relation)} AT (VERSION => {lease.snapshot.id})"
@@ -51,7 +51,7 @@ def run_suite(platform: Platform, name: Name, suite: Suite) -> Judged:
         rows = platform.execute(f"SELECT * FROM {relation} LIMIT {suite.most_rows}").arrow()
         findings = run_validation(suite, rows)
         seconds = time.monotonic() - began
-        return Judged(
+        return JudgedSuite(
             snapshot=lease.snapshot.id, engine="arrow", rows=rows.num_rows, bytes=rows.nbytes, seconds=seconds, findings=tuple(findings)
         )
 
@@ -65,11 +65,11 @@ class _Spark:
         self._snapshot = snapshot
         self._jobs = self._bytes = self._rows = 0
 
-    def run(self, suite: Suite) -> Judged:
+    def run(self, suite: Suite) -> JudgedSuite:
         began = time.monotonic()
         types = self._types()
         known: dict[str, ExpectationOutcome] = {}
-        measures: dict[str, Measure] = {}
+        measures: dict[str, SuiteMeasure] = {}
         for name, each in suite.names.items():
             absent = next((column for column in columns_of(each) if column not in types), None)
             if absent is not None:
@@ -86,7 +86,7 @@ class _Spark:
             broken = measures[name].broken
             rows = self._broken(broken) if broken is not None and not passed else ()
             known[name] = ExpectationOutcome(name=name, expectation=each, passed=passed, figures=_counted(figures), rows=rows)
-        return Judged(
+        return JudgedSuite(
             snapshot=self._snapshot,
             engine="spark",
             rows=self._rows,
@@ -104,7 +104,7 @@ class _Spark:
             schema = bind_query(work, f"SELECT * FROM {self._relation}", work.lake.snapshot()).frame.schema
         return {each.name: type_text(from_spark_type(each.dataType, column=each.name)) for each in schema.fields}
 
-    def _ask_all(self, measures: Mapping[str, Measure]) -> dict[str, tuple[Any, ...] | PlatformError]:
+    def _ask_all(self, measures: Mapping[str, SuiteMeasure]) -> dict[str, tuple[Any, ...] | PlatformError]:
         """The answers to all; one that Spark can't compute costs the others nothing but a query each."""
         try:
             return self._ask(measures)
@@ -113,7 +113,7 @@ class _Spark:
                 return dict.fromkeys(measures, error)
         return {name: answer for name, measure in measures.items() for answer in self._ask_all({name: measure}).values()}
 
-    def _ask(self, measures: Mapping[str, Measure]) -> dict[str, tuple[Any, ...] | PlatformError]:
+    def _ask(self, measures: Mapping[str, SuiteMeasure]) -> dict[str, tuple[Any, ...] | PlatformError]:
         columns = [column for measure in measures.values() for column in measure.columns]
         _, ((self._rows, *values),) = self._query(f"SELECT {', '.join(['count(*)', *columns])} FROM {self._relation}")
         found: dict[str, tuple[Any, ...] | PlatformError] = {}

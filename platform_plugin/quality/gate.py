@@ -32,7 +32,7 @@ class RowsRefused(InvalidValue):
 
 
 @contextmanager
-def gated(lake: Lake, name: Name, suite: Suite | None, *, batches: bool = False, view: bool = False) -> Iterator[None]:
+def hold_to_gate(lake: Lake, name: Name, suite: Suite | None, *, batches: bool = False, view: bool = False) -> Iterator[None]:
     """Hold what is committed to a relation meanwhile to its suite, if that is a gate; of `batches` an empty one always passes.
 
     Of a `view` it is the result that is stored, and what a run would have it take up.
@@ -50,13 +50,13 @@ def gated(lake: Lake, name: Name, suite: Suite | None, *, batches: bool = False,
             hint = "raise most_rows of its suite" if view else "raise most_rows of its suite, or publish less at a time"
             raise RowsRefused(of, detail=what, hint=hint)
         if files or not batches:
-            require(of, suite, read_written(lake, table, files), hint=_PASSED if view else _BEFORE)
+            require_expectations(of, suite, read_written(lake, table, files), hint=_PASSED if view else _BEFORE)
 
     with lake.gates.guarding(name, judge):
         yield
 
 
-def require(refusal: str, suite: Suite, rows: pa.Table, *, hint: str = _BEFORE) -> None:
+def require_expectations(refusal: str, suite: Suite, rows: pa.Table, *, hint: str = _BEFORE) -> None:
     """Raise the refusal if rows break a critical expectation, with the suite and the first rows that do."""
     found = run_validation(replace(suite, expectations=suite.critical), rows)
     failed = [each for each in found if not each.passed]

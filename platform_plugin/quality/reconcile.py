@@ -17,8 +17,8 @@ from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.lake.ring.history import read_history
 from platform_plugin.language.text.writing import identifier, type_text
 from platform_plugin.relations.bind import new_name, read_named
-from platform_plugin.relations.follow.ranges import oldest_row_id, read_covered, rows_of
-from platform_plugin.relations.views.plans import find_plan, read_whole
+from platform_plugin.relations.follow.ranges import oldest_row_id, read_range_with_history, rows_of
+from platform_plugin.relations.views.plans import find_plan, read_unsplit_plan
 from platform_plugin.relations.views.read.view import read_view, split_name
 from platform_plugin.relations.views.record import CREATED, FROM, read_records
 
@@ -39,7 +39,7 @@ _INEXACT = ("FLOAT", "DOUBLE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reconciled:
+class Reconciliation:
     """What a comparison found. `why_not` says why none could be made; `differences` are rows that only one side has."""
 
     snapshot: int
@@ -53,7 +53,7 @@ class Reconciled:
         return not self.differences
 
 
-def run_reconcile(work: Workspace, name: Name, *, parts: int = 1, part: int = 0) -> Reconciled:
+def run_reconcile(work: Workspace, name: Name, *, parts: int = 1, part: int = 0) -> Reconciliation:
     """Compare a view with its query over all rows that it covers, both at the newest snapshot.
 
     Of `parts` that the values of its first exact column are divided into, only one is compared; the filter reaches the groups below.
@@ -67,16 +67,16 @@ def run_reconcile(work: Workspace, name: Name, *, parts: int = 1, part: int = 0)
             raise InvalidValue(f'"{name}" is not a continuous view', hint="other views are computed when they are read")
         plan = find_plan(work, record, snapshot)
         if plan.volatile:
-            return Reconciled(snapshot=snapshot.id, why_not="its answer depends on the time of the read")
+            return Reconciliation(snapshot=snapshot.id, why_not="its answer depends on the time of the read")
         try:
             whole = _batch(work, view, record, plan, snapshot)
         except PlatformError as error:
-            return Reconciled(snapshot=snapshot.id, why_not=error.message)
+            return Reconciliation(snapshot=snapshot.id, why_not=error.message)
         kept = read_view(work, str(name), record, snapshot, lambda other: read_named(work, other, snapshot))
         exact = next((column.name for column in plan.columns if column.type is not None and type_text(column.type) not in _INEXACT), None)
         names = list(kept.columns)
         ours, theirs = (_rows(work, frame.toDF(*names), exact, parts, part) for frame in (kept, whole))
-    return Reconciled(snapshot=snapshot.id, rows=len(theirs), differences=tuple(_differences(names, ours, theirs)))
+    return Reconciliation(snapshot=snapshot.id, rows=len(theirs), differences=tuple(_differences(names, ours, theirs)))
 
 
 def _batch(work: Workspace, view: View, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> DataFrame:
@@ -102,13 +102,13 @@ def _batch(work: Workspace, view: View, record: ViewRecord, plan: SplitPlan, sna
             )
         names[split_name(stream)] = new_name()
         frames[names[split_name(stream)]] = rows_of(
-            work.session, lake, read_covered(lake, table, history, snapshot, begin, view=str(view.name))
+            work.session, lake, read_range_with_history(lake, table, history, snapshot, begin, view=str(view.name))
         )
     created = lake.snapshot(int(record.options[CREATED])) if below and CREATED in record.options else snapshot
     for other in {*below, *plan.upper_tables}:
         names[split_name(other)] = new_name()
         frames[names[split_name(other)]] = read_named(work, split_name(other), created if other in below else snapshot)
-    query = read_whole(work, record, snapshot)
+    query = read_unsplit_plan(work, record, snapshot)
     if len(outputs(query)) != len(plan.columns):
         raise InvalidValue("its columns can't be told apart", hint="name each column")
     return query_relations(work.session, render(query, names), frames)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class TrialOutcome:
     """What a trial found: `difference` is None if the view answered as expected."""
 
     case: Case
@@ -45,14 +45,14 @@ class Tried:
         return self.difference is None
 
 
-def run_trials(folder: Path, cases: Sequence[Case]) -> Iterator[Tried]:
+def run_trials(folder: Path, cases: Sequence[Case]) -> Iterator[TrialOutcome]:
     """Run cases one after the other, over the definitions of a folder."""
     definitions = read_definitions(folder) if cases else {}
     for case in cases:
         try:
-            yield Tried(case=case, difference=_run(case, definitions))
+            yield TrialOutcome(case=case, difference=_run(case, definitions))
         except PlatformError as error:
-            yield Tried(case=case, difference="\n".join(f"  {line}" for line in str(error).splitlines()))
+            yield TrialOutcome(case=case, difference="\n".join(f"  {line}" for line in str(error).splitlines()))
 
 
 def read_definitions(folder: Path) -> dict[str, Definition]:

@@ -10,10 +10,10 @@ from platform_plugin.algebra.types.data_types import Primitive
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.language import statements as s
-from platform_plugin.language.text.places import at
-from platform_plugin.relations.bind import lake_name, pointing_at
+from platform_plugin.language.text.places import locate_offset
+from platform_plugin.relations.bind import lake_name, place_errors
 from platform_plugin.relations.kinds import find_kind
-from platform_plugin.relations.target import find_existing, find_target, outcome, refuse_protected
+from platform_plugin.relations.target import find_existing, find_target, refuse_protected, statement_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,24 +29,24 @@ def run_alter(work: Workspace, statement: s.Alter) -> Result:
     lake, base = work.lake, work.lake.snapshot()
     name = lake_name(statement.name)
     if statement.if_exists and find_existing(lake, name, base) is None:
-        return outcome(base, f"{statement.kind.lower()} {name} does not exist")
+        return statement_result(base, f"{statement.kind.lower()} {name} does not exist")
     table = find_target(lake, statement.name, base)
     kind = find_kind(lake, table, base)
     actual = kind.name
     if actual != statement.kind.lower():
-        raise at(statement.name.span).attach(
+        raise locate_offset(statement.name.span).attach(
             InvalidValue(f'"{name}" is a {actual}, not a {statement.kind.lower()}', hint=f"write ALTER {actual.upper()}")
         )
-    with pointing_at(statement.name.span):
+    with place_errors(statement.name.span):
         refuse_protected(lake, table)
         with lake.reading() as connection:
             declaration = read_declaration(connection, table.uuid)
         twin = kind.find_twin(work, table, declaration, base, statement)
-    with pointing_at(statement.span), lake.commit(f"alter {actual} {name}", base=base) as commit:
+    with place_errors(statement.span), lake.commit(f"alter {actual} {name}", base=base) as commit:
         _alter(commit, table, statement.change, twin, partial(kind.set_options, commit, table, declaration))
         if twin is not None and not isinstance(statement.change, s.AddColumn | s.RenameRelation | s.SetOptions):
             _alter(commit, twin, statement.change, None, None)
-    return outcome(commit.made, f"{actual} {name} altered")
+    return statement_result(commit.made, f"{actual} {name} altered")
 
 
 def _alter(
@@ -89,6 +89,6 @@ def run_comment(work: Workspace, statement: s.Comment) -> Result:
     """Say what a relation or a column is."""
     lake, base = work.lake, work.lake.snapshot()
     table = find_target(lake, statement.name, base)
-    with pointing_at(statement.name.span), lake.commit(f"comment on {table.name}", base=base) as commit:
+    with place_errors(statement.name.span), lake.commit(f"comment on {table.name}", base=base) as commit:
         commit.comment(table, statement.text, column=(statement.column,) if statement.column else ())
-    return outcome(commit.made, f"comment on {table.name} {'set' if statement.text is not None else 'dropped'}")
+    return statement_result(commit.made, f"comment on {table.name} {'set' if statement.text is not None else 'dropped'}")

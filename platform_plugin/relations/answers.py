@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from platform_plugin.algebra.types.data_types import widens
+from platform_plugin.algebra.types.data_types import can_widen
 from platform_plugin.operators.group.packing import pack
 from platform_plugin.operators.group.sharing import SET
 
@@ -39,12 +39,12 @@ class Answer:
     """One query of a run: the rows of the tables that its answer's rows go to, told from each other by `split`."""
 
     frame: DataFrame
-    targets: tuple[Target, ...]
+    targets: tuple[StateTarget, ...]
     cached_as: tuple[object, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class StateTarget:
     """A state's table, what of an answer is for it, and the files that those rows take the place of; `was` is a table that has to grow."""
 
     table: Table
@@ -72,7 +72,7 @@ class Target:
 
 
 @contextmanager
-def planned_as_one(session: Session) -> Iterator[None]:
+def use_single_job(session: Session) -> Iterator[None]:
     """Let Spark run a query as one job: with adaptive execution each shuffle of each view would be a job of its own."""
     session.spark.conf.set(_ADAPTIVE, "false")
     try:
@@ -83,7 +83,7 @@ def planned_as_one(session: Session) -> Iterator[None]:
 
 def run_answers(
     work: Workspace, answers: Sequence[Answer], *, timeout: timedelta | None, progress: ProgressHandler | None
-) -> tuple[list[tuple[Target, list[DataFile]]], JobMetrics]:
+) -> tuple[list[tuple[StateTarget, list[DataFile]]], JobMetrics]:
     """Run all queries as one and write each target's rows as files of its table; if that fails, nothing is left."""
     lake = work.lake
     with work.session.job():
@@ -105,7 +105,7 @@ def run_answers(
             files[number].append(lake.write(targets[number].table, pa.concat_tables(rows)))
 
     try:
-        with planned_as_one(work.session), work.session.arrow(packed.frame, timeout=timeout, progress=progress) as stream:
+        with use_single_job(work.session), work.session.arrow(packed.frame, timeout=timeout, progress=progress) as stream:
             for batch in stream:
                 for place, rows in packed.unpack(batch, names):
                     for number, target in enumerate(answers[place].targets, start=starts[place]):
@@ -121,7 +121,7 @@ def run_answers(
     return list(zip(targets, files, strict=True)), metrics
 
 
-def put_answers(commit: Commit, written: Sequence[tuple[Target, Sequence[DataFile]]]) -> None:
+def put_answers(commit: Commit, written: Sequence[tuple[StateTarget, Sequence[DataFile]]]) -> None:
     """Let what a run wrote become part of its tables, whose columns grow where the answers have."""
     grown: set[tuple[object, str]] = set()
     for target, files in written:
@@ -136,7 +136,7 @@ def put_answers(commit: Commit, written: Sequence[tuple[Target, Sequence[DataFil
             commit.append(target.table, files)
 
 
-def _widened(target: Target, schema: StructType) -> Target:
+def _widened(target: StateTarget, schema: StructType) -> StateTarget:
     """The target with columns for what the answer gives now: a column of the stream may have become wider since the table was made."""
     from platform_plugin.engine.spark.frames.schema import from_spark_type
 
@@ -148,7 +148,7 @@ def _widened(target: Target, schema: StructType) -> Target:
     fields = []
     for field, column in zip(table.fields, columns, strict=True):
         found = from_spark_type(types[column], column=column)
-        fields.append(replace(field, type=found) if found != field.type and widens(field.type, found) else field)
+        fields.append(replace(field, type=found) if found != field.type and can_widen(field.type, found) else field)
     if tuple(fields) == table.fields:
         return target
     return replace(target, table=replace(table, fields=tuple(fields)), was=table)

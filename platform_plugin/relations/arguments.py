@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from platform_plugin.errors import InvalidValue, MissingArgument, WrongArguments
-from platform_plugin.language.text.places import at
+from platform_plugin.language.text.places import locate_offset
 from platform_plugin.language.text.values import Literal, Parameter
 
 Arguments = Mapping[str, Any] | tuple[Any, ...]
@@ -17,17 +17,17 @@ Arguments = Mapping[str, Any] | tuple[Any, ...]
 _PLAIN = (bool, int, float, Decimal, date, time, timedelta, UUID)
 
 
-def plain(value: Any, name: str) -> Any:
+def plain_value(value: Any, name: str) -> Any:
     """The plain value behind what a caller gave: NumPy's and Arrow's values become Python's own, views of bytes become bytes.
 
-    >>> plain((1, bytearray(b"x")), ":a")
+    >>> plain_value((1, bytearray(b"x")), ":a")
     [1, b'x']
     """
     # NumPy's own numbers are subclasses of Python's in part, so they are asked for first.
     if hasattr(value, "tolist") and hasattr(value, "dtype"):
-        return plain(value.astype("datetime64[us]").tolist() if value.dtype.kind == "M" else value.tolist(), name)
+        return plain_value(value.astype("datetime64[us]").tolist() if value.dtype.kind == "M" else value.tolist(), name)
     if hasattr(value, "as_py"):
-        return plain(value.as_py(), name)
+        return plain_value(value.as_py(), name)
     match value:
         case None:
             return None
@@ -36,9 +36,9 @@ def plain(value: Any, name: str) -> Any:
         case bytes() | bytearray() | memoryview():
             return bytes(value)
         case list() | tuple():
-            return [plain(part, name) for part in value]
+            return [plain_value(part, name) for part in value]
         case Mapping():
-            return {plain(key, name): plain(part, name) for key, part in value.items()}
+            return {plain_value(key, name): plain_value(part, name) for key, part in value.items()}
         case _ if isinstance(value, _PLAIN):
             return value
     raise InvalidValue(
@@ -55,7 +55,7 @@ def _text(value: str, name: str) -> str:
     return value
 
 
-def plan_given(given: object) -> Arguments:
+def plan_parameters(given: object) -> Arguments:
     """What a caller gave as parameters: a dict by name or a sequence by place, of plain values."""
     match given:
         case None:
@@ -63,11 +63,11 @@ def plan_given(given: object) -> Arguments:
         case Mapping():
             if wrong := [name for name in given if not isinstance(name, str)]:
                 raise WrongArguments(f"{wrong[0]!r} is no name of a parameter", hint="give a dict from names to values")
-            return {name: plain(value, name) for name, value in given.items()}
+            return {name: plain_value(value, name) for name, value in given.items()}
         case str() | bytes() | bytearray() | memoryview():
             raise WrongArguments("parameters are one text", hint="give a list with a value for each ?, or a dict for :name")
         case Sequence():
-            return tuple(plain(value, str(place)) for place, value in enumerate(given, start=1))
+            return tuple(plain_value(value, str(place)) for place, value in enumerate(given, start=1))
     raise WrongArguments(f"parameters are of type {type(given).__name__}", hint="give a list with a value for each ?, or a dict for :name")
 
 
@@ -78,7 +78,7 @@ def used_arguments(parameters: Sequence[Parameter], arguments: Arguments) -> Arg
     return arguments[: len(parameters)]
 
 
-def value_of(cell: object, arguments: Arguments) -> object:
+def cell_value(cell: object, arguments: Arguments) -> object:
     """The value of a cell of a statement: a literal's, or what the caller gave for a parameter."""
     match cell:
         case Parameter():
@@ -106,7 +106,7 @@ def check_arguments(parameters: Sequence[Parameter], arguments: Arguments) -> No
                 hint = "give it in the dict of parameters"
                 missing = MissingArgument(f'parameter ":{parameter.name}" has no value', hint=hint)
                 missing.parameter = parameter.name
-                raise at(parameter.span, 0, len(parameter.span.text)).attach(missing)
+                raise locate_offset(parameter.span, 0, len(parameter.span.text)).attach(missing)
         elif not isinstance(arguments, tuple) or (parameter.index or 0) >= len(arguments):
             given = len(arguments) if isinstance(arguments, tuple) else 0
             missing = MissingArgument(
@@ -114,12 +114,12 @@ def check_arguments(parameters: Sequence[Parameter], arguments: Arguments) -> No
                 detail=f"{given} were given",
                 hint="give a list with a value for each ?",
             )
-            raise at(parameter.span, 0, len(parameter.span.text)).attach(missing)
+            raise locate_offset(parameter.span, 0, len(parameter.span.text)).attach(missing)
 
 
 def plan_arguments(given: Mapping[str, Any] | Sequence[Any] | None, parameters: Sequence[Parameter]) -> Arguments:
     """The caller's arguments, checked against all the parameters of a statement: none missing, none too many."""
-    arguments: Arguments = plan_given(given)
+    arguments: Arguments = plan_parameters(given)
     if not parameters and not arguments:
         return ()
     check_arguments(parameters, arguments)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import CommitConflict, InvalidValue
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.bulk import split_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -50,7 +50,7 @@ class Batch:
     committed_at: datetime
 
 
-class BatchTaken(CommitConflict):
+class BatchAlreadyTaken(CommitConflict):
     """Another commit has taken a batch of this id; its rows are there, and these were not added again."""
 
 
@@ -75,7 +75,7 @@ def read_batches(lake: Lake, uuid: UUID, ids: Collection[str]) -> dict[str, Batc
 def _read(connection: Connection, uuid: UUID, ids: Collection[str]) -> dict[str, Batch]:
     b = BATCH.c
     found = {}
-    for part in chunks(list(ids)):
+    for part in split_chunks(list(ids)):
         query = sa.select(b.batch_id, b.snapshot_id, b.row_count, b.committed_at)
         for row in connection.execute(query.where(b.relation_uuid == str(uuid), b.batch_id.in_(part))):
             found[row.batch_id] = Batch(**row._mapping)  # noqa: SLF001  SQLAlchemy's public name for it
@@ -95,7 +95,7 @@ class TakeBatches:
         taken = _read(w.connection, self.table.uuid, self.row_counts)
         if taken:
             first = next(iter(taken.values()))
-            raise BatchTaken(
+            raise BatchAlreadyTaken(
                 f'batch "{first.batch_id}" of "{self.table.name}" is in snapshot {first.snapshot_id} already',
                 detail=f"{first.row_count} rows, committed at {first.committed_at:%Y-%m-%d %H:%M:%S} UTC",
                 hint="its rows are there; nothing was added",

@@ -13,12 +13,12 @@ from platform_plugin.lake.catalogue.relations import read_streams
 from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.language.query.probing import plan_probing
 from platform_plugin.language.query.query import analyse_expression, analyse_query
-from platform_plugin.language.query.size import is_plain
+from platform_plugin.language.query.size import is_bounded_query
 from platform_plugin.language.query.staleness import read_duration
-from platform_plugin.language.text.places import Place, Span, at
-from platform_plugin.relations.arguments import argument, check_arguments, used_arguments, value_of
+from platform_plugin.language.text.places import Place, Span, locate_offset
+from platform_plugin.relations.arguments import argument, cell_value, check_arguments, used_arguments
 from platform_plugin.relations.kinds import find_kind
-from platform_plugin.relations.reading import Reading, ReadRequest
+from platform_plugin.relations.reading import ReadContext, ReadRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -67,7 +67,7 @@ class ComposedQuery:
         for start, rendered in reversed(self._parts):
             if start <= position <= start + len(rendered.text):
                 return rendered.at(position - start)
-        return self._parts[0][1].at(0) if self._parts else at(self.text)
+        return self._parts[0][1].at(0) if self._parts else locate_offset(self.text)
 
 
 # Spark finds a query's relations by name alone, in its session, while it looks at the query: threads that share a session
@@ -100,9 +100,9 @@ def bind_rows(
     """
     from platform_plugin.engine.spark.frames.scan import query_relations, read_relation
 
-    with pointing_at(name.span):
+    with place_errors(name.span):
         table = work.lake.table(lake_name(name), snapshot)
-    reading = Reading(work, snapshot)
+    reading = ReadContext(work, snapshot)
     frames: dict[str, DataFrame] = dict(also or {})
     text, parts = "", []
     bound: dict[str, Any] = {}
@@ -138,7 +138,7 @@ def bind_query(
 
     `within` names the view that the query is of, which it must not read.
     """
-    reading = Reading(work, snapshot)
+    reading = ReadContext(work, snapshot)
     frame, rendered = bind_part(reading, text, snapshot, arguments, within)
     return BoundQuery(
         frame=frame,
@@ -151,13 +151,13 @@ def bind_query(
 
 
 def bind_part(
-    reading: Reading, text: Span | str, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]
+    reading: ReadContext, text: Span | str, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]
 ) -> tuple[DataFrame, RenderedQuery | Probing]:
     """A query that is part of what is read: what it reads is counted there."""
     from platform_plugin.engine.spark.frames.scan import query_relations
 
     query = analyse_query(text)
-    reading.is_plain = reading.is_plain and is_plain(query.span)
+    reading.is_plain = reading.is_plain and is_bounded_query(query.span)
     check_arguments(query.parameters, arguments)
     _find_streams(reading, query)
     names = {reference: new_name() for reference in query.relations}
@@ -167,7 +167,7 @@ def bind_part(
     return query_relations(reading.work.session, rendered.text, frames, used_arguments(query.parameters, arguments)), rendered
 
 
-def _find_streams(reading: Reading, query: Query) -> None:
+def _find_streams(reading: ReadContext, query: Query) -> None:
     """Only joins want to know what is a stream."""
     if reading.streams is None and len(query.relations) > 1:
         with reading.work.lake.reading() as connection:
@@ -176,14 +176,14 @@ def _find_streams(reading: Reading, query: Query) -> None:
 
 def read_beside_sessions(work: Workspace, query: Query, snapshot: Snapshot, arguments: Arguments) -> dict[Reference, RelationRows]:
     """What a query reads besides its sessions, each relation as a DataFrame at the snapshot."""
-    reading = Reading(work, snapshot)
+    reading = ReadContext(work, snapshot)
     _find_streams(reading, query)
     return {reference: _read(reading, reference, snapshot, arguments, ()) for reference in query.relations if reference.session is None}
 
 
-def _read(reading: Reading, reference: Reference, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]) -> RelationRows:
+def _read(reading: ReadContext, reference: Reference, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]) -> RelationRows:
     lake = reading.work.lake
-    with pointing_at(reference.span):
+    with place_errors(reference.span):
         if reference.session is not None:
             raise InvalidValue("a session can't be read here", hint="read SESSION(…) in a SELECT of its own, not in a view or a statement")
         moment = _travelled(reading, reference, snapshot, arguments)
@@ -196,11 +196,11 @@ def _read(reading: Reading, reference: Reference, snapshot: Snapshot, arguments:
 def read_named(work: Workspace, name: tuple[str, str], snapshot: Snapshot) -> DataFrame:
     """All rows of one relation at a snapshot."""
     with work.lake.reading() as connection:
-        reading = Reading(work, snapshot, read_streams(connection))
+        reading = ReadContext(work, snapshot, read_streams(connection))
     return read_part(reading, name, snapshot, ())
 
 
-def read_part(reading: Reading, name: tuple[str, str], snapshot: Snapshot, within: tuple[Name, ...]) -> DataFrame:
+def read_part(reading: ReadContext, name: tuple[str, str], snapshot: Snapshot, within: tuple[Name, ...]) -> DataFrame:
     """All rows of one relation, as part of what is read."""
     lake = reading.work.lake
     with lake.reading() as connection:
@@ -209,13 +209,13 @@ def read_part(reading: Reading, name: tuple[str, str], snapshot: Snapshot, withi
 
 
 @contextmanager
-def pointing_at(span: Span) -> Iterator[None]:
+def place_errors(span: Span) -> Iterator[None]:
     """Errors that know no place yet are about this part of the statement."""
     try:
         yield
     except PlatformError as error:
         if not getattr(error, "line", 0) and span.source:
-            at(span, 0, len(span.text)).attach(error)
+            locate_offset(span, 0, len(span.text)).attach(error)
         raise
 
 
@@ -224,17 +224,17 @@ def lake_name(name: WrittenName) -> Name:
     return Name.of(name.relation) if name.schema is None else Name(schema=name.schema, relation=name.relation)
 
 
-def _travelled(reading: Reading, reference: Reference, snapshot: Snapshot, arguments: Arguments) -> Snapshot:
+def _travelled(reading: ReadContext, reference: Reference, snapshot: Snapshot, arguments: Arguments) -> Snapshot:
     travel = reference.travel
     if travel is None or travel.staleness is not None:
         return snapshot
     lake = reading.work.lake
     if travel.version is not None:
-        version = value_of(travel.version, arguments)
+        version = cell_value(travel.version, arguments)
         if isinstance(version, bool) or not isinstance(version, int) or abs(version) >= 1 << 63:
             raise InvalidValue(f"{version!r} is not a snapshot's number", hint="write AT (VERSION => 3)")
         return lake.snapshot(version)
-    moment = value_of(travel.timestamp, arguments)
+    moment = cell_value(travel.timestamp, arguments)
     return lake.snapshot(at=_moment(moment))
 
 
@@ -242,7 +242,7 @@ def _staleness(reference: Reference, arguments: Arguments) -> timedelta | None:
     """By how much what is read of a view may be behind."""
     if reference.travel is None or reference.travel.staleness is None:
         return None
-    return read_duration(value_of(reference.travel.staleness, arguments))
+    return read_duration(cell_value(reference.travel.staleness, arguments))
 
 
 def _moment(value: object) -> datetime:

@@ -37,7 +37,7 @@ def _column(column: Field) -> str:
 def _kept_default(column: Field) -> str | None:
     """The default as the catalogue keeps it, however it is written."""
     try:
-        return defaults.declared(column).default
+        return defaults.check_default(column).default
     except PlatformError:
         return column.default
 
@@ -47,14 +47,14 @@ def option_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> It
     # What rows are held to is not what they are: a run notes another suite by itself.
     for name in sorted({*ours, *theirs} - {"suite"}):
         if ours.get(name) != theirs.get(name):
-            yield f"option {name} is {shown(ours.get(name))} in the file, {shown(theirs.get(name))} in the lake"
+            yield f"option {name} is {difference_text(ours.get(name))} in the file, {difference_text(theirs.get(name))} in the lake"
 
 
-def folded(names: tuple[str, ...]) -> tuple[str, ...]:
+def fold_names(names: tuple[str, ...]) -> tuple[str, ...]:
     """Names without regard to case."""
     return tuple(name.lower() for name in names)
 
 
-def shown(value: object) -> str:
+def difference_text(value: object) -> str:
     """A value as a line has it."""
     return "not set" if value is None else str(value)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.tables import Table
-from platform_plugin.language.text.places import at
+from platform_plugin.language.text.places import locate_offset
 from platform_plugin.relations import hooks
-from platform_plugin.relations.bind import lake_name, pointing_at
+from platform_plugin.relations.bind import lake_name, place_errors
 from platform_plugin.relations.kinds import find_kind
-from platform_plugin.relations.target import find_existing, find_target, outcome, refuse_protected
+from platform_plugin.relations.target import find_existing, find_target, refuse_protected, statement_result
 
 if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
@@ -29,27 +29,27 @@ def run_drop(work: Workspace, statement: s.Drop) -> Result:
     relation = find_existing(lake, name, base)
     if relation is None:
         if statement.if_exists:
-            return outcome(base, f"{statement.kind.lower()} {name} does not exist")
+            return statement_result(base, f"{statement.kind.lower()} {name} does not exist")
         find_target(lake, statement.name, base)
         raise AssertionError  # unreachable: what does not exist is no target
     actual = find_kind(lake, relation, base).name
     if actual != statement.kind.lower():
-        raise at(statement.name.span).attach(
+        raise locate_offset(statement.name.span).attach(
             InvalidValue(f'"{name}" is a {actual}, not a {statement.kind.lower()}', hint=f"write DROP {actual.upper()}")
         )
     if isinstance(relation, Table):
-        with pointing_at(statement.name.span):
-            hooks.before_drop(work, relation, actual, base)
-    with pointing_at(statement.name.span), lake.commit(f"drop {actual} {name}", base=base) as commit:
+        with place_errors(statement.name.span):
+            hooks.notify_before_drop(work, relation, actual, base)
+    with place_errors(statement.name.span), lake.commit(f"drop {actual} {name}", base=base) as commit:
         drop_relation(work, commit, relation, base, alone=True)
-    return outcome(commit.made, f"{actual} {name} dropped")
+    return statement_result(commit.made, f"{actual} {name} dropped")
 
 
 def _drop_schema(work: Workspace, statement: s.Drop, base: Snapshot) -> Result:
     name = statement.name.relation
     if name not in work.lake.schemas(base) and statement.if_exists:
-        return outcome(base, f"schema {name} does not exist")
-    with pointing_at(statement.name.span), work.lake.commit(f"drop schema {name}", base=base) as commit:
+        return statement_result(base, f"schema {name} does not exist")
+    with place_errors(statement.name.span), work.lake.commit(f"drop schema {name}", base=base) as commit:
         if statement.cascade:
             relations: list[Table | View] = [*work.lake.tables(base), *work.lake.views(base)]
             for relation in relations:
@@ -57,7 +57,7 @@ def _drop_schema(work: Workspace, statement: s.Drop, base: Snapshot) -> Result:
                 if relation.name.schema == name and not find_kind(work.lake, relation, base).is_hidden:
                     drop_relation(work, commit, relation, base)
         commit.drop_schema(name)
-    return outcome(commit.made, f"schema {name} dropped")
+    return statement_result(commit.made, f"schema {name} dropped")
 
 
 def drop_relation(work: Workspace, commit: Commit, relation: Table | View, snapshot: Snapshot, *, alone: bool = False) -> None:
@@ -67,7 +67,7 @@ def drop_relation(work: Workspace, commit: Commit, relation: Table | View, snaps
     find_kind(work.lake, relation, snapshot).drop(work, commit, relation, snapshot, alone=alone)
 
 
-def make_room(work: Workspace, commit: Commit, old: Table | View | None) -> None:
+def drop_replaced(work: Workspace, commit: Commit, old: Table | View | None) -> None:
     """End what has the name of a relation that the same commit creates."""
     if old is not None:
         drop_relation(work, commit, old, commit.base)

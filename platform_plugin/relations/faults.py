@@ -20,7 +20,7 @@ _FEW = 20
 _UNGROUPED = re.compile(r'expression "(.+)" is neither grouped by nor aggregated')
 
 
-class Placing(Protocol):
+class TextPlaces(Protocol):
     """A text that Spark has seen, and where its parts come from."""
 
     @property
@@ -30,10 +30,10 @@ class Placing(Protocol):
         """The place in the user's own text of an offset in this one."""
 
 
-class placed:  # noqa: N801  reads as a statement
+class place_spark_errors:  # noqa: N801  reads as a statement
     """Points an error of Spark's at the place in the user's own text."""
 
-    def __init__(self, rendered: Placing) -> None:
+    def __init__(self, rendered: TextPlaces) -> None:
         self.rendered = rendered
 
     def __enter__(self) -> None:
@@ -49,7 +49,7 @@ class placed:  # noqa: N801  reads as a statement
 
 
 @contextmanager
-def suggesting(tables: Sequence[Table]) -> Iterator[None]:
+def suggest_columns(tables: Sequence[Table]) -> Iterator[None]:
     """Errors about a column name one of the tables', of which Spark has only seen those that the query names."""
     try:
         yield
@@ -83,7 +83,7 @@ def find_column(name: str, text: str) -> int | None:
     return min(found)[1] if found else None
 
 
-def find_offset(error: PlatformError, rendered: Placing) -> int | None:
+def find_offset(error: PlatformError, rendered: TextPlaces) -> int | None:
     """Where in the rendered text Spark says that its error is."""
     cause = error.__cause__
     contexts = cause.getQueryContext() if cause is not None and hasattr(cause, "getQueryContext") else []

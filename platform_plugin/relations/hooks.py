@@ -90,18 +90,18 @@ class Listener(Protocol):
         return ()
 
 
-def appending(lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> list[AppendPart]:
+def ask_append_parts(lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> list[AppendPart]:
     """What all kinds want to be part of a commit that appends rows."""
     return [part for kind in _listeners() if (part := kind.appending(lake, base, table, rows)) is not None]
 
 
-def appended(work: Workspace, table: Table, snapshot: Snapshot) -> None:
+def notify_appended(work: Workspace, table: Table, snapshot: Snapshot) -> None:
     """Tell all kinds that a commit has appended rows."""
     for kind in _listeners():
         kind.appended(work, table, snapshot)
 
 
-def before_drop(work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> None:
+def notify_before_drop(work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> None:
     """Ask all kinds whether a table may be dropped."""
     for listener in _listeners():
         listener.before_drop(work, table, kind, snapshot)

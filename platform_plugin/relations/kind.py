@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from platform_plugin.language import statements as s
     from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome, DescribedRelation
     from platform_plugin.relations.lookups import RecentResult, SmallRelation
-    from platform_plugin.relations.reading import Dependency, Reading, ReadRequest, RelationRows
+    from platform_plugin.relations.reading import Dependency, ReadContext, ReadRequest, RelationRows
 
 R_contra = TypeVar("R_contra", bound="Table | View", contravariant=True)
 """What a relation of a kind is in the catalogue: a table, or a view."""
@@ -53,7 +53,7 @@ class Kind(Listener, Protocol[R_contra]):
     has_arrivals: bool = False
     """Whether rows arrive in it that have a number and a time."""
 
-    def read(self, reading: Reading, relation: R_contra, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
+    def read(self, reading: ReadContext, relation: R_contra, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
         """The rows at a snapshot as a DataFrame; what is read for it is counted in `reading`."""
         from platform_plugin.relations.reading import read_table
 

@@ -103,8 +103,8 @@ def find_kind(lake: Lake, relation: Table | View, snapshot: Snapshot) -> Kind[An
 
 def kind_name(lake: Lake, relation: Table | View, snapshot: Snapshot) -> str:
     """The word for what a relation is."""
-    from platform_plugin.lake.catalogue.relations import known_kinds
+    from platform_plugin.lake.catalogue.relations import read_kind_names
     from platform_plugin.lake.catalogue.tables import Table
 
-    declared = known_kinds(lake, snapshot).get(str(relation.uuid))
+    declared = read_kind_names(lake, snapshot).get(str(relation.uuid))
     return declared or (TABLE if isinstance(relation, Table) else VIEW).name

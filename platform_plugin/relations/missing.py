@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import UnknownObject
 from platform_plugin.lake.catalogue.relations import STATE, Declaration, read_declarations
-from platform_plugin.lake.catalogue.tables import nearest_name
+from platform_plugin.lake.catalogue.tables import find_nearest_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -19,12 +19,12 @@ _LISTED_BY = {"stream": "SHOW STREAMS", "sample": "SHOW SAMPLES", "view": "SHOW 
 
 
 @contextmanager
-def looking_for(lake: Lake, name: Name, snapshot: Snapshot, *kinds: str) -> Iterator[None]:
+def name_missing_relations(lake: Lake, name: Name, snapshot: Snapshot, *kinds: str) -> Iterator[None]:
     """A relation that is not there is missed as one of these kinds; of none, as whatever a query can name."""
     try:
         yield
     except UnknownObject as error:
-        near = nearest_name(name, _names(lake, snapshot, kinds))
+        near = find_nearest_name(name, _names(lake, snapshot, kinds))
         listed = " and ".join(_LISTED_BY[kind] for kind in kinds) or "SHOW TABLES"
         hint = f"did you mean {near}?" if near is not None else f"{listed} {'lists' if len(kinds) < 2 else 'list'} what there is"
         what = " or ".join(kinds) or "relation"

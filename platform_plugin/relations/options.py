@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
-from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.lake.files.file_options import NAMES as FILE_OPTIONS
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def stored_option(option: Option) -> tuple[str, Any]:
 
 def declare_options(commit: Commit, table: Table, declaration: Declaration, changed: Mapping[str, Any]) -> None:
     """Write a declaration again with some options changed."""
-    declare(commit, table, Declaration(kind=declaration.kind, options={**declaration.options, **changed}))
+    declare_relation(commit, table, Declaration(kind=declaration.kind, options={**declaration.options, **changed}))
 
 
 def file_options(options: Iterable[Option]) -> dict[str, str | int]:

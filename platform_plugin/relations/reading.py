@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Reading:
+class ReadContext:
     """What is gathered while a query and the views in it are bound."""
 
     work: Workspace
@@ -77,7 +77,7 @@ class RelationRows(NamedTuple):
     known: Input
 
 
-def read_table(reading: Reading, table: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
+def read_table(reading: ReadContext, table: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
     """The rows of a table's own files; of streams and their histories with the hidden columns where these are meant."""
     from platform_plugin.engine.spark.frames.scan import read_relation
 
@@ -103,5 +103,5 @@ class Dependency(NamedTuple):
     appends_only: bool
 
 
-class Unknowable(Exception):
+class UnknownDependency(Exception):
     """What an answer depends on can't be told."""

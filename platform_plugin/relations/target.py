@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue, OutcomeUnknown, PlatformError, UnknownObject
 from platform_plugin.lake.catalogue.relations import read_declaration
-from platform_plugin.lake.commit.dependents import find_protector, protected
+from platform_plugin.lake.commit.dependents import find_protector, protected_table_error
 from platform_plugin.language.text.places import did_you_mean
 from platform_plugin.relations import hooks
-from platform_plugin.relations.batches import BatchTaken, TakeBatches, check_batch_id, read_batches
-from platform_plugin.relations.bind import lake_name, pointing_at
+from platform_plugin.relations.batches import BatchAlreadyTaken, TakeBatches, check_batch_id, read_batches
+from platform_plugin.relations.bind import lake_name, place_errors
 from platform_plugin.relations.kinds import declared_kind
 from platform_plugin.relations.result import Result
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 def find_target(lake: Lake, name: WrittenName, snapshot: Snapshot | None = None) -> Table:
     """The table of a written name; an unknown one is pointed at."""
-    with pointing_at(name.span):
+    with place_errors(name.span):
         return lake.table(lake_name(name), snapshot)
 
 
-def written_name(relation: Table | View) -> WrittenName:
+def statement_name(relation: Table | View) -> WrittenName:
     """The name of a relation as statements have it."""
     from platform_plugin.language.text.names import WrittenName
 
@@ -55,7 +55,7 @@ def refuse_append(lake: Lake, table: Table, name: WrittenName) -> None:
     """Refuse to append to what takes its rows from elsewhere, and to what a view was promised will stay as it is."""
     with lake.reading() as connection:
         declaration = read_declaration(connection, table.uuid)
-    with pointing_at(name.span):
+    with place_errors(name.span):
         declared_kind(table, declaration).refuse_append(table, declaration)
         refuse_protected(lake, table)
 
@@ -66,13 +66,13 @@ def refuse_protected(lake: Lake, table: Table) -> None:
     with lake.reading() as connection:
         protector = find_protector(connection, table, snapshot.id)
     if protector is not None:
-        raise protected(table.name, protector)
+        raise protected_table_error(table.name, protector)
 
 
 def refuse_partitioned(table: Table, name: WrittenName) -> None:
     """Rows of a partitioned table go into a file each partition, which this version does not write."""
     if table.partition_keys:
-        with pointing_at(name.span):
+        with place_errors(name.span):
             raise InvalidValue(
                 f'table "{table.name}" is partitioned, which this version can read and delete from but not write',
                 hint="write to it with the client that partitioned it, or take the partitioning off there",
@@ -84,7 +84,7 @@ def find_changeable(lake: Lake, name: WrittenName, snapshot: Snapshot) -> Table:
     table = find_target(lake, name, snapshot)
     with lake.reading() as connection:
         declaration = read_declaration(connection, table.uuid)
-    with pointing_at(name.span):
+    with place_errors(name.span):
         declared_kind(table, declaration).refuse_change(table, declaration)
         refuse_protected(lake, table)
     return table
@@ -122,12 +122,12 @@ def append_files(
     lake = work.lake
     rows = sum(file.record_count for file in files)
     if not files and batch_id is None:
-        return outcome(lake.snapshot(), f"{message}: no rows", rows=0, metrics=metrics)
+        return statement_result(lake.snapshot(), f"{message}: no rows", rows=0, metrics=metrics)
     try:
         base = lake.snapshot()
         # Rows in a shape that the table no longer has are left to a run.
         is_shaped = held is not None and find_existing(lake, table.name, base) == table
-        parts = hooks.appending(lake, base, table, held) if held is not None and is_shaped else []
+        parts = hooks.ask_append_parts(lake, base, table, held) if held is not None and is_shaped else []
         for part in parts:
             part.prepare()
         with lake.commit(message, base=base) as commit:
@@ -141,14 +141,14 @@ def append_files(
             part.settle()
     except OutcomeUnknown:
         raise  # the files may be part of a snapshot
-    except BatchTaken:
+    except BatchAlreadyTaken:
         lake.discard(files)
-        return find_repeat(lake, table, batch_id) or outcome(lake.snapshot(), message, rows=0)
+        return find_repeat(lake, table, batch_id) or statement_result(lake.snapshot(), message, rows=0)
     except PlatformError:
         lake.discard(files)
         raise
-    hooks.appended(work, table, commit.made)
-    return outcome(commit.made, f"{rows} {'row' if rows == 1 else 'rows'} written to {table.name}", rows=rows, metrics=metrics)
+    hooks.notify_appended(work, table, commit.made)
+    return statement_result(commit.made, f"{rows} {'row' if rows == 1 else 'rows'} written to {table.name}", rows=rows, metrics=metrics)
 
 
 def find_repeat(lake: Lake, table: Table, batch_id: str | None) -> Result | None:
@@ -160,9 +160,9 @@ def find_repeat(lake: Lake, table: Table, batch_id: str | None) -> Result | None
     if taken is None:
         return None
     said = f'batch "{batch_id}" of {table.name} was taken before, with {taken.row_count} rows in snapshot {taken.snapshot_id}'
-    return outcome(lake.snapshot(), f"{said}; nothing was added", rows=0)
+    return statement_result(lake.snapshot(), f"{said}; nothing was added", rows=0)
 
 
-def outcome(snapshot: Snapshot, message: str, *, rows: int | None = None, metrics: JobMetrics | None = None) -> Result:
+def statement_result(snapshot: Snapshot, message: str, *, rows: int | None = None, metrics: JobMetrics | None = None) -> Result:
     """The result of a statement that gives no rows."""
     return Result(pa.table({}), snapshot=snapshot, message=message, row_count=rows, metrics=metrics)

@@ -11,11 +11,11 @@ from platform_plugin.errors import CatalogueReadOnly, InvalidValue
 from platform_plugin.language.query.approximate import wants_sample
 from platform_plugin.language.query.size import split_limit
 from platform_plugin.language.statements.registry import find_statement_kind, load
-from platform_plugin.language.text.places import at
+from platform_plugin.language.text.places import locate_offset
 from platform_plugin.relations.bind import bind_query
-from platform_plugin.relations.faults import placed, suggesting
+from platform_plugin.relations.faults import place_spark_errors, suggest_columns
 from platform_plugin.relations.result import Result
-from platform_plugin.relations.streams.overrun import blame_overrun, blaming_overruns
+from platform_plugin.relations.streams.overrun import raise_overrun, raise_overruns
 from platform_plugin.select.lookup import answer_lookup
 
 if TYPE_CHECKING:
@@ -61,14 +61,14 @@ def run_select(
     try:
         body, limit = split_limit(query)
         bound = bind_query(work, body, snapshot, arguments)
-        with blaming_overruns(work.lake, bound.tables, snapshot), placed(bound.rendered), suggesting(bound.tables):
+        with raise_overruns(work.lake, bound.tables, snapshot), place_spark_errors(bound.rendered), suggest_columns(bound.tables):
             stream = work.session.arrow(
                 bound.frame, *tags, timeout=timeout, progress=progress, limit=limit, is_small=bound.is_small or limit == 0
             )
         if stream.is_complete:
             release()
             return Result(stream, snapshot=snapshot)
-        on_error = partial(blame_overrun, work.lake, bound.tables, snapshot)
+        on_error = partial(raise_overrun, work.lake, bound.tables, snapshot)
         return Result(stream, snapshot=snapshot, on_close=release, on_error=on_error)
     except BaseException:
         release()
@@ -89,7 +89,7 @@ def run_explain(work: Workspace, statement: Explain, arguments: Arguments) -> Re
     """How a statement would be run, as its entry in the registry says it."""
     explain = find_statement_kind(statement.statement).explain
     if explain is None:
-        raise at(statement.span).attach(
+        raise locate_offset(statement.span).attach(
             InvalidValue("only a query or CREATE VIEW can be explained", hint="run it: its result says what it did, or EXPLAIN its query")
         )
     result: Result = load(explain)(work, statement, arguments)
@@ -111,7 +111,7 @@ def explain_select(work: Workspace, statement: Explain, arguments: Arguments) ->
                 said = [*said, *_physical(frame, statement.mode)]
             return Result(pa.table({"plan": said}), snapshot=lease.snapshot)
         bound = bind_query(work, query, lease.snapshot, arguments)
-        with placed(bound.rendered), work.session.job():
+        with place_spark_errors(bound.rendered), work.session.job():
             plan = _physical(bound.frame, statement.mode)
         read = f"reads {bound.files_planned} files, {bound.bytes_planned} bytes, at snapshot {lease.snapshot.id}"
         return Result(pa.table({"plan": [read, *plan]}), snapshot=lease.snapshot)

@@ -11,9 +11,9 @@ from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.read.sizes import count_tables
-from platform_plugin.language.text.places import at
+from platform_plugin.language.text.places import locate_offset
 from platform_plugin.language.text.writing import type_text
-from platform_plugin.relations.bind import lake_name, pointing_at
+from platform_plugin.relations.bind import lake_name, place_errors
 from platform_plugin.relations.kinds import every_kind, find_kind, is_hidden, kind_name
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.tables.kind import TABLE
@@ -65,12 +65,12 @@ def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snaps
             for record in lake.commits(limit=1000)
         ]
     if subject == "COLUMNS" and statement.name is not None:
-        with pointing_at(statement.name.span):
+        with place_errors(statement.name.span):
             return column_rows(lake.find_table(connection, lake_name(statement.name), snapshot).fields)
     if subject == "CREATE" and statement.name is not None:
-        with pointing_at(statement.name.span):
-            return [{"statement": created(lake, connection, statement.name, snapshot)}]
-    raise at(statement.span).attach(
+        with place_errors(statement.name.span):
+            return [{"statement": create_statement(lake, connection, statement.name, snapshot)}]
+    raise locate_offset(statement.span).attach(
         InvalidValue(f"SHOW {subject} is not known", hint=f"SHOW {', '.join(plurals)}, SCHEMAS, SNAPSHOTS or COLUMNS FROM name")
     )
 
@@ -118,7 +118,7 @@ def run_describe(work: Workspace, statement: s.Describe) -> Result:
     """A relation's columns; when extended, also what it is and how it was declared."""
     lake = work.lake
     snapshot = lake.snapshot()
-    with lake.reading() as connection, pointing_at(statement.name.span):
+    with lake.reading() as connection, place_errors(statement.name.span):
         relation = lake.find_relation(connection, lake_name(statement.name), snapshot)
         kind = find_kind(lake, relation, snapshot)
         rows = column_rows(kind.fields(work, relation, snapshot))
@@ -146,7 +146,7 @@ def fact_rows(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def created(lake: Lake, connection: Connection, name: s.WrittenName, snapshot: Snapshot) -> str:
+def create_statement(lake: Lake, connection: Connection, name: s.WrittenName, snapshot: Snapshot) -> str:
     """The statement that makes a relation like this one."""
     relation = lake.find_relation(connection, lake_name(name), snapshot)
     declaration = read_declaration(connection, relation.uuid)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from platform_plugin.algebra.types.data_types import Field
-from platform_plugin.lake.catalogue.relations import RELATION, STATE, Declaration, declare
+from platform_plugin.lake.catalogue.relations import RELATION, STATE, Declaration, declare_relation
 from platform_plugin.lake.ring.segments import RING_TABLES, SEGMENT
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.orchestration import PlatformResource, SqlFolder
@@ -136,7 +136,7 @@ def _fill_lake(url: str) -> None:
                         for part, fields in (("state_1", _STATE), (RESULT_PART, _RESULT))
                     }
                     for table in parts.values():
-                        declare(commit, table, Declaration(kind=STATE, options={"view": str(uuid)}))
+                        declare_relation(commit, table, Declaration(kind=STATE, options={"view": str(uuid)}))
                     commit.also(AttachView(uuid, stream, 0))
                     options = {RESULT_PART: shown_columns(_RESULT), FROM: {str(stream.uuid): 0}}
                     tables = {part: table.uuid for part, table in parts.items()}

@@ -25,15 +25,15 @@ import pyarrow.compute as pc
 from platform_plugin.engine.spark.server.attach import start, stop
 from platform_plugin.engine.spark.server.runtime import RUNTIME_VARIABLE
 from platform_plugin.engine.spark.server.settings import ServerSettings
-from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.platform import Platform
-from platform_plugin.relations.samples.definition import Definition
-from platform_plugin.relations.samples.draw.drawn import run_drawing
+from platform_plugin.relations.samples.definition import SampleDefinition
+from platform_plugin.relations.samples.draw.drawn import draw_anew
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.draw.viewed import counting_frame, drawing_frame, plan_bounds, read_strata
 from platform_plugin.relations.samples.record import definitions, find_sample
 from platform_plugin.relations.samples.reservoir.counting import picking_frame
-from platform_plugin.relations.samples.reservoir.growing import find_behind, run_growing
+from platform_plugin.relations.samples.reservoir.growing import find_pending, read_current_sample
 from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
 from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from platform_plugin.relations.samples.reservoir.merge import draw_picks
@@ -206,14 +206,14 @@ def _measure_upkeep_of(
     names = ["bare", "sampled"]
     for name in names:
         with lake.commit("create") as commit:
-            declare(commit, commit.create_table(name, lake.columns_of(rows)), Declaration(kind="stream"))
+            declare_relation(commit, commit.create_table(name, lake.columns_of(rows)), Declaration(kind="stream"))
     platform.execute(f"CREATE SAMPLE drawn ON sampled SIZE 1000 {rest}")
     if where is not None:
         # CREATE SAMPLE would ask Spark whether it is a condition.
         with lake.commit("a condition") as commit:
             table = lake.table("drawn")
             options = definitions(lake, lake.snapshot())[str(table.uuid)].options()
-            declare(commit, table, Declaration(kind="sample", options={**options, "where": where}))
+            declare_relation(commit, table, Declaration(kind="sample", options={**options, "where": where}))
             commit.comment(table, "so that the schema has another version")
     streams = [platform.stream(name) for name in names]
     taken: tuple[list[float], list[float]] = [], []
@@ -258,7 +258,7 @@ def _load(platform: Platform, rows: pa.Table) -> None:
     lake = platform.lake
     with lake.commit("load") as commit:
         table = commit.create_table("lineitem", lake.columns_of(rows))
-        declare(commit, table, Declaration(kind="table"))
+        declare_relation(commit, table, Declaration(kind="table"))
         step = -(-rows.num_rows // 4)
         commit.append(table, [lake.write(table, rows.slice(begin, step)) for begin in range(0, rows.num_rows, step)])
 
@@ -277,10 +277,10 @@ def _measure_in_spark(report: Report, platform: Platform) -> None:
         sample = find_sample(lake, lake.table("of_view"), snapshot)
         assert sample is not None
         for other, text in (("its bare scan", bare), ("ORDER BY rand() LIMIT n", theirs)):
-            ratio, ours = pairs(lambda: run_drawing(work, sample, snapshot), lambda: session.arrow(text).read_all(), times=PAIRS)  # noqa: B023
+            ratio, ours = pairs(lambda: draw_anew(work, sample, snapshot), lambda: session.arrow(text).read_all(), times=PAIRS)  # noqa: B023
             report.add(what=f"draw from a view, {name}, n = 1000, against {other}", milliseconds=ours * 1000, faster=ratio)
         platform.execute("DROP SAMPLE of_view")
-    definition = Definition(relation="", source="view", size=1000, seed=1)
+    definition = SampleDefinition(relation="", source="view", size=1000, seed=1)
     for parts in (2, 8, 32, 64):
         rows = session.spark.range(0, 640_000, 1, parts).selectExpr("id", "id / 3 AS value")
         counted = session.arrow(counting_frame(work, definition, rows)).read_all()
@@ -298,10 +298,10 @@ def _measure_in_spark(report: Report, platform: Platform) -> None:
         snapshot = lake.snapshot()
         known = find_sample(lake, lake.table(f"{name}_s"), snapshot)
         assert known is not None
-        behind = find_behind(platform.work, known, snapshot)
-        grown = run_growing(platform.work, behind)
+        behind = find_pending(platform.work, known, snapshot)
+        grown = read_current_sample(platform.work, behind)
         report.add(what="counted rows of so many files: rows that are read, n = 1000", p=parts, rows=grown.fetched, bytes=grown.rows.nbytes)
-        chosen = Definition(relation="", source="stream", size=1000, seed=1, where="id % 2 = 0")
+        chosen = SampleDefinition(relation="", source="stream", size=1000, seed=1, where="id % 2 = 0")
         part = RelationPart(pieces=read_pieces(lake, lake.scan(table, snapshot)), size=1000, seed=1)
         picked = session.arrow(picking_frame(work, chosen, part, None)).read_all()
         report.add(
@@ -318,15 +318,19 @@ def _measure_conditions(report: Report, platform: Platform) -> None:
     pieces = read_pieces(lake, lake.scan(table, snapshot))
     files = Path(lake.storage.absolute(pieces.scan.files[0].path)).parent
     cases = {
-        "WHERE l_quantity < 25": (Definition(relation="", source="table", size=1000, seed=1, where="l_quantity < 25"), "count(*)", ""),
-        "WHERE l_quantity < 2": (Definition(relation="", source="table", size=1000, seed=1, where="l_quantity < 2"), "count(*)", ""),
+        "WHERE l_quantity < 25": (
+            SampleDefinition(relation="", source="table", size=1000, seed=1, where="l_quantity < 25"),
+            "count(*)",
+            "",
+        ),
+        "WHERE l_quantity < 2": (SampleDefinition(relation="", source="table", size=1000, seed=1, where="l_quantity < 2"), "count(*)", ""),
         "seven strata": (
-            Definition(relation="", source="table", size=1000, seed=1, strata=("l_shipmode",)),
+            SampleDefinition(relation="", source="table", size=1000, seed=1, strata=("l_shipmode",)),
             "l_shipmode, count(*)",
             "GROUP BY ALL",
         ),
         "four strata of two columns": (
-            Definition(relation="", source="table", size=1000, seed=1, strata=("l_returnflag", "l_linestatus")),
+            SampleDefinition(relation="", source="table", size=1000, seed=1, strata=("l_returnflag", "l_linestatus")),
             "l_returnflag, l_linestatus, count(*)",
             "GROUP BY ALL",
         ),
@@ -337,14 +341,14 @@ def _measure_conditions(report: Report, platform: Platform) -> None:
         part = RelationPart(pieces=pieces, size=definition.cap(1), seed=5)
 
         def in_spark() -> None:
-            with patch("platform_plugin.relations.samples.reservoir.local.look_here", lambda *_: None):
+            with patch("platform_plugin.relations.samples.reservoir.local.sample_locally", lambda *_: None):
                 find_local(platform.work, definition, part)  # noqa: B023
 
         arms = {"Arrow here": lambda: find_local(platform.work, definition, part), "Spark": in_spark}  # noqa: B023
         for name, arm in arms.items():
             ratio, ours = pairs(arm, lambda: session.arrow(bare).read_all(), times=PAIRS)  # noqa: B023
             report.add(what=f"reservoirs, n = 1000, {what}, by {name}", milliseconds=ours * 1000, of_bare_scan=ratio)
-        with patch("platform_plugin.relations.samples.reservoir.local.look_here", lambda *_: None):
+        with patch("platform_plugin.relations.samples.reservoir.local.sample_locally", lambda *_: None):
             picked = session.arrow(picking_frame(platform.work, definition, part, None)).read_all()
         report.add(what=f"numbers of rows that reach the client of Spark, {what}", rows=picked.num_rows, bytes=picked.nbytes)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from platform_plugin.relations.samples.draw.drawn import run_drawing
+from platform_plugin.relations.samples.draw.drawn import draw_anew
 from platform_plugin.relations.samples.record import find_sample
 from tests.benchmarks.report import pairs, seconds
 
@@ -138,7 +138,7 @@ def measure_generated(report: Report, platform: Platform) -> None:
             "count, sample, collect (as takeSample)": lambda: _take_sample(frame, size),  # noqa: B023
         }
         for name, arm in arms.items():
-            ratio, ours = pairs(lambda: run_drawing(work, sample, snapshot), arm, times=PAIRS)  # noqa: B023
+            ratio, ours = pairs(lambda: draw_anew(work, sample, snapshot), arm, times=PAIRS)  # noqa: B023
             report.add(
                 what=f"draw from a view of {ROWS} generated rows, against {name}",
                 n=size,
@@ -158,7 +158,7 @@ def _drawn_anew(platform: Platform, size: int) -> int:
     sample = find_sample(platform.lake, platform.lake.table(f"kept_{size}", snapshot), snapshot)
     assert sample is not None
     other = replace(sample, definition=replace(sample.definition, seed=next(_number)))
-    return int(run_drawing(platform.work, other, snapshot).rows.num_rows)
+    return int(draw_anew(platform.work, other, snapshot).rows.num_rows)
 
 
 def _take_sample(frame: Any, size: int) -> pa.Table:

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from platform_plugin.engine.spark.server.attach import start, stop
 from platform_plugin.engine.spark.server.runtime import RUNTIME_VARIABLE
 from platform_plugin.engine.spark.server.settings import ServerSettings
-from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.platform import Platform
 from tests.benchmarks.report import Report
 from tests.relations.streams import tpch
@@ -125,7 +125,7 @@ def _create(platform: Platform, name: str, rows: pa.Table, **options: Any) -> No
     if any(table.name.relation == name for table in platform.lake.tables()):
         platform.execute(f"DROP STREAM {name}")
     with platform.lake.commit("create") as commit:
-        declare(commit, commit.create_table(name, platform.lake.columns_of(rows)), Declaration(kind="stream", options=options))
+        declare_relation(commit, commit.create_table(name, platform.lake.columns_of(rows)), Declaration(kind="stream", options=options))
 
 
 def _ours(platform: Platform, paths: Sequence[Path], rows: pa.Table, *, reads: Report | None = None) -> float:

@@ -3,7 +3,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from platform_plugin.cli.care import written_name
+from platform_plugin.cli.care import read_written_name
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.files.files import with_partition
 from platform_plugin.lake.lake import Lake
@@ -119,7 +119,7 @@ def test_merge_refuses_what_names_no_table(platform, lake, table):
 
 
 def test_names_are_read_as_sql_reads_them():
-    assert str(written_name("users")) == "main.users"
-    assert str(written_name("raw.`odd.name`")) == 'raw."odd.name"'
+    assert str(read_written_name("users")) == "main.users"
+    assert str(read_written_name("raw.`odd.name`")) == 'raw."odd.name"'
     with pytest.raises(PlatformError):
-        written_name("'text'")
+        read_written_name("'text'")

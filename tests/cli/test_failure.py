@@ -3,7 +3,7 @@ import json
 import pytest
 
 from platform_plugin.cli import main
-from platform_plugin.cli.failure import failure_document, failure_lines, printable
+from platform_plugin.cli.failure import failure_document, failure_lines, printable_text
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.script import parse_script
 
@@ -47,7 +47,7 @@ def test_a_text_can_not_steer_the_terminal():
         text = "\n".join(failure_lines(error, colour=colour))
         assert not {"\x9b", "\x07", "\r"} & set(text)
         assert "\x1b[2J" not in text
-    assert printable("é\t字\n") == "é  字\n"
+    assert printable_text("é\t字\n") == "é  字\n"
 
 
 def test_what_nobody_foresaw_is_told_as_such():

@@ -7,7 +7,7 @@ from argparse import Namespace
 import pytest
 
 from platform_plugin.cli.arguments import build_parser
-from platform_plugin.cli.gates import holding_gates
+from platform_plugin.cli.gates import hold_to_suites
 from platform_plugin.errors import InvalidValue
 from platform_plugin.platform import Platform
 from platform_plugin.quality.gate import RowsRefused
@@ -26,7 +26,7 @@ def test_what_is_no_gate_is_told(tmp_path, capsys):
     warned.write_text(SUITE.replace("kwargs", "severity: warning, kwargs"))
     with Platform.create(tmp_path / "lake") as platform:
         for file, told in ((warned, "a gate that nothing can close"), (tmp_path / "none.yml", "can't be read")):
-            with pytest.raises(InvalidValue, match=told), holding_gates(platform.lake, Namespace(gate=[("t", str(file))])):
+            with pytest.raises(InvalidValue, match=told), hold_to_suites(platform.lake, Namespace(gate=[("t", str(file))])):
                 pass
 
 
@@ -36,7 +36,7 @@ def test_rows_that_break_a_gate_are_not_committed(tmp_path):
     file.write_text(SUITE)
     with Platform.create(tmp_path / "lake") as platform:
         platform.execute("CREATE TABLE t (amount INT)")
-        with holding_gates(platform.lake, Namespace(gate=[("t", str(file))])):
+        with hold_to_suites(platform.lake, Namespace(gate=[("t", str(file))])):
             platform.execute("INSERT INTO t VALUES (1)")
             with pytest.raises(RowsRefused, match=f'nothing was published in "main.t": 1 of 1 critical expectations of suite "{file}"'):
                 platform.execute("INSERT INTO t VALUES (2), (-1)")

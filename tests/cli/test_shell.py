@@ -88,7 +88,7 @@ def test_control_c_ends_the_query_and_not_the_shell(terminal):
     ],
 )
 def test_enter_sends_what_is_complete(text, ends):
-    assert shell.complete(text) is ends
+    assert shell.is_complete_input(text) is ends
 
 
 def test_history_that_can_not_be_kept_is_done_without(tmp_path, monkeypatch):

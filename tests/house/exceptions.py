@@ -292,3 +292,9 @@ TESTS_APART = {
 
 KINDS_THAT_KNOW_KINDS: dict[tuple[str, str], str] = {}
 """Modules below `platform_plugin/relations` that import a kind which is not theirs, and that kind."""
+
+# A class whose name another class has too: "name": "reason". At most ten.
+SHARED_CLASS_NAMES: dict[str, str] = {
+    "Lake": "the lake, and the component of Dagster that users write as `type: platform_plugin.orchestration.Lake`",
+    "Stream": "a handle on a stream, and the component of Dagster that users write as `type: platform_plugin.orchestration.Stream`",
+}

@@ -83,7 +83,7 @@ def test_a_join(platform):
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark_server")
 def test_a_view_and_a_tick(platform):
-    from platform_plugin.orchestration.sensors.refreshing import Policy, plan_refresh
+    from platform_plugin.orchestration.sensors.refreshing import RefreshPolicy, plan_refresh
     from platform_plugin.orchestration.sensors.waiting import read_waiting
     from platform_plugin.relations.views.follow.maintain import run_maintenance
 
@@ -94,7 +94,7 @@ def test_a_view_and_a_tick(platform):
     def tick() -> None:
         waiting = read_waiting(platform.lake, snapshot)
         assert waiting[0].rows == 1
-        plan_refresh(waiting, datetime.now(UTC), runs=[], pool="refresh", policy=Policy())
+        plan_refresh(waiting, datetime.now(UTC), runs=[], pool="refresh", policy=RefreshPolicy())
 
     walk("A tick", tick)
     walk("A view", lambda: run_maintenance(platform.work))

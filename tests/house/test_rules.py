@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.house.exceptions import FOREIGN_TABLES, LARGE_FOLDERS, PLANS_WITH_HANDLES
+from tests.house.exceptions import FOREIGN_TABLES, LARGE_FOLDERS, PLANS_WITH_HANDLES, SHARED_CLASS_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -53,6 +53,7 @@ FORMAT = {"lake.catalogue.catalogue.inlined_deletes", "lake.catalogue.formats.in
 _IN_SQL = re.compile(r'\b(?:FROM|JOIN|INTO|UPDATE|TABLE)\s+"?((?:platform|ducklake)_\w+)', re.IGNORECASE)
 
 MOST_MODULES = 20
+MOST_SHARED_NAMES = 10
 HANDLES = {"Lake", "Workspace", "Session", "SparkSession", "Connection", "Platform", "Writer", "Commit"}
 
 
@@ -232,3 +233,19 @@ def test_a_large_folder_is_found():
     modules = {"room": ast.parse(""), **{f"room.m{number}": ast.parse("") for number in range(MOST_MODULES + 1)}}
     assert find_large_folders(modules) == {"room"}
     assert find_large_folders({name: tree for name, tree in modules.items() if name != "room.m0"}) == set()
+
+
+def find_shared_class_names(modules: Mapping[str, ast.Module]) -> set[str]:
+    """The names that classes of several modules have."""
+    counts = Counter(node.name for tree in modules.values() for node in tree.body if isinstance(node, ast.ClassDef))
+    return {name for name, count in counts.items() if count > 1}
+
+
+def test_a_class_has_a_name_of_its_own():
+    assert find_shared_class_names(package_modules()) == set(SHARED_CLASS_NAMES)
+    assert len(SHARED_CLASS_NAMES) <= MOST_SHARED_NAMES
+
+
+def test_a_shared_class_name_is_found():
+    source = "class Rows: ...\nclass Own:\n    class Inner: ..."
+    assert find_shared_class_names({"a": ast.parse(source), "b": ast.parse("class Rows: ...\nclass Inner: ...")}) == {"Rows"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
-from platform_plugin.lake.read.deletes import write_deletes
+from platform_plugin.lake.read.deletes import write_replacing_deletes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -141,6 +141,6 @@ def delete_positions(lake: Lake, table: Table, wanted: dict[int, Sequence[int]])
     """One commit that deletes positions of files, on top of those deleted before."""
     scan = lake.scan(table, lake.snapshot())
     with lake.commit("delete", base=scan.snapshot) as commit:
-        commit.delete(table, write_deletes(lake, scan, wanted))
+        commit.delete(table, write_replacing_deletes(lake, scan, wanted))
     assert commit.snapshot is not None
     return commit.snapshot

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.errors import CommitConflict
-from platform_plugin.lake.read.deletes import write_deletes
+from platform_plugin.lake.read.deletes import write_replacing_deletes
 from tests.lake.agreement import append, assert_agree, assert_changes_agree, create, delete_positions, kept, rows_of
 
 ROWS = pa.table({"i": range(10), "s": [str(number) for number in range(10)]})
@@ -56,7 +56,7 @@ def test_a_delete_of_another_commit_meanwhile_is_a_conflict_that_names_both(lake
     scan = lake.scan(table, base)
     delete_positions(lake, table, {file: [1]})
     for do in (
-        lambda commit: commit.delete(table, write_deletes(lake, scan, {file: [2]})),
+        lambda commit: commit.delete(table, write_replacing_deletes(lake, scan, {file: [2]})),
         lambda commit: commit.replace(table, [file], [lake.write(table, ROWS)]),
     ):
         with pytest.raises(CommitConflict) as conflict, lake.commit("mine", base=base) as commit:
@@ -76,7 +76,7 @@ def test_a_delete_by_duckdb_meanwhile_is_a_conflict(lake, reader):
     scan = lake.scan(table, base)
     reader.execute("DELETE FROM t WHERE i = 3")
     with pytest.raises(CommitConflict, match="deleted"), lake.commit("mine", base=base) as commit:
-        commit.delete(table, write_deletes(lake, scan, {file: [2]}))
+        commit.delete(table, write_replacing_deletes(lake, scan, {file: [2]}))
 
 
 def test_appends_meanwhile_are_no_conflict(lake, reader):
@@ -86,7 +86,7 @@ def test_appends_meanwhile_are_no_conflict(lake, reader):
     append(lake, table, ROWS)
     reader.execute("INSERT INTO t VALUES (99, 'inlined')")
     with lake.commit("delete", base=base) as commit:
-        commit.delete(table, write_deletes(lake, lake.scan(table, base), {file: [2]}))
+        commit.delete(table, write_replacing_deletes(lake, lake.scan(table, base), {file: [2]}))
     assert lake.read("t").num_rows == 20
     assert_agree(lake, reader)
 

@@ -22,7 +22,7 @@ from platform_plugin.algebra.plan.predicates import Comparison
 from platform_plugin.errors import CatalogueError, InvalidValue, ObjectExists, PlatformError, StorageError
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue import database
-from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.lake.commit import commit as commits
 from platform_plugin.lake.lake import Lake
 from platform_plugin.lake.read.read import read_rows
@@ -129,7 +129,7 @@ import pyarrow as pa
 import sqlalchemy.dialects.sqlite, pyarrow.parquet, fsspec
 from platform_plugin.lake.lake import Lake
 from platform_plugin.lake.read.read import read_rows
-from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.errors import PlatformError
 uid = int(sys.argv[1])
 # What is imported on demand may be where nobody else may read.
@@ -279,7 +279,7 @@ def test_a_clock_that_jumps_forward_takes_no_file_that_is_needed(lake, clock):
 def test_a_stream_by_age_loses_no_row_early_to_a_clock_that_jumps(lake, clock):
     with lake.commit("create") as commit:
         table = commit.create_table("s", lake.columns_of(ROWS))
-        declare(commit, table, Declaration(kind="stream", options={"retention_seconds": 3600}))
+        declare_relation(commit, table, Declaration(kind="stream", options={"retention_seconds": 3600}))
 
     def held():
         with lake.commit("append") as commit:

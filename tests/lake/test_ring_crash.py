@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from platform_plugin.lake.catalogue.identifiers import new_uuid
-from platform_plugin.lake.catalogue.relations import RELATION, Declaration, declare
+from platform_plugin.lake.catalogue.relations import RELATION, Declaration, declare_relation
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.commit.schema_operations import CreateTableOp
 from platform_plugin.lake.lake import Lake
@@ -29,7 +29,7 @@ def victims():
 def prepare(lake, *, with_history):
     with lake.commit("stream") as commit:
         table = commit.create_table("ring", lake.columns_of(batch([])))
-        declare(commit, table, Declaration(kind="stream", options={"retention_rows": KEPT}))
+        declare_relation(commit, table, Declaration(kind="stream", options={"retention_rows": KEPT}))
     lake.prepare_tables([RELATION, *RING_TABLES])
     if with_history:
         table = lake.table("ring")

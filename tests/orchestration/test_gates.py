@@ -9,7 +9,7 @@ from platform_plugin import Platform
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.orchestration import HistoryTable, PlatformResource, continuous_view, history_table, stream
 from platform_plugin.orchestration.assets.assets import build_definitions
-from platform_plugin.orchestration.assets.checks import names_of
+from platform_plugin.orchestration.assets.checks import check_names
 from platform_plugin.orchestration.assets.inventory import read_inventory
 from platform_plugin.orchestration.components.apply import run_model, run_parts
 from platform_plugin.orchestration.components.model import parse_model, read_models
@@ -57,7 +57,7 @@ def test_a_statement_names_a_suite_which_is_its_checks(tmp_path, statement):
     folder.mkdir()
     (folder / "s.sql").write_text(statement)
     (model,) = read_models(folder)
-    assert names_of(model) == ["expect_column_values_to_be_between__amount", "expect_column_values_to_be_unique__id"]
+    assert check_names(model) == ["expect_column_values_to_be_between__amount", "expect_column_values_to_be_unique__id"]
     (folder / "s.yml").write_text("suite: ../other.yml")
     with pytest.raises(PlatformError, match=r'"main\.s" names two suites, "\.\./lax\.yml" and "\.\./other\.yml"'):
         read_models(folder)

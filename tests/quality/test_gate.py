@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin import Lake
-from platform_plugin.quality.gate import RowsRefused, gated
+from platform_plugin.quality.gate import RowsRefused, hold_to_gate
 from platform_plugin.quality.suite import parse_suite
 
 pytest.importorskip("great_expectations")
@@ -31,7 +31,7 @@ def test_only_what_is_critical_keeps_rows_out(tmp_path):
         with lake.commit("make") as commit:
             table = commit.create_table("t", lake.columns_of(pa.schema([("id", pa.int32())])))
         suite = parse_suite(SUITE, file="t.expectations.yml")
-        with gated(lake, table.name, suite, batches=True):
+        with hold_to_gate(lake, table.name, suite, batches=True):
             append(lake, table, [7, 7])
             append(lake, table, [])
             with pytest.raises(RowsRefused, match=r'nothing was published in "main\.t": 1 of 1 critical') as refused:
@@ -40,6 +40,6 @@ def test_only_what_is_critical_keeps_rows_out(tmp_path):
             with pytest.raises(RowsRefused) as refused:
                 append(lake, table, [1, 2, 3, 4])
             assert refused.value.detail == "4 rows are to be judged, 3 may be"
-        with gated(lake, table.name, None, batches=True):
+        with hold_to_gate(lake, table.name, None, batches=True):
             append(lake, table, [None])
         assert lake.read("t")["id"].to_pylist() == [7, 7, None]

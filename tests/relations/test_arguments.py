@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.relations.arguments import plain, plan_given
+from platform_plugin.relations.arguments import plain_value, plan_parameters
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from platform_plugin.relations.arguments import plain, plan_given
     ],
 )
 def test_values_become_pythons_own(given, wanted):
-    found = plain(given, ":v")
+    found = plain_value(given, ":v")
     assert found == wanted
     assert type(found) is type(wanted)
 
@@ -37,10 +37,10 @@ def test_values_become_pythons_own(given, wanted):
 @pytest.mark.parametrize("given", [object(), {1, 2}, range(3), "\ud800", [object()], {"a": {1}}, 1j])
 def test_values_that_no_column_holds_are_refused_by_name(given):
     with pytest.raises(InvalidValue, match='"v"'):
-        plain(given, "v")
+        plain_value(given, "v")
 
 
 @pytest.mark.parametrize("given", ["abc", b"abc", 5, object(), {1: 2}, {"a"}])
 def test_parameters_are_a_list_or_a_dict(given):
     with pytest.raises(InvalidValue):
-        plan_given(given)
+        plan_parameters(given)

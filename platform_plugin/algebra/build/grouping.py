@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.functions import AGGREGATES, canonical
-from platform_plugin.algebra.plan.copies import column_of, columns_in, is_plan, map_columns_below, nodes, ref
-from platform_plugin.algebra.plan.names import unique
+from platform_plugin.algebra.functions import AGGREGATES, canonical_name
+from platform_plugin.algebra.plan.copies import column_of, column_reference, columns_in, is_plan, map_columns_below, walk_expression
+from platform_plugin.algebra.plan.names import unique_name
 from platform_plugin.algebra.plan.nodes import Column, Item, Scalar
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def has_aggregate(node: exp.Expr) -> bool:
 
 def has_window(node: exp.Expr) -> bool:
     """Whether an expression calls a function OVER a window."""
-    return any(isinstance(inner, exp.Window) for inner in nodes(node))
+    return any(isinstance(inner, exp.Window) for inner in walk_expression(node))
 
 
 def _children(node: exp.Expr) -> Iterable[exp.Expr]:
@@ -69,7 +69,7 @@ class GroupedSelect:
         for number, item in enumerate(self.keys):
             if item.value == value:
                 return number
-        name = unique(wanted or (value.node.name if isinstance(value.node, (exp.Column, exp.Dot)) else "") or "key", self.names)
+        name = unique_name(wanted or (value.node.name if isinstance(value.node, (exp.Column, exp.Dot)) else "") or "key", self.names)
         self.keys.append(Item(value=value, name=name, type=self.type_of(value)))
         return len(self.keys) - 1
 
@@ -108,25 +108,25 @@ class GroupedSelect:
         return node
 
     def _ref(self, name: str, node: exp.Expr) -> exp.Expr:
-        found = ref(self.alias, name).node
+        found = column_reference(self.alias, name).node
         found.meta.update({"at": node.meta["at"]} if "at" in node.meta else {})
         return found
 
     def _call(self, node: exp.Expr, call: exp.Anonymous, whole: Scalar) -> str:
-        for inner in nodes(node):
+        for inner in walk_expression(node):
             if inner is not call and call_in(inner) is not None and call_in(inner) is not call:
                 raise self.fail(inner, "an aggregate inside of an aggregate", "compute the inner one in a sub-query in FROM")
             if isinstance(inner, exp.Window):
                 raise self.fail(call, "a window inside of an aggregate", "compute the window in a sub-query in FROM")
-        if any(is_plan(inner) for inner in nodes(node)):
+        if any(is_plan(inner) for inner in walk_expression(node)):
             raise self.fail(call, "a sub-query inside of an aggregate", "compute it in a sub-query in FROM, and aggregate its column")
         value = Scalar(node.copy())
         for item in self.calls:
             if item.value == value:
                 return item.name
-        arguments = [column.name for inner in nodes(call) if (column := column_of(inner)) is not None]
-        wanted = "_".join([canonical(str(call.this)), *arguments[:1]])
-        item = Item(value=value, name=unique(wanted, self.names), type=self.type_of(value))
+        arguments = [column.name for inner in walk_expression(call) if (column := column_of(inner)) is not None]
+        wanted = "_".join([canonical_name(str(call.this)), *arguments[:1]])
+        item = Item(value=value, name=unique_name(wanted, self.names), type=self.type_of(value))
         self.calls.append(item)
         return item.name
 
@@ -137,7 +137,7 @@ class GroupedSelect:
 
         def change(column: Column) -> Scalar | None:
             if column in by_column:
-                return ref(self.alias, by_column[column])
+                return column_reference(self.alias, by_column[column])
             if column in own:
                 raise self.fail(at, f'a sub-query needs column "{column.name}", which is not a key of the group', None)
             return None

@@ -12,7 +12,7 @@ from platform_plugin.algebra.build.scope import Scope, resolve_column
 from platform_plugin.algebra.build.select import SelectBuilder, sort_key
 from platform_plugin.algebra.build.sources import build_from
 from platform_plugin.algebra.functions import UNIT_FIRST, UNITS
-from platform_plugin.algebra.plan.copies import absorb, nodes
+from platform_plugin.algebra.plan.copies import absorb_plans, walk_expression
 from platform_plugin.algebra.plan.names import Aliases
 from platform_plugin.algebra.plan.nodes import (
     Filter,
@@ -47,12 +47,12 @@ _CLAUSES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class NamedQuery:
     """A query that WITH names, and the names that were in scope where it stands."""
 
     query: exp.Expr
     names: tuple[str, ...]
-    known: Mapping[str, Named]
+    known: Mapping[str, NamedQuery]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Builder:
     aliases: Aliases = field(default_factory=Aliases)
     sizes: list[int] = field(default_factory=lambda: [0])
 
-    def query(self, node: exp.Expr, known: Mapping[str, Named], outer: Scope | None) -> Query:
+    def query(self, node: exp.Expr, known: Mapping[str, NamedQuery], outer: Scope | None) -> Query:
         """The plan of a query, its WITH, ORDER BY and LIMIT included."""
         self.sizes[0] += 1
         if self.sizes[0] > 5000:
@@ -86,16 +86,16 @@ class Builder:
             return self._select(exp.select("*").from_(node.copy()), known, outer)
         raise self.fail(node, f"{node.key.upper()} is not a query", None)
 
-    def _with(self, with_: exp.Expr, known: Mapping[str, Named]) -> Mapping[str, Named]:
+    def _with(self, with_: exp.Expr, known: Mapping[str, NamedQuery]) -> Mapping[str, NamedQuery]:
         if with_.args.get("recursive"):
             raise self.fail(with_, "WITH RECURSIVE is not supported in views", None)
         for cte in with_.expressions:
             alias = cte.args["alias"]
             names = tuple(column.name for column in alias.args.get("columns") or ())
-            known = {**known, alias.name.lower(): Named(query=cte.this, names=names, known=known)}
+            known = {**known, alias.name.lower(): NamedQuery(query=cte.this, names=names, known=known)}
         return known
 
-    def _set_operation(self, node: exp.SetOperation, known: Mapping[str, Named], outer: Scope | None) -> Query:
+    def _set_operation(self, node: exp.SetOperation, known: Mapping[str, NamedQuery], outer: Scope | None) -> Query:
         if node.args.get("by_name"):
             raise self.fail(node, "UNION BY NAME is not supported in views", "name the columns in the same order on both sides")
         left, right = self.query(node.this, known, outer), self.query(node.expression, known, outer)
@@ -104,7 +104,7 @@ class Builder:
         kind: SetKind = "union" if isinstance(node, exp.Union) else "intersect" if isinstance(node, exp.Intersect) else "except"
         return SetOperation(left=left, right=right, kind=kind, all=not node.args.get("distinct"), at=self.place(node))
 
-    def _select(self, node: exp.Select, known: Mapping[str, Named], outer: Scope | None) -> Query:
+    def _select(self, node: exp.Select, known: Mapping[str, NamedQuery], outer: Scope | None) -> Query:
         self._refuse_clauses(node)
         source, scope = build_from(self, node, known, outer)
         where = node.args.get("where")
@@ -126,13 +126,13 @@ class Builder:
         if has_window(value.node):
             raise self.fail(node, f"a window in {clause}", "compute it in a sub-query in FROM, and filter around that")
 
-    def scalar(self, node: exp.Expr, known: Mapping[str, Named], scope: Scope, aliases: Mapping[str, Scalar] | None = None) -> Scalar:
+    def scalar(self, node: exp.Expr, known: Mapping[str, NamedQuery], scope: Scope, aliases: Mapping[str, Scalar] | None = None) -> Scalar:
         """The expression with resolved names; a name that is no column may be one of `aliases`."""
         plans: list[Query] = []
         return Scalar(self._settle(node.copy(), known, scope, aliases or {}, plans), tuple(plans))
 
     def _settle(
-        self, node: exp.Expr, known: Mapping[str, Named], scope: Scope, aliases: Mapping[str, Scalar], plans: list[Query]
+        self, node: exp.Expr, known: Mapping[str, NamedQuery], scope: Scope, aliases: Mapping[str, Scalar], plans: list[Query]
     ) -> exp.Expr:
         if isinstance(node, exp.Column):
             return self._column(node, scope, aliases, plans)
@@ -177,7 +177,7 @@ class Builder:
             if isinstance(node.this, exp.Star):
                 raise self.fail(node, "name.* inside of an expression is not supported in views", "name the columns one by one")
             raise self.fail(node, f'column "{".".join(part.name for part in node.parts)}" does not exist', None)
-        result = absorb(found, plans).copy()
+        result = absorb_plans(found, plans).copy()
         if at is not None:
             result.meta["at"] = at
         loose = isinstance(result, (exp.Binary, exp.Unary, exp.Predicate)) and not isinstance(result, (exp.Dot, exp.Paren))
@@ -227,7 +227,7 @@ class Builder:
         """The place of the first part of a node that has a place."""
         if node is None:
             return None
-        found = [inner.meta["at"] for inner in nodes(node) if "at" in inner.meta]
+        found = [inner.meta["at"] for inner in walk_expression(node) if "at" in inner.meta]
         return min(found) if found else None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.copies import ref
+from platform_plugin.algebra.plan.copies import column_reference
 from platform_plugin.algebra.plan.nodes import Column, Scalar
 from platform_plugin.algebra.volatility import may_be_bare_name
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visible:
+class VisibleSource:
     """One source under the name that the text gives it, with its schema if it may be named with it, and its visible columns."""
 
     name: str
@@ -34,7 +34,7 @@ class Visible:
 class Scope:
     """What the names in one SELECT can mean. `merged` are the columns of USING, which belong to both sides of a join."""
 
-    visible: list[Visible] = field(default_factory=list)
+    visible: list[VisibleSource] = field(default_factory=list)
     merged: dict[str, Scalar] = field(default_factory=dict)
     types: dict[Column, DataType | None] = field(default_factory=dict)
     parent: Scope | None = None
@@ -59,16 +59,16 @@ class Scope:
             if len(found) > 1:
                 raise fail(f'"{".".join(parts)}" could be a column of several relations')
             if found:
-                return ref(*found[0]), taken + 1
+                return column_reference(*found[0]), taken + 1
         if lower[0] in self.merged:
             return self.merged[lower[0]], 1
         found = [column for source in self.visible if (column := source.find(parts[0])) is not None]
         if len(found) > 1:
             raise fail(f'"{parts[0]}" could be a column of several relations')
-        return (ref(*found[0]), 1) if found else None
+        return (column_reference(*found[0]), 1) if found else None
 
     @staticmethod
-    def _is_called(source: Visible, parts: list[str]) -> bool:
+    def _is_called(source: VisibleSource, parts: list[str]) -> bool:
         if len(parts) == 1:
             return source.name.lower() == parts[0]
         return source.schema is not None and [source.schema.lower(), source.name.lower()] == parts
@@ -78,10 +78,13 @@ class Scope:
         lower = [part.lower() for part in parts]
         if lower:
             sources = [source for source in self.visible if self._is_called(source, lower)]
-            return iter([(column.name, ref(*column)) for source in sources for column in source.columns]) if sources else None
+            return iter([(column.name, column_reference(*column)) for source in sources for column in source.columns]) if sources else None
         shown = [(_name(value, name), value) for name, value in self.merged.items()]
         shown += [
-            (column.name, ref(*column)) for source in self.visible for column in source.columns if column.name.lower() not in self.merged
+            (column.name, column_reference(*column))
+            for source in self.visible
+            for column in source.columns
+            if column.name.lower() not in self.merged
         ]
         return iter(shown)
 

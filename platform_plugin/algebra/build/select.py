@@ -10,8 +10,8 @@ from sqlglot import exp
 from platform_plugin.algebra.build.grouping import GroupedSelect, has_aggregate, has_window, read_sets
 from platform_plugin.algebra.build.scope import resolve_column
 from platform_plugin.algebra.functions import RANKINGS
-from platform_plugin.algebra.plan.copies import ref
-from platform_plugin.algebra.plan.names import output_name, unique
+from platform_plugin.algebra.plan.copies import column_reference
+from platform_plugin.algebra.plan.names import output_name, unique_name
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Derived,
@@ -31,7 +31,7 @@ from platform_plugin.algebra.types.infer import type_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from platform_plugin.algebra.build.query import Builder, Named
+    from platform_plugin.algebra.build.query import Builder, NamedQuery
     from platform_plugin.algebra.build.scope import Scope
     from platform_plugin.algebra.plan.nodes import Column, Query, Source
     from platform_plugin.algebra.types.data_types import DataType
@@ -51,7 +51,7 @@ class SelectBuilder:
 
     builder: Builder
     node: exp.Select
-    known: Mapping[str, Named]
+    known: Mapping[str, NamedQuery]
     scope: Scope
     source: Source
     grouping: GroupedSelect | None = None
@@ -234,7 +234,7 @@ class SelectBuilder:
             if value is not None:
                 by = next((found.name for found in made if found.value == value), None)
                 if by is None:
-                    by, hidden = unique("sort_key", names), hidden + 1
+                    by, hidden = unique_name("sort_key", names), hidden + 1
                     made.append(Item(value=value, name=by))
             keys.append(sort_key(item, str(by)))
         made_at = self.builder.place(node)
@@ -253,5 +253,5 @@ class SelectBuilder:
 
     def _hide(self, query: Query, kept: int) -> Query:
         alias = self.builder.aliases.take("sorted")
-        items = tuple(Item(value=ref(alias, found.name), name=found.name, type=found.type) for found in outputs(query)[:kept])
+        items = tuple(Item(value=column_reference(alias, found.name), name=found.name, type=found.type) for found in outputs(query)[:kept])
         return Project(source=Derived(query=query, alias=alias), items=items, at=getattr(query, "at", None))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.build.scope import Scope, Visible
+from platform_plugin.algebra.build.scope import Scope, VisibleSource
 from platform_plugin.algebra.functions import DICE, GENERATORS
-from platform_plugin.algebra.plan.copies import ref
+from platform_plugin.algebra.plan.copies import column_reference
 from platform_plugin.algebra.plan.nodes import (
     Column,
     Derived,
@@ -26,12 +26,12 @@ from platform_plugin.algebra.plan.nodes import (
     outputs,
 )
 from platform_plugin.algebra.types.infer import type_of
-from platform_plugin.algebra.types.widening import common
+from platform_plugin.algebra.types.widening import common_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from platform_plugin.algebra.build.query import Builder, Fail, Named
+    from platform_plugin.algebra.build.query import Builder, Fail, NamedQuery
     from platform_plugin.algebra.plan.nodes import JoinKind, Query, Source
 
 _KINDS: dict[tuple[str, str], JoinKind] = {
@@ -53,7 +53,7 @@ _KINDS: dict[tuple[str, str], JoinKind] = {
 _FUNCTION_NAMES = {"range": ("id",), "explode": ("col",), "explode_outer": ("col",), "posexplode": ("pos", "col")}
 
 
-def build_from(builder: Builder, node: exp.Select, known: Mapping[str, Named], outer: Scope | None) -> tuple[Source, Scope]:
+def build_from(builder: Builder, node: exp.Select, known: Mapping[str, NamedQuery], outer: Scope | None) -> tuple[Source, Scope]:
     """The source of a SELECT and its scope of names."""
     first = node.args.get("from_")
     if first is None:
@@ -66,7 +66,7 @@ def build_from(builder: Builder, node: exp.Select, known: Mapping[str, Named], o
 
 
 class _From:
-    def __init__(self, builder: Builder, known: Mapping[str, Named], outer: Scope | None) -> None:
+    def __init__(self, builder: Builder, known: Mapping[str, NamedQuery], outer: Scope | None) -> None:
         self.builder = builder
         self.known = known
         self.outer = outer
@@ -99,7 +99,7 @@ class _From:
             source = self._join(source, scope, join)
         return source, scope
 
-    def _plain(self, node: exp.Expr) -> tuple[Source, Visible]:
+    def _plain(self, node: exp.Expr) -> tuple[Source, VisibleSource]:
         alias = node.args.get("alias")
         name = alias.name if alias is not None else ""
         names = tuple(column.name for column in (alias.args.get("columns") or ())) if alias is not None else ()
@@ -114,19 +114,21 @@ class _From:
             return self._rows(node, name, names)
         raise self.builder.fail(node, f"{node.key.upper()} in FROM is not supported in views", None)
 
-    def _derived(self, query: Query, wanted: str, names: tuple[str, ...], *, visible: str | None = None) -> tuple[Source, Visible]:
+    def _derived(self, query: Query, wanted: str, names: tuple[str, ...], *, visible: str | None = None) -> tuple[Source, VisibleSource]:
         alias = self.builder.aliases.take(wanted)
         source: Source = Derived(query=query, alias=alias)
         if names:
             found = outputs(query)
             if len(names) != len(found):
                 raise self.builder.fail(None, f'"{wanted}" has {len(found)} columns and {len(names)} names', None)
-            items = tuple(Item(value=ref(alias, old.name), name=new, type=old.type) for old, new in zip(found, names, strict=True))
+            items = tuple(
+                Item(value=column_reference(alias, old.name), name=new, type=old.type) for old, new in zip(found, names, strict=True)
+            )
             outer = self.builder.aliases.take(wanted)
             source, alias = Derived(query=Project(source=source, items=items), alias=outer), outer
-        return source, Visible(name=wanted if visible is None else visible, schema=None, columns=tuple(columns(source)))
+        return source, VisibleSource(name=wanted if visible is None else visible, schema=None, columns=tuple(columns(source)))
 
-    def _relation(self, node: exp.Table, name: str, names: tuple[str, ...]) -> tuple[Source, Visible]:
+    def _relation(self, node: exp.Table, name: str, names: tuple[str, ...]) -> tuple[Source, VisibleSource]:
         parts = tuple(part.name for part in node.parts)
         called = name or parts[-1]
         named = self.known.get(parts[0].lower()) if len(parts) == 1 else None
@@ -145,24 +147,25 @@ class _From:
         scan = Scan(relation=relation.name, kind=relation.kind, alias=alias, fields=fields, at=at)
         if names:
             items = tuple(
-                Item(value=ref(alias, found.name), name=new, type=found.type) for found, new in zip(relation.fields, names, strict=False)
+                Item(value=column_reference(alias, found.name), name=new, type=found.type)
+                for found, new in zip(relation.fields, names, strict=False)
             )
             if len(names) != len(relation.fields):
                 raise self.builder.fail(node, f'"{called}" has {len(relation.fields)} columns and {len(names)} names', None)
             return self._derived(Project(source=scan, items=items, at=at), called, ())
         schema = parts[-2] if len(parts) > 1 and not name else None
-        return scan, Visible(name=called, schema=schema, columns=tuple(columns(scan)))
+        return scan, VisibleSource(name=called, schema=schema, columns=tuple(columns(scan)))
 
     def _inside(self, node: exp.Expr, view: str) -> Fail:
         """Inside of a view the text's places are another text's, so an error points at the view's name."""
         fail = self.builder.fail
         return lambda _, message, hint: fail(node, f'in view "{view}": {message}', hint)
 
-    def _refuse_dice(self, named: Named, node: exp.Expr) -> None:
+    def _refuse_dice(self, named: NamedQuery, node: exp.Expr) -> None:
         if any(str(call.this) in DICE for call in named.query.find_all(exp.Anonymous)):
             raise self.builder.fail(node, "a query with random values named by WITH", "write it in FROM, where it is used once")
 
-    def _function(self, call: exp.Expr, name: str, names: tuple[str, ...]) -> tuple[Source, Visible]:
+    def _function(self, call: exp.Expr, name: str, names: tuple[str, ...]) -> tuple[Source, VisibleSource]:
         if not isinstance(call, exp.Anonymous):
             raise self.builder.fail(call, f"{call.key} in FROM is not supported in views", None)
         found = names or _FUNCTION_NAMES.get(str(call.this))
@@ -171,9 +174,9 @@ class _From:
         alias = self.builder.aliases.take(name or str(call.this))
         value = self.builder.scalar(call, self.known, Scope(parent=self.outer))
         source = Generate(source=Single(), call=value, alias=alias, names=found, at=self.builder.place(call))
-        return source, Visible(name=name or str(call.this), schema=None, columns=tuple(columns(source)))
+        return source, VisibleSource(name=name or str(call.this), schema=None, columns=tuple(columns(source)))
 
-    def _rows(self, node: exp.Values, name: str, names: tuple[str, ...]) -> tuple[Source, Visible]:
+    def _rows(self, node: exp.Values, name: str, names: tuple[str, ...]) -> tuple[Source, VisibleSource]:
         scope = Scope(parent=self.outer)
         rows = tuple(
             tuple(self.builder.scalar(item, self.known, scope) for item in (row.expressions if isinstance(row, exp.Tuple) else [row]))
@@ -185,9 +188,9 @@ class _From:
         if len(names) != len(rows[0]):
             raise self.builder.fail(node, f"{len(rows[0])} columns in VALUES and {len(names)} names", None)
         alias = self.builder.aliases.take(name or "rows")
-        types = tuple(common([type_of(row[index], {}) for row in rows]) for index in range(len(names)))
+        types = tuple(common_type([type_of(row[index], {}) for row in rows]) for index in range(len(names)))
         source = LiteralRows(rows=rows, alias=alias, names=names, types=types)
-        return source, Visible(name=name, schema=None, columns=tuple(columns(source)))
+        return source, VisibleSource(name=name, schema=None, columns=tuple(columns(source)))
 
     def _join(self, left: Source, scope: Scope, join: exp.Join) -> Source:
         kind = _KINDS.get((join.side.upper(), join.kind.upper()))
@@ -260,7 +263,7 @@ class _From:
         return Join(left=left, right=right, kind=kind, condition=condition, lateral=True, at=self.builder.place(lateral))
 
 
-def _lateral_view(builder: Builder, source: Source, scope: Scope, lateral: exp.Expr, known: Mapping[str, Named]) -> Source:
+def _lateral_view(builder: Builder, source: Source, scope: Scope, lateral: exp.Expr, known: Mapping[str, NamedQuery]) -> Source:
     call = lateral.this
     if not isinstance(call, exp.Anonymous) or str(call.this) not in GENERATORS:
         raise builder.fail(lateral, "only a generator such as explode can stand here", None)
@@ -272,7 +275,7 @@ def _lateral_view(builder: Builder, source: Source, scope: Scope, lateral: exp.E
     value = builder.scalar(call, known, scope)
     taken = builder.aliases.take(alias.name or str(call.this))
     made = Generate(source=source, call=value, alias=taken, names=names, outer=bool(lateral.args.get("outer")), at=builder.place(call))
-    scope.visible.append(Visible(name=alias.name, schema=None, columns=tuple(Column(taken, name) for name in names)))
+    scope.visible.append(VisibleSource(name=alias.name, schema=None, columns=tuple(Column(taken, name) for name in names)))
     return made
 
 

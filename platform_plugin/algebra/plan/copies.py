@@ -46,7 +46,7 @@ def column_of(node: exp.Expr) -> Column | None:
     return None
 
 
-def ref(alias: str, name: str) -> Scalar:
+def column_reference(alias: str, name: str) -> Scalar:
     """A column as an expression of a plan, by its source's alias and its name."""
     return Scalar(column_node(Column(alias, name)))
 
@@ -68,7 +68,7 @@ def map_nodes(root: exp.Expr, change: Callable[[exp.Expr], exp.Expr | None]) -> 
     return visit(root.copy())
 
 
-def nodes(root: exp.Expr, *, below: Callable[[exp.Expr], bool] = lambda _: True) -> Iterator[exp.Expr]:
+def walk_expression(root: exp.Expr, *, below: Callable[[exp.Expr], bool] = lambda _: True) -> Iterator[exp.Expr]:
     """A node and the nodes in it, parents first; nodes inside one for which `below` is false are left out."""
     stack = [root]
     while stack:
@@ -131,7 +131,7 @@ def map_columns(value: Scalar, change: Callable[[Column], Scalar | None]) -> Sca
     def visit(node: exp.Expr) -> exp.Expr | None:
         column = column_of(node)
         found = None if column is None else change(column)
-        return None if found is None else absorb(found, plans)
+        return None if found is None else absorb_plans(found, plans)
 
     return Scalar(map_nodes(value.node, visit), tuple(plans))
 
@@ -146,14 +146,14 @@ def map_columns_below(node: Any, change: Callable[[Column], Scalar | None]) -> A
         def visit(found: exp.Expr) -> exp.Expr | None:
             column = column_of(found)
             new = None if column is None else change(column)
-            return None if new is None else absorb(new, plans)
+            return None if new is None else absorb_plans(new, plans)
 
         return Scalar(map_nodes(value.node, visit), tuple(plans))
 
     return map_scalars(inner, flat)
 
 
-def absorb(value: Scalar, plans: list[Query]) -> exp.Expr:
+def absorb_plans(value: Scalar, plans: list[Query]) -> exp.Expr:
     """The tree of an expression that is to be put into another one; its plans are appended to `plans`, the other's list."""
     if not value.plans:
         return value.node
@@ -169,7 +169,7 @@ def is_plan(node: exp.Expr) -> bool:
 
 def rename_aliases(node: Any, names: Mapping[str, str]) -> Any:
     """A copy with other aliases of sources, in all columns too."""
-    moved = map_columns_below(node, lambda column: ref(names[column.alias], column.name) if column.alias in names else None)
+    moved = map_columns_below(node, lambda column: column_reference(names[column.alias], column.name) if column.alias in names else None)
     return _rename(moved, names)
 
 
@@ -178,7 +178,7 @@ def _rename(node: Any, names: Mapping[str, str]) -> Any:
     return replace(inner, alias=names.get(inner.alias, inner.alias)) if isinstance(inner, (Scan, LiteralRows, Derived, Generate)) else inner
 
 
-def canonical(node: Node) -> Any:
+def number_aliases(node: Node) -> Any:
     """A copy whose aliases are numbered, so that two plans that differ only in aliases are equal."""
     aliases = [found.alias for found in walk(node) if isinstance(found, (Scan, LiteralRows, Derived, Generate))]
     return rename_aliases(node, {alias: f"r{number}" for number, alias in enumerate(dict.fromkeys(aliases))})
@@ -187,7 +187,7 @@ def canonical(node: Node) -> Any:
 def columns_in(node: Node | Scalar) -> set[Column]:
     """Every column that a plan or an expression mentions, in sub-queries too."""
     if isinstance(node, Scalar):
-        found = {column for inner in nodes(node.node) if (column := column_of(inner)) is not None}
+        found = {column for inner in walk_expression(node.node) if (column := column_of(inner)) is not None}
         return found.union(*(columns_in(plan) for plan in node.plans))
     return set().union(*(_own_columns(below) for below in walk(node)))
 
@@ -195,7 +195,7 @@ def columns_in(node: Node | Scalar) -> set[Column]:
 def _own_columns(node: Node) -> set[Column]:
     from platform_plugin.algebra.plan.nodes import scalars
 
-    return {column for value in scalars(node) for inner in nodes(value.node) if (column := column_of(inner)) is not None}
+    return {column for value in scalars(node) for inner in walk_expression(value.node) if (column := column_of(inner)) is not None}
 
 
 def aliases_in(node: Node) -> set[str]:

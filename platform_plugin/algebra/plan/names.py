@@ -44,7 +44,7 @@ class Aliases:
         return name
 
 
-def unique(wanted: str, taken: set[str]) -> str:
+def unique_name(wanted: str, taken: set[str]) -> str:
     """A column name that is not in `taken`; it is added to it."""
     name, number = wanted, 2
     while name.lower() in taken:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from platform_plugin.algebra.types.widening import common
+from platform_plugin.algebra.types.widening import common_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -224,7 +224,7 @@ def outputs(query: Query) -> tuple[Output, ...]:
             return outputs(inner)
         case SetOperation(left=left, right=right):
             pairs = zip(outputs(left), outputs(right), strict=False)
-            return tuple(Output(name=a.name, type=common([a.type, b.type])) for a, b in pairs)
+            return tuple(Output(name=a.name, type=common_type([a.type, b.type])) for a, b in pairs)
 
 
 def columns(source: Source) -> dict[Column, DataType | None]:

@@ -1,4 +1,4 @@
-"""`draw`: a plan as an indented tree of lines, for people."""
+"""`draw_plan`: a plan as an indented tree of lines, for people."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.plan.nodes import Item, Node, Scalar
 
 
-def draw(node: Node) -> str:
+def draw_plan(node: Node) -> str:
     """The operators of a plan, each below the operator that it feeds.
 
-    >>> from platform_plugin.algebra.plan.copies import ref
+    >>> from platform_plugin.algebra.plan.copies import column_reference
     >>> from platform_plugin.algebra.plan.nodes import Item, Output, Project, Scan
     >>> scan = Scan(relation=("main", "posts"), kind="stream", alias="posts", fields=(Output(name="uid"),))
-    >>> print(draw(Project(source=scan, items=(Item(value=ref("posts", "uid"), name="uid"),))))
+    >>> print(draw_plan(Project(source=scan, items=(Item(value=ref("posts", "uid"), name="uid"),))))
     project uid
     └─ scan stream main.posts
     """

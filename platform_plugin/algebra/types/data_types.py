@@ -89,7 +89,7 @@ class Struct:
     fields: tuple[Field, ...]
 
     def __str__(self) -> str:
-        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {field.type}' for field in self.fields)}>"
+        return f"STRUCT<{', '.join(f'{quote_identifier(field.name)}: {field.type}' for field in self.fields)}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,10 +159,10 @@ class Field:
                 return self
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """A name between back-ticks, as a Spark SQL identifier that is valid whatever the name contains.
 
-    >>> quoted("user"), quoted("od`d")
+    >>> quote_identifier("user"), quote_identifier("od`d")
     ('`user`', '`od``d`')
     """
     return "`" + name.replace("`", "``") + "`"
@@ -195,10 +195,10 @@ _WIDER: dict[str, tuple[str, ...]] = {
 }
 
 
-def widens(old: DataType, new: DataType) -> bool:
+def can_widen(old: DataType, new: DataType) -> bool:
     """Whether every value of `old` reads as the same value of `new`, so that old files stay valid.
 
-    >>> widens(Primitive("int32"), Primitive("int64")), widens(Primitive("int64"), Primitive("int32"))
+    >>> can_widen(Primitive("int32"), Primitive("int64")), can_widen(Primitive("int64"), Primitive("int32"))
     (True, False)
     """
     match old, new:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.functions import AGGREGATES, canonical
+from platform_plugin.algebra.functions import AGGREGATES, canonical_name
 from platform_plugin.algebra.plan.copies import column_of
 from platform_plugin.algebra.plan.nodes import Scalar, outputs
 from platform_plugin.algebra.types.data_types import DataType, Decimal, List, Primitive, Struct, list_of
-from platform_plugin.algebra.types.widening import RANKS, WHOLE, adjusted, bounded, common, decimal_of, wider
+from platform_plugin.algebra.types.widening import RANKS, WHOLE, adjusted_decimal, bounded_decimal, common_type, decimal_type_of, wider_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +80,7 @@ def _type(node: exp.Expr, types: Mapping[Column, DataType | None], whole: Scalar
         return inner.element.type if isinstance(inner, List) else None
     if isinstance(node, exp.Case):
         values = [branch.args["true"] for branch in node.args["ifs"]] + [node.args.get("default")]
-        return common([_type(found, types, whole) for found in values if found is not None and not isinstance(found, exp.Null)])
+        return common_type([_type(found, types, whole) for found in values if found is not None and not isinstance(found, exp.Null)])
     if isinstance(node, exp.Extract):
         return INT if node.name.upper() != "SECOND" else None
     if isinstance(node, (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls, exp.Window)):
@@ -96,13 +96,13 @@ def _call(node: exp.Anonymous, types: Mapping[Column, DataType | None], whole: S
     name = str(node.this)
     args = [_type(found, types, whole) for found in node.expressions if not isinstance(found, exp.Null)]
     if name in AGGREGATES:
-        return aggregate_type(canonical(name), args[0] if args else None)
+        return aggregate_type(canonical_name(name), args[0] if args else None)
     if name in _SAME:
-        return common(args)
+        return common_type(args)
     if name == "nullif":
         return args[0] if args else None
     if name == "if" and len(node.expressions) == 3:
-        return common([_type(found, types, whole) for found in node.expressions[1:] if not isinstance(found, exp.Null)])
+        return common_type([_type(found, types, whole) for found in node.expressions[1:] if not isinstance(found, exp.Null)])
     if name in _STRINGS:
         return STRING
     if name in _INTS:
@@ -112,7 +112,7 @@ def _call(node: exp.Anonymous, types: Mapping[Column, DataType | None], whole: S
     if name in ("round", "bround", "floor", "ceil", "ceiling"):
         return args[0] if args and isinstance(args[0], Primitive) and name.endswith("round") else None
     if name == "array":
-        element = common(args)
+        element = common_type(args)
         return None if element is None else list_of(element)
     if name in ("date_trunc", "to_timestamp", "timestamp_seconds"):
         return Primitive("timestamptz")
@@ -139,7 +139,11 @@ def aggregate_type(name: str, argument: DataType | None) -> DataType | None:
         return sum_type(argument)
     if name in ("avg", "try_avg"):
         return (
-            bounded(argument.precision + 4, argument.scale + 4) if isinstance(argument, Decimal) else DOUBLE if _number(argument) else None
+            bounded_decimal(argument.precision + 4, argument.scale + 4)
+            if isinstance(argument, Decimal)
+            else DOUBLE
+            if _number(argument)
+            else None
         )
     return DOUBLE if name in ("median", "percentile", "percentile_cont") and _number(argument) else None
 
@@ -147,7 +151,7 @@ def aggregate_type(name: str, argument: DataType | None) -> DataType | None:
 def sum_type(argument: DataType | None) -> DataType | None:
     """The type of a sum of values of a type."""
     if isinstance(argument, Decimal):
-        return bounded(argument.precision + 10, argument.scale)
+        return bounded_decimal(argument.precision + 10, argument.scale)
     if not _number(argument):
         return None
     return LONG if isinstance(argument, Primitive) and argument.name in WHOLE else DOUBLE
@@ -165,7 +169,7 @@ def _arithmetic(node: exp.Expr, a: DataType | None, b: DataType | None) -> DataT
             return None
         if isinstance(node, exp.Div):
             return DOUBLE
-        return wider(a, b)
+        return wider_type(a, b)
     if DOUBLE in (a, b) or Primitive("float32") in (a, b):
         return DOUBLE
     left, right = _narrow(node.this, a), _narrow(node.expression, b)
@@ -178,17 +182,17 @@ def _narrow(node: exp.Expr, kind: DataType) -> Decimal | None:
         node = node.this
     if isinstance(node, exp.Literal) and isinstance(kind, Primitive) and kind.name in WHOLE:
         return Decimal(precision=max(1, len(str(node.this).rstrip("LlSsYy").lstrip("0"))), scale=0)
-    return decimal_of(kind)
+    return decimal_type_of(kind)
 
 
 def _decimal(node: exp.Expr, a: Decimal, b: Decimal) -> Decimal | None:
     whole = max(a.precision - a.scale, b.precision - b.scale)
     if isinstance(node, (exp.Add, exp.Sub)):
         scale = max(a.scale, b.scale)
-        return adjusted(whole + scale + 1, scale)
+        return adjusted_decimal(whole + scale + 1, scale)
     if isinstance(node, exp.Mul):
-        return adjusted(a.precision + b.precision + 1, a.scale + b.scale)
+        return adjusted_decimal(a.precision + b.precision + 1, a.scale + b.scale)
     if isinstance(node, exp.Div):
         scale = max(_LEAST_SCALE, a.scale + b.precision + 1)
-        return adjusted(a.precision - a.scale + b.scale + scale, scale)
-    return adjusted(min(a.precision - a.scale, b.precision - b.scale) + max(a.scale, b.scale), max(a.scale, b.scale))
+        return adjusted_decimal(a.precision - a.scale + b.scale + scale, scale)
+    return adjusted_decimal(min(a.precision - a.scale, b.precision - b.scale) + max(a.scale, b.scale), max(a.scale, b.scale))

@@ -11,19 +11,19 @@ _DOUBLE = Primitive("float64")
 _LEAST_SCALE = 6
 
 
-def common(found: list[DataType | None]) -> DataType | None:
+def common_type(found: list[DataType | None]) -> DataType | None:
     """The type that values of all these types are converted to, as in CASE and coalesce."""
     result: DataType | None = None
     for index, kind in enumerate(found):
         if kind is None:
             return None
-        result = kind if index == 0 else wider(result, kind)
+        result = kind if index == 0 else wider_type(result, kind)
         if result is None:
             return None
     return result
 
 
-def wider(a: DataType | None, b: DataType) -> DataType | None:
+def wider_type(a: DataType | None, b: DataType) -> DataType | None:
     """The common type of two types; None where Spark's decision depends on more than these types, or where Spark refuses."""
     if a == b:
         return a
@@ -33,7 +33,7 @@ def wider(a: DataType | None, b: DataType) -> DataType | None:
             # A whole number next to FLOAT becomes FLOAT or DOUBLE, depending on its width and on the place.
             return Primitive(top) if "float32" not in (a.name, b.name) or top == "float64" else None
         return None
-    left, right = decimal_of(a), decimal_of(b)
+    left, right = decimal_type_of(a), decimal_type_of(b)
     if left is not None and right is not None:
         scale = max(left.scale, right.scale)
         whole = max(left.precision - left.scale, right.precision - right.scale)
@@ -41,7 +41,7 @@ def wider(a: DataType | None, b: DataType) -> DataType | None:
     return _DOUBLE if _DOUBLE in (a, b) and (left or right) else None
 
 
-def decimal_of(kind: DataType | None) -> Decimal | None:
+def decimal_type_of(kind: DataType | None) -> Decimal | None:
     """The decimal type that holds all values of an exact type."""
     if isinstance(kind, Decimal):
         return kind
@@ -50,7 +50,7 @@ def decimal_of(kind: DataType | None) -> Decimal | None:
     return None
 
 
-def adjusted(precision: int, scale: int) -> Decimal:
+def adjusted_decimal(precision: int, scale: int) -> Decimal:
     """A decimal type reduced to 38 digits as Spark does it: places after the point go first, but six of them stay."""
     if precision <= DIGITS:
         return Decimal(precision=precision, scale=scale)
@@ -58,6 +58,6 @@ def adjusted(precision: int, scale: int) -> Decimal:
     return Decimal(precision=DIGITS, scale=kept)
 
 
-def bounded(precision: int, scale: int) -> Decimal:
+def bounded_decimal(precision: int, scale: int) -> Decimal:
     """A decimal type reduced to 38 digits with all its places after the point, as in aggregates."""
     return Decimal(precision=min(precision, DIGITS), scale=min(scale, DIGITS))

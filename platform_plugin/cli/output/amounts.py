@@ -63,10 +63,10 @@ def size(text: str) -> int:
     return found
 
 
-def said_bytes(count: float) -> str:
+def byte_text(count: float) -> str:
     """A number of bytes to be read.
 
-    >>> said_bytes(999), said_bytes(123_456_789)
+    >>> byte_text(999), byte_text(123_456_789)
     ('999 B', '123.5 MB')
     """
     for unit in ("B", "kB", "MB", "GB"):
@@ -76,10 +76,10 @@ def said_bytes(count: float) -> str:
     return f"{count:.1f} TB"
 
 
-def said_seconds(seconds: float) -> str:
+def seconds_text(seconds: float) -> str:
     """A stretch of time to be read.
 
-    >>> said_seconds(0.0123), said_seconds(75), said_seconds(200_000)
+    >>> seconds_text(0.0123), seconds_text(75), said_seconds(200_000)
     ('0.01 s', '1 min 15 s', '2 d 7 h')
     """
     if seconds < 60:

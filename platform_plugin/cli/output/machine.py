@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 def print_document(document: object) -> None:
     """One JSON document on standard output."""
-    print(json.dumps(plain(document), ensure_ascii=False))
+    print(json.dumps(json_value(document), ensure_ascii=False))
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     r"""A value as JSON can hold it without loss: exact decimals, times and bytes are strings, and so is what is no number.
 
-    >>> plain({"price": Decimal("1.10"), "at": date(2026, 1, 31), "raw": b"\x01", "ratio": float("nan"), "map": [("k", 1)]})
+    >>> json_value({"price": Decimal("1.10"), "at": date(2026, 1, 31), "raw": b"\x01", "ratio": float("nan"), "map": [("k", 1)]})
     {'price': '1.10', 'at': '2026-01-31', 'raw': '01', 'ratio': 'NaN', 'map': {'k': 1}}
     """
     match value:
@@ -43,20 +43,20 @@ def plain(value: Any) -> Any:
         case bytes():
             return value.hex()
         case dict():
-            return {str(key): plain(part) for key, part in value.items()}
+            return {str(key): json_value(part) for key, part in value.items()}
         case [(_, _), *_] if all(isinstance(part, tuple) for part in value):
             # Arrow hands out a map as a list of pairs, and nothing else as tuples.
-            return {key if isinstance(key, str) else json.dumps(plain(key)): plain(part) for key, part in value}
+            return {key if isinstance(key, str) else json.dumps(json_value(key)): json_value(part) for key, part in value}
         case list() | tuple():
-            return [plain(part) for part in value]
+            return [json_value(part) for part in value]
         case _:
             return str(value)
 
 
-def distinct(names: Sequence[str]) -> list[str]:
+def distinct_names(names: Sequence[str]) -> list[str]:
     """Names for the keys of an object: what comes twice is numbered, so that no column is lost.
 
-    >>> distinct(["id", "id", "id_2"])
+    >>> distinct_names(["id", "id", "id_2"])
     ['id', 'id_3', 'id_2']
     """
     taken = set(names)
@@ -74,9 +74,9 @@ def write_json(result: Result, out: TextIO, limit: int | None) -> int:
     if not result.columns:
         out.write(json.dumps({"message": result.message, "row_count": result.row_count, "snapshot": result.snapshot.id}) + "\n")
         return 0
-    names, written = distinct(result.columns), 0
+    names, written = distinct_names(result.columns), 0
     encode = json.JSONEncoder(ensure_ascii=False).encode
-    for batch in limited(result, limit):
+    for batch in limit_batches(result, limit):
         columns = [_plain_column(column) for column in batch.columns]
         out.writelines(encode(dict(zip(names, row, strict=True))) + "\n" for row in zip(*columns, strict=True))
         written += batch.num_rows
@@ -88,7 +88,7 @@ def _plain_column(column: pa.Array) -> list[Any]:
 
     values = column.to_pylist()
     simple = kinds.is_integer(column.type) or kinds.is_string(column.type) or kinds.is_boolean(column.type)
-    return values if simple else [plain(value) for value in values]
+    return values if simple else [json_value(value) for value in values]
 
 
 def write_csv(result: Result, out: TextIO, limit: int | None) -> int:
@@ -105,7 +105,7 @@ def write_csv(result: Result, out: TextIO, limit: int | None) -> int:
     csv.writer(out, lineterminator="\n").writerow(result.columns)
     out.flush()
     options, written = WriteOptions(include_header=False), 0
-    for batch in limited(result, limit):
+    for batch in limit_batches(result, limit):
         # Through the binary layer below, because Arrow writes bytes.
         write(_flat(batch), out.buffer, options)
         written += batch.num_rows
@@ -121,20 +121,20 @@ def _flat(batch: pa.RecordBatch) -> pa.RecordBatch:
     for column in batch.columns:
         kind = column.type
         if kinds.is_nested(kind):
-            texts = [None if value is None else json.dumps(plain(value), ensure_ascii=False) for value in column.to_pylist()]
+            texts = [None if value is None else json.dumps(json_value(value), ensure_ascii=False) for value in column.to_pylist()]
             columns.append(pa.array(texts, pa.string()))
         elif kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind) or kinds.is_duration(kind):
-            texts = [None if value is None else str(plain(value)) for value in column.to_pylist()]
+            texts = [None if value is None else str(json_value(value)) for value in column.to_pylist()]
             columns.append(pa.array(texts, pa.string()))
         elif kinds.is_timestamp(kind):
             # Arrow's own form has a blank in the middle and nine zeros at the end.
             columns.append(pa.array([None if value is None else value.isoformat() for value in column.to_pylist()], pa.string()))
         else:
             columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, names=distinct(batch.schema.names))
+    return pa.RecordBatch.from_arrays(columns, names=distinct_names(batch.schema.names))
 
 
-def limited(result: Result, limit: int | None) -> Any:
+def limit_batches(result: Result, limit: int | None) -> Any:
     """The batches of a result up to so many rows; the rest is never fetched."""
     left = limit
     for batch in result.batches():

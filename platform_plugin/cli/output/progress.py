@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Self, TextIO
 
-from platform_plugin.cli.output.amounts import said_bytes, said_seconds
+from platform_plugin.cli.output.amounts import byte_text, seconds_text
 
 if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import Progress
@@ -36,7 +36,7 @@ class ProgressLine:
         self._label = phase
         if self._thread is None and seconds - self._told_at >= _TELL_EVERY_SECONDS:
             self._told_at = seconds
-            self._stream.write(f"waiting for the platform server: {phase}, for {said_seconds(seconds)} so far\n")
+            self._stream.write(f"waiting for the platform server: {phase}, for {seconds_text(seconds)} so far\n")
             self._stream.flush()
 
     def advance(self, progress: Progress) -> None:
@@ -87,10 +87,10 @@ def progress_text(label: str, seconds: float, seen: Progress | None = None) -> s
     """
     if seen is not None and isinstance(idle := getattr(seen, "idle_seconds", None), float):
         # A session read: what has come so far, and how near its end is.
-        return f"session: {getattr(seen, 'rows', 0)} rows, nothing for {said_seconds(idle)}, {said_seconds(seconds)}"
+        return f"session: {getattr(seen, 'rows', 0)} rows, nothing for {seconds_text(idle)}, {seconds_text(seconds)}"
     if seen is None or seen.tasks == 0:
-        return f"{label} … {said_seconds(seconds)}"
+        return f"{label} … {seconds_text(seconds)}"
     filled = round(_WIDTH * seen.tasks_done / seen.tasks)
     bar = "━" * filled + "─" * (_WIDTH - filled)
-    read = f", {said_bytes(seen.bytes_read)} read" if seen.bytes_read else ""
-    return f"{bar} {seen.tasks_done}/{seen.tasks} tasks, {seen.tasks_running} running{read}, {said_seconds(seconds)}"
+    read = f", {byte_text(seen.bytes_read)} read" if seen.bytes_read else ""
+    return f"{bar} {seen.tasks_done}/{seen.tasks} tasks, {seen.tasks_running} running{read}, {seconds_text(seconds)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.cli.failure import coloured, printable
+from platform_plugin.cli.failure import has_colours, printable_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,14 +16,19 @@ if TYPE_CHECKING:
 _WIDEST = 10_000
 
 
-def console() -> Console:
+def open_console() -> Console:
     """Standard output for people."""
     from rich.console import Console
 
     terminal = sys.stdout.isatty()
     # Without a terminal nothing may be cut or wrapped: somebody will search in it.
     return Console(
-        file=sys.stdout, width=None if terminal else _WIDEST, no_color=not coloured(sys.stdout), highlight=False, markup=False, emoji=False
+        file=sys.stdout,
+        width=None if terminal else _WIDEST,
+        no_color=not has_colours(sys.stdout),
+        highlight=False,
+        markup=False,
+        emoji=False,
     )
 
 
@@ -40,7 +45,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numeri
     table = new_table(columns, numeric)
     for row in held:
         add_row(table, row)
-    console().print(table)
+    open_console().print(table)
 
 
 def new_table(columns: Sequence[str], numeric: frozenset[int], widths: Sequence[int] = ()) -> Table:
@@ -53,7 +58,11 @@ def new_table(columns: Sequence[str], numeric: frozenset[int], widths: Sequence[
     for index, column in enumerate(columns):
         width = widths[index] if widths else None
         table.add_column(
-            Text(printable(column)), justify="right" if index in numeric else "left", overflow="fold", min_width=width, header_style="bold"
+            Text(printable_text(column)),
+            justify="right" if index in numeric else "left",
+            overflow="fold",
+            min_width=width,
+            header_style="bold",
         )
     return table
 
@@ -62,13 +71,13 @@ def add_row(table: Table, row: Sequence[Any]) -> None:
     """Append one row of values."""
     from rich.text import Text
 
-    table.add_row(*(Text("NULL", style="dim") if value is None else Text(printable(shown(value))) for value in row))
+    table.add_row(*(Text("NULL", style="dim") if value is None else Text(printable_text(value_text(value))) for value in row))
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     r"""A value as a person reads it.
 
-    >>> shown(True), shown(b"\x01\xff"), shown(b"301,two"), shown({"a": [1, None]})
+    >>> value_text(True), value_text(b"\x01\xff"), shown(b"301,two"), shown({"a": [1, None]})
     ('true', '0x01ff', '301,two', '{"a": [1, null]}')
     """
     match value:
@@ -81,9 +90,9 @@ def shown(value: Any) -> str:
         case list() | dict() | tuple():
             import json
 
-            from platform_plugin.cli.output.machine import plain
+            from platform_plugin.cli.output.machine import json_value
 
-            return json.dumps(plain(value), ensure_ascii=False)
+            return json.dumps(json_value(value), ensure_ascii=False)
         case _:
             return str(value)
 

@@ -26,10 +26,10 @@ _EXACT = 1 << 53
 _EXACT_TENS = 22
 
 
-def written_decimal(text: str) -> pa.Scalar:
+def parse_decimal(text: str) -> pa.Scalar:
     """A number with a point as it was written, with as many digits as Spark counts.
 
-    >>> str(written_decimal("0.05").type), str(written_decimal("1.50").type)
+    >>> str(parse_decimal("0.05").type), str(parse_decimal("1.50").type)
     ('decimal128(2, 2)', 'decimal128(3, 2)')
     """
     value = Decimal(text)
@@ -37,11 +37,11 @@ def written_decimal(text: str) -> pa.Scalar:
     return pa.scalar(value, pa.decimal128(max(len(value.as_tuple().digits), scale), scale))
 
 
-def calculated(operator: type[exp.Expr], left: Any, right: Any) -> Any | None:
+def calculate_decimals(operator: type[exp.Expr], left: Any, right: Any) -> Any | None:
     """The sum, difference or product of two decimals, in the type that Spark gives it.
 
     >>> price, share = pa.array([Decimal("10.00")]), pa.array([Decimal("0.05")], pa.decimal128(15, 2))
-    >>> calculated(exp.Mul, price, share).to_pylist(), str(calculated(exp.Mul, price, share).type)
+    >>> calculate_decimals(exp.Mul, price, share).to_pylist(), str(calculate_decimals(exp.Mul, price, share).type)
     ([Decimal('0.5000')], 'decimal128(20, 4)')
     """
     one, other = left.type, right.type
@@ -56,7 +56,7 @@ def calculated(operator: type[exp.Expr], left: Any, right: Any) -> Any | None:
     return found if found.type == pa.decimal128(digits, scale) else None
 
 
-def beside_decimal(node: exp.Expr, value: Any) -> Any | None:
+def operand_decimal(node: exp.Expr, value: Any) -> Any | None:
     """A value as the decimal that Spark calculates with: a written whole number has just its own digits."""
     if pa.types.is_decimal128(value.type):
         return value
@@ -79,7 +79,7 @@ def widest_decimal(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
     return pa.decimal128(before + scale, scale) if before + scale <= _MOST_DIGITS else None
 
 
-def alike_decimals(left: Any, right: Any) -> tuple[Any, Any]:
+def align_decimals(left: Any, right: Any) -> tuple[Any, Any]:
     """Two exact numbers, at least one of them a decimal, as decimals of one type, to be compared digit by digit."""
     scale = max(kind.scale if pa.types.is_decimal(kind) else 0 for kind in (left.type, right.type))
     for one, other, turned in ((left, right, False), (right, left, True)):
@@ -93,10 +93,10 @@ def alike_decimals(left: Any, right: Any) -> tuple[Any, Any]:
     return left.cast(pa.decimal128(_MOST_DIGITS, scale)), right.cast(pa.decimal128(_MOST_DIGITS, scale))
 
 
-def doubles(found: Any) -> Any | None:
+def to_doubles(found: Any) -> Any | None:
     """Decimals as the nearest doubles; None where that takes more than one division of two exact ones.
 
-    >>> doubles(pa.array([Decimal("0.3"), None])).to_pylist()
+    >>> to_doubles(pa.array([Decimal("0.3"), None])).to_pylist()
     [0.3, None]
     """
     if isinstance(found, pa.Scalar):

@@ -26,10 +26,10 @@ def part_of_day(name: str, value: Any) -> Any | None:
     return found(value).cast(pa.int32()) if found is not None and value.type == pa.date32() else None
 
 
-def like(value: Any, pattern: Any) -> Any | None:
+def match_like(value: Any, pattern: Any) -> Any | None:
     """Whether texts are like a pattern that is written out.
 
-    >>> like(pa.array(["carefully", "a c", None]), pa.scalar("%c_r%")).to_pylist()
+    >>> match_like(pa.array(["carefully", "a c", None]), pa.scalar("%c_r%")).to_pylist()
     [True, False, None]
     """
     if value.type != pa.string() or not isinstance(pattern, pa.StringScalar) or not pattern.is_valid:
@@ -37,10 +37,10 @@ def like(value: Any, pattern: Any) -> Any | None:
     return pc.match_like(value, pattern.as_py())
 
 
-def called(name: str, values: Sequence[Any]) -> Any | None:
+def call_function(name: str, values: Sequence[Any]) -> Any | None:
     """The values of a call.
 
-    >>> called("substring", [pa.array(["abc"]), pa.scalar(2), pa.scalar(9)]).to_pylist()
+    >>> call_function("substring", [pa.array(["abc"]), pa.scalar(2), pa.scalar(9)]).to_pylist()
     ['bc']
     """
     match name.lower(), [value.type for value in values]:

@@ -29,8 +29,8 @@ from platform_plugin.algebra.plan.nodes import (
     outputs,
 )
 from platform_plugin.engine.arrow.calls import aggregate
-from platform_plugin.engine.arrow.positions import find_places
-from platform_plugin.engine.arrow.values import ArrowRows, NotLocal, evaluate, evaluate_node, ordered
+from platform_plugin.engine.arrow.positions import find_positions
+from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, evaluate, evaluate_node, sortable_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,21 +52,21 @@ class ArrowTables:
 
 
 def run_plan(query: Query, tables: Mapping[str, pa.Table]) -> pa.Table:
-    """What a query gives over tables by their full names; `NotLocal` if that is Spark's to say."""
+    """What a query gives over tables by their full names; `NotSupportedByArrow` if that is Spark's to say."""
     if not outputs(query):
-        raise NotLocal  # without a column an Arrow table forgets how many rows it has
+        raise NotSupportedByArrow  # without a column an Arrow table forgets how many rows it has
     try:
         return _query(query, ArrowTables(tables=dict(tables)))
     except (pa.ArrowException, OverflowError, RecursionError) as error:
-        raise NotLocal from error
+        raise NotSupportedByArrow from error
 
 
 def run_grouping(source: Source, keys: Sequence[Item], calls: Sequence[Item], known: ArrowTables) -> pa.Table:
-    """One row for each group of a source; `NotLocal` if that is Spark's to say."""
+    """One row for each group of a source; `NotSupportedByArrow` if that is Spark's to say."""
     try:
         return aggregate(_rows(source, known), keys, calls)
     except (pa.ArrowException, OverflowError, RecursionError) as error:
-        raise NotLocal from error
+        raise NotSupportedByArrow from error
 
 
 def _query(query: Query, known: ArrowTables) -> pa.Table:
@@ -79,19 +79,19 @@ def _query(query: Query, known: ArrowTables) -> pa.Table:
         case Distinct(query=inner):
             found = _query(inner, known)
             if any(pa.types.is_floating(kind) or pa.types.is_nested(kind) for kind in found.schema.types):
-                raise NotLocal
+                raise NotSupportedByArrow
             return found.group_by(found.column_names).aggregate([])
         case SetOperation(left=left, right=right, kind="union", all=all_of) if all_of:
             before, after = _query(left, known), _query(right, known)
             if before.schema.types != after.schema.types:
-                raise NotLocal
+                raise NotSupportedByArrow
             return pa.concat_tables([before, after.rename_columns(before.column_names)])
         case Limit(query=Sort() as inner, count=count, offset=None) if count is not None:
             number = evaluate_node(count.node, ArrowRows(columns={}, count=1))
             return _query(inner, known).slice(0, number.as_py())
         case Sort(query=inner, keys=by):
             return _sorted(_query(inner, known), by)
-    raise NotLocal
+    raise NotSupportedByArrow
 
 
 def _sorted(found: pa.Table, by: tuple[SortKey, ...]) -> pa.Table:
@@ -99,7 +99,7 @@ def _sorted(found: pa.Table, by: tuple[SortKey, ...]) -> pa.Table:
     keys: list[tuple[str, str]] = []
     values: list[Any] = []
     for key in by:
-        value = ordered(evaluate(key.value, rows))
+        value = sortable_values(evaluate(key.value, rows))
         keys += [(f"n{len(values)}", "descending" if key.nulls_first else "ascending")]
         values.append(pc.is_null(value))
         keys += [(f"n{len(values)}", "descending" if key.descending else "ascending")]
@@ -120,7 +120,7 @@ def _make_rows(source: Source, known: ArrowTables) -> ArrowRows:
         case Scan(relation=relation, alias=alias):
             found = known.tables.get(".".join(relation))
             if found is None:
-                raise NotLocal
+                raise NotSupportedByArrow
             return _named(found, alias)
         case Derived(query=query, alias=alias):
             found = _query(query, known)
@@ -129,16 +129,16 @@ def _make_rows(source: Source, known: ArrowTables) -> ArrowRows:
             rows = _rows(inner, known)
             kept = evaluate(condition, rows)
             if not pa.types.is_boolean(kept.type):
-                raise NotLocal
+                raise NotSupportedByArrow
             return rows.picked(pc.fill_null(kept, False))  # noqa: FBT003
         case Join():
             return _joined(source, known)
-    raise NotLocal
+    raise NotSupportedByArrow
 
 
 def _named(found: pa.Table, alias: str) -> ArrowRows:
     if not found.column_names:
-        raise NotLocal
+        raise NotSupportedByArrow
     return ArrowRows(
         columns={Column(alias, name): found.column(name).combine_chunks() for name in found.column_names}, count=found.num_rows
     )
@@ -147,19 +147,19 @@ def _named(found: pa.Table, alias: str) -> ArrowRows:
 def _joined(join: Join, known: ArrowTables) -> ArrowRows:
     """A join by equal columns: the places of the rows that meet, then the rows."""
     if join.lateral or (join.condition is not None and join.condition.plans):
-        raise NotLocal
+        raise NotSupportedByArrow
     left, right = _rows(join.left, known), _rows(join.right, known)
     if join.kind == "cross" and join.condition is None and left.count * right.count <= _PAIRS:
         ours = pa.array(np.repeat(np.arange(left.count), right.count))
         theirs = pa.array(np.tile(np.arange(right.count), left.count))
         return _beside(left.picked(ours), right.picked(theirs))
     if join.kind not in _JOINS or join.condition is None:
-        raise NotLocal
+        raise NotSupportedByArrow
     pairs = [_pair(part, join) for part in conjuncts(join.condition.node)]
     ours = [key for pair in pairs for key in _keys(left.columns[pair[0]], null_safe=pair[2])]
     theirs = [key for pair in pairs for key in _keys(right.columns[pair[1]], null_safe=pair[2])]
     if any(a.type != b.type for a, b in zip(ours, theirs, strict=True)):
-        raise NotLocal
+        raise NotSupportedByArrow
     if len(ours) == 1 and len(pairs) == 1:
         looked_up = _looked_up(join.kind, left, ours[0], right, theirs[0])
         if looked_up is not None:
@@ -183,7 +183,7 @@ def _looked_up(kind: str, left: ArrowRows, ours: Any, right: ArrowRows, theirs: 
 
 
 def _looked_up_in(kind: str, rows: ArrowRows, keys: Any, found: ArrowRows, among: Any) -> ArrowRows | None:
-    places = find_places(keys, among, once=kind in ("inner", "left"))
+    places = find_positions(keys, among, once=kind in ("inner", "left"))
     if places is None:
         return None
     if kind == "left":
@@ -212,17 +212,17 @@ def conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
 def _pair(condition: exp.Expr, join: Join) -> tuple[Column, Column, bool]:
     """The columns of either side that must be equal, and whether NULL is equal to NULL."""
     if not isinstance(condition, exp.EQ | exp.NullSafeEQ):
-        raise NotLocal
+        raise NotSupportedByArrow
     null_safe = isinstance(condition, exp.NullSafeEQ)
     ours, theirs = columns(join.left), columns(join.right)
     one, other = column_of(condition.this), column_of(condition.expression)
     if one is None or other is None:
-        raise NotLocal
+        raise NotSupportedByArrow
     if one in ours and other in theirs:
         return one, other, null_safe
     if other in ours and one in theirs:
         return other, one, null_safe
-    raise NotLocal
+    raise NotSupportedByArrow
 
 
 def _keys(found: Any, *, null_safe: bool) -> list[Any]:
@@ -230,5 +230,5 @@ def _keys(found: Any, *, null_safe: bool) -> list[Any]:
     if pa.types.is_integer(found.type):
         found = found.cast(pa.int64())
     if found.type not in _NOTHING:
-        raise NotLocal
+        raise NotSupportedByArrow
     return [pc.is_null(found), pc.fill_null(found, _NOTHING[found.type])] if null_safe else [found]

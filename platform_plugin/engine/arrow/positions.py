@@ -17,7 +17,7 @@ _SPREAD = 4
 _SMALL, _LARGE = 1_000, 1 << 31
 
 
-def find_places(values: Any, among: Any, *, once: bool = False) -> Any | None:
+def find_positions(values: Any, among: Any, *, once: bool = False) -> Any | None:
     """For each value where it stands among the others, NULL where it does not, as NULL never does.
 
     With `once` it is None if one of the others stands there twice; without, any of its places will do.

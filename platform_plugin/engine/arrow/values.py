@@ -1,7 +1,7 @@
 """Expressions over Arrow columns: those of which it is certain that they mean the same as in Spark, value for value.
 
-Everything else is `NotLocal`, and Spark's to answer: calls that could differ in a corner, values for which the two engines part (NaN), and
-whatever would be an error in Spark (overflow, division by zero), so that it is told in Spark's words.
+Everything else is `NotSupportedByArrow`, and Spark's to answer: calls that could differ in a corner, values for which the two engines
+part (NaN), and whatever would be an error in Spark (overflow, division by zero), so that it is told in Spark's words.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from sqlglot import exp
 from platform_plugin.algebra.plan.nodes import Column
 from platform_plugin.engine.arrow.decimals import (
     CHECKED,
-    alike_decimals,
-    beside_decimal,
-    calculated,
-    doubles,
+    align_decimals,
+    calculate_decimals,
+    operand_decimal,
+    parse_decimal,
+    to_doubles,
     widest_decimal,
-    written_decimal,
 )
-from platform_plugin.engine.arrow.functions import called, like, part_of_day
+from platform_plugin.engine.arrow.functions import call_function, match_like, part_of_day
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ _DIGITS = 30
 _CASTS = {"TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
 
 
-class NotLocal(Exception):
+class NotSupportedByArrow(Exception):
     """Something that is left to Spark."""
 
 
@@ -113,11 +113,11 @@ class RelationColumns(Mapping[Column, Any]):
 def evaluate(value: Scalar, rows: ArrowRows) -> Any:
     """The values of an expression, one for each row."""
     if value.plans:
-        raise NotLocal
-    return spread(evaluate_node(value.node, rows), rows.count)
+        raise NotSupportedByArrow
+    return repeat_value(evaluate_node(value.node, rows), rows.count)
 
 
-def spread(found: Any, count: int) -> Any:
+def repeat_value(found: Any, count: int) -> Any:
     """A value for every row, where an expression gives one for all."""
     return pa.repeat(found, count) if isinstance(found, pa.Scalar) else found
 
@@ -130,7 +130,7 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
         case exp.Column():
             found = rows.columns.get(Column(node.table, node.name))
             if found is None:
-                raise NotLocal
+                raise NotSupportedByArrow
             return found
         case exp.Literal():
             return _literal(node)
@@ -145,11 +145,11 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
         case exp.Is() if isinstance(node.expression, exp.Null):
             return pc.is_null(evaluate_node(node.this, rows))
         case exp.Between() if not node.args.get("symmetric"):
-            low = compare(exp.GTE, evaluate_node(node.this, rows), evaluate_node(node.args["low"], rows))
-            return pc.and_kleene(low, compare(exp.LTE, evaluate_node(node.this, rows), evaluate_node(node.args["high"], rows)))
+            low = compare_values(exp.GTE, evaluate_node(node.this, rows), evaluate_node(node.args["low"], rows))
+            return pc.and_kleene(low, compare_values(exp.LTE, evaluate_node(node.this, rows), evaluate_node(node.args["high"], rows)))
         case exp.In() if node.expressions and not (node.args.get("query") or node.args.get("unnest") or node.args.get("field")):
             value = evaluate_node(node.this, rows)
-            return reduce(pc.or_kleene, [compare(exp.EQ, value, evaluate_node(item, rows)) for item in node.expressions])
+            return reduce(pc.or_kleene, [compare_values(exp.EQ, value, evaluate_node(item, rows)) for item in node.expressions])
         case exp.Neg():
             return pc.negate_checked(_number(evaluate_node(node.this, rows)))
         case exp.Div():
@@ -161,31 +161,31 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
         case exp.Anonymous() if str(node.this) == "coalesce":
             return pc.coalesce(*_alike([evaluate_node(item, rows) for item in node.expressions]))
         case exp.Anonymous() if not any(isinstance(item, exp.Distinct | exp.Star) for item in node.expressions):
-            return _known(called(str(node.this), [evaluate_node(item, rows) for item in node.expressions]))
+            return _known(call_function(str(node.this), [evaluate_node(item, rows) for item in node.expressions]))
         case exp.Like() if isinstance(node.expression, exp.Literal):
-            found = _known(like(evaluate_node(node.this, rows), evaluate_node(node.expression, rows)))
+            found = _known(match_like(evaluate_node(node.this, rows), evaluate_node(node.expression, rows)))
             return pc.invert(found) if node.args.get("negate") else found
         case exp.Extract():
             return _known(part_of_day(str(node.this), evaluate_node(node.expression, rows)))
     if type(node) in _COMPARE:
-        return compare(type(node), evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
+        return compare_values(type(node), evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
     if type(node) in CHECKED:
         return _calculated(node, evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
-    raise NotLocal
+    raise NotSupportedByArrow
 
 
 def _calculated(node: exp.Expr, left: Any, right: Any) -> Any:
     kinds = (left.type, right.type)
     if any(map(pa.types.is_decimal, kinds)) and pa.float64() not in kinds:
-        one, other = beside_decimal(node.this, left), beside_decimal(node.expression, right)
-        return _known(None if one is None or other is None else calculated(type(node), one, other))
+        one, other = operand_decimal(node.this, left), operand_decimal(node.expression, right)
+        return _known(None if one is None or other is None else calculate_decimals(type(node), one, other))
     left, right = map(_number, _alike([left, right]))
     return CHECKED[type(node)](left, right)
 
 
 def _known(found: Any | None) -> Any:
     if found is None:
-        raise NotLocal
+        raise NotSupportedByArrow
     return found
 
 
@@ -195,48 +195,48 @@ def _literal(node: exp.Literal) -> pa.Scalar:
     if node.is_string or (len(text) > 1 and text[0] == text[-1] == "'"):
         inside = text if node.is_string else text[1:-1]
         if "\\" in inside or "'" in inside:
-            raise NotLocal
+            raise NotSupportedByArrow
         return pa.scalar(inside)
     if text.replace(".", "", 1).isdigit() and "." in text and len(text) <= _DIGITS:
-        return written_decimal(text)
+        return parse_decimal(text)
     if text[:4].upper() == "DATE":
         return _day(text[4:].strip().strip("'"))
     if not text.isdigit() or int(text) >= 1 << 63:
-        raise NotLocal
+        raise NotSupportedByArrow
     return pa.scalar(int(text), pa.int32() if int(text) < 1 << 31 else pa.int64())
 
 
 def _day(text: str) -> pa.Scalar:
     # Spark reads more, such as a year alone; Python's own forms beyond this one it does not.
     if len(text) != 10 or text[4] != "-" or text[7] != "-":
-        raise NotLocal
+        raise NotSupportedByArrow
     try:
         return pa.scalar(date.fromisoformat(text), pa.date32())
     except ValueError as error:
-        raise NotLocal from error
+        raise NotSupportedByArrow from error
 
 
 def _truth(node: exp.Expr, rows: ArrowRows) -> Any:
     found = evaluate_node(node, rows)
     if not pa.types.is_boolean(found.type):
-        raise NotLocal
+        raise NotSupportedByArrow
     return found
 
 
 def _number(found: Any) -> Any:
     if found.type not in (*_WHOLE, pa.float64()):
-        raise NotLocal
+        raise NotSupportedByArrow
     return found
 
 
-def compare(operator: type[exp.Expr], left: Any, right: Any) -> Any:
+def compare_values(operator: type[exp.Expr], left: Any, right: Any) -> Any:
     """The comparison of two values of one kind."""
     if pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type):
         return _COMPARE[operator](*_exact(left, right))
     if pa.date32() in (left.type, right.type):
         # A text beside a date is a date to Spark.
         left, right = (_day(part.as_py()) if isinstance(part, pa.StringScalar) and part.as_py() else part for part in (left, right))
-    return _COMPARE[operator](*(ordered(part) for part in _alike([left, right])))
+    return _COMPARE[operator](*(sortable_values(part) for part in _alike([left, right])))
 
 
 def _exact(left: Any, right: Any) -> tuple[Any, Any]:
@@ -245,24 +245,24 @@ def _exact(left: Any, right: Any) -> tuple[Any, Any]:
     for part, other in ((left, right), (right, left)):
         if other.type == pa.float64() or part.type == pa.float64():
             if pa.types.is_decimal(part.type) and not isinstance(part, pa.Scalar):
-                raise NotLocal
-            pair.append(pa.scalar(float(part.as_py())) if pa.types.is_decimal(part.type) else ordered(_double(_number(part))))
+                raise NotSupportedByArrow
+            pair.append(pa.scalar(float(part.as_py())) if pa.types.is_decimal(part.type) else sortable_values(_double(_number(part))))
             continue
         if part.type not in _WHOLE and not pa.types.is_decimal(part.type):
-            raise NotLocal
-    return (pair[0], pair[1]) if pair else alike_decimals(left, right)
+            raise NotSupportedByArrow
+    return (pair[0], pair[1]) if pair else align_decimals(left, right)
 
 
-def ordered(found: Any) -> Any:
+def sortable_values(found: Any) -> Any:
     """Values that both engines order alike: for Spark NaN is the largest number, for Arrow none at all."""
     if pa.types.is_decimal(found.type) or pa.types.is_timestamp(found.type):
         return found
     if found.type not in _COMPARED:
-        raise NotLocal
+        raise NotSupportedByArrow
     if found.type == pa.float64():
         unknown = pc.is_nan(found)
         if (unknown if isinstance(unknown, pa.Scalar) else pc.any(unknown)).as_py():
-            raise NotLocal
+            raise NotSupportedByArrow
     return found
 
 
@@ -279,7 +279,7 @@ def _alike(found: Sequence[Any]) -> list[Any]:
     if any(map(pa.types.is_decimal, types)):
         kind = _known(widest_decimal(types))
         return [part.cast(pa.decimal128(20, 0)).cast(kind) if part.type in _WHOLE else part.cast(kind) for part in found]
-    raise NotLocal
+    raise NotSupportedByArrow
 
 
 def _double(found: Any) -> Any:
@@ -287,7 +287,7 @@ def _double(found: Any) -> Any:
     if found.type == pa.float64():
         return found
     if pa.types.is_decimal(found.type):
-        return _known(doubles(found))
+        return _known(to_doubles(found))
     return found.cast(pa.float64()) if isinstance(found, pa.Scalar) else pc.cast(found, pa.float64(), safe=False)
 
 
@@ -295,7 +295,7 @@ def _divided(left: Any, right: Any) -> Any:
     left, right = _double(_number(left)), _double(_number(right))
     by_zero = pc.equal(right, 0.0)
     if (by_zero.as_py() if isinstance(by_zero, pa.Scalar) else pc.any(by_zero).as_py()) is True:
-        raise NotLocal
+        raise NotSupportedByArrow
     return pc.divide(left, right)
 
 
@@ -304,21 +304,21 @@ def _cast(found: Any, kind: str) -> Any:
     if wanted == pa.float64() and pa.types.is_decimal(found.type):
         return _double(found)
     if wanted is None or found.type not in (*_WHOLE, pa.float64()):
-        raise NotLocal
+        raise NotSupportedByArrow
     if wanted == pa.float64():
         return _double(found)
     if found.type == pa.float64():
-        raise NotLocal
+        raise NotSupportedByArrow
     return found.cast(wanted)
 
 
 def _case(node: exp.Case, rows: ArrowRows) -> Any:
-    conditions = [pc.fill_null(spread(_truth(branch.this, rows), rows.count), False) for branch in node.args["ifs"]]  # noqa: FBT003
+    conditions = [pc.fill_null(repeat_value(_truth(branch.this, rows), rows.count), False) for branch in node.args["ifs"]]  # noqa: FBT003
     branches = [branch.args["true"] for branch in node.args["ifs"]]
     default = node.args.get("default")
     # A branch is not looked at where its condition is false: what fails there would fail in vain, and then Spark decides.
     values = _alike([evaluate_node(branch, rows) for branch in (*branches, *([default] if default is not None else []))])
-    spreads = [spread(value, rows.count) for value in values]
+    spreads = [repeat_value(value, rows.count) for value in values]
     if default is None:
         spreads.append(pa.nulls(rows.count, values[0].type))
     if rows.count == 0:

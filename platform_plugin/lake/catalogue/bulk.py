@@ -49,14 +49,14 @@ def update_rows(connection: Connection, table: sa.Table, keys: Sequence[Mapping[
     connection.execute(sa.update(table).where(condition).values({name: sa.bindparam(f"new_{name}") for name in new}), rows)
 
 
-def among(connection: Connection, column: sa.Column[Any], values: Collection[Any]) -> sa.ColumnElement[bool]:
+def is_among(connection: Connection, column: sa.Column[Any], values: Collection[Any]) -> sa.ColumnElement[bool]:
     """Whether a column has one of many values; one parameter where the database takes arrays, so that one statement fits all."""
     if connection.dialect.name == "postgresql":
         return column == sa.any_(sa.bindparam(None, list(values), type_=sa.ARRAY(column.type), unique=True))
     return column.in_(values)
 
 
-def chunks(items: Sequence[_Item]) -> Iterable[Sequence[_Item]]:
+def split_chunks(items: Sequence[_Item]) -> Iterable[Sequence[_Item]]:
     """Items in parts small enough for one IN list."""
     return (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
 

@@ -331,17 +331,17 @@ PLATFORM_LEASE = sa.Table(
 AnyRow = sa.Row[Any, *tuple[Any, ...]]
 
 
-def live(table: sa.Table | sa.TableClause, snapshot_id: int | sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
+def is_visible_at(table: sa.Table | sa.TableClause, snapshot_id: int | sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
     """The rows of a versioned catalogue table that are visible at a snapshot."""
     return sa.and_(table.c.begin_snapshot <= snapshot_id, sa.or_(table.c.end_snapshot.is_(None), table.c.end_snapshot > snapshot_id))
 
 
-def named_column(name: str) -> sa.ColumnClause[Any]:
+def user_column(name: str) -> sa.ColumnClause[Any]:
     """A user's column in a table of the catalogue: always quoted, since databases reserve more words than their drivers know."""
     return sa.column(sa.sql.quoted_name(name, quote=True))
 
 
-def inlined_deletes(table_id: int) -> sa.TableClause:
+def inlined_delete_table(table_id: int) -> sa.TableClause:
     """Where single-row deletes of a table's files are noted: one row per (file, position in the file)."""
     return sa.table(
         f"ducklake_inlined_delete_{table_id}",

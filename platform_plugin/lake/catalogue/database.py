@@ -67,7 +67,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 @contextmanager
-def reading(engine: Engine) -> Iterator[Connection]:
+def read_transaction(engine: Engine) -> Iterator[Connection]:
     """A read transaction that sees one state of the catalogue from its first statement to its last."""
     options = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     with _explained(engine), engine.connect() as connection, connection.execution_options(**options).begin():
@@ -75,7 +75,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
-def writing(engine: Engine, *, shared: bool = False) -> Iterator[Connection]:
+def write_transaction(engine: Engine, *, shared: bool = False) -> Iterator[Connection]:
     """A write transaction; those of our own processes queue for it, a `shared` one, for the notes of a reader, only behind exclusive ones.
 
     On PostgreSQL the queue is an advisory lock on the catalogue's schema. Other DuckLake clients do not take it: against
@@ -97,13 +97,13 @@ def _explained(engine: Engine) -> Iterator[None]:
     try:
         yield
     except exc.DBAPIError as error:
-        raise explain(engine.url, error) from error
+        raise explain_database_error(engine.url, error) from error
     except exc.TimeoutError as error:
         detail = str(error).split(" (", maxsplit=1)[0]
         raise CatalogueError(f"{_where(engine.url)} has no free connection", detail=detail, hint="use fewer threads at once") from error
 
 
-def explain(url: sa.URL, error: exc.DBAPIError) -> PlatformError:
+def explain_database_error(url: sa.URL, error: exc.DBAPIError) -> PlatformError:
     """The error a user can act on for a failure of the database."""
     detail = str(error.orig).strip().splitlines()[0] if error.orig else type(error).__name__
     where = _where(url)

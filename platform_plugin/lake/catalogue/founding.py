@@ -15,10 +15,10 @@ from platform_plugin.distribution import NAME
 from platform_plugin.errors import CatalogueError, LakeMoved, NoLake, ObjectExists, StorageError
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue import marks
-from platform_plugin.lake.catalogue.database import create_engine, reading, writing
+from platform_plugin.lake.catalogue.database import create_engine, read_transaction, write_transaction
 from platform_plugin.lake.catalogue.formats import NEWEST, READABLE, migrate, refuse_nested_schemas
 from platform_plugin.lake.catalogue.identifiers import new_uuid
-from platform_plugin.lake.files.storage import Storage, explained
+from platform_plugin.lake.files.storage import Storage, explain_storage_errors
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -41,7 +41,7 @@ def create(location: Location) -> tuple[UUID, str]:
             ) from error
     engine = create_engine(location.catalogue, founding=True)
     try:
-        with writing(engine) as connection:
+        with write_transaction(engine) as connection:
             # IF NOT EXISTS would ask for the right to make schemas even where there is nothing to make.
             if location.schema is not None and not sa.inspect(connection).has_schema(location.schema):
                 connection.execute(sa.schema.CreateSchema(location.schema))
@@ -50,7 +50,7 @@ def create(location: Location) -> tuple[UUID, str]:
                     f'lake "{location}" exists already', hint=f'Platform.open("{location}") opens it; or choose another place'
                 )
             c.metadata.create_all(connection, checkfirst=False)
-            identity = marks.claim(Storage(location.data_path), location, marks.database_identity(connection))
+            identity = marks.claim_folder(Storage(location.data_path), location, marks.database_identity(connection))
             _write_first_snapshot(connection, location, identity)
     finally:
         engine.dispose()
@@ -115,11 +115,11 @@ def adopt(location: Location) -> tuple[UUID, str]:
         identity = _add_tables(location)
     if not storage.exists(""):
         raise StorageError(f'data folder "{location.data_path}" does not exist', hint="move the data there first")
-    marks.take_over(storage, identity, location, database)
+    marks.take_over_folder(storage, identity, location, database)
     if _plain(data_path) != _plain(location.data_path):
         engine = create_engine(location.catalogue)
         try:
-            with writing(engine) as connection:
+            with write_transaction(engine) as connection:
                 connection.execute(sa.update(c.METADATA).where(c.METADATA.c.key == "data_path").values(value=location.data_path))
         finally:
             engine.dispose()
@@ -131,7 +131,7 @@ def upgrade(location: Location) -> tuple[str, str]:
     check(location)
     engine = create_engine(location.catalogue)
     try:
-        with writing(engine) as connection:
+        with write_transaction(engine) as connection:
             return migrate(connection), NEWEST
     finally:
         engine.dispose()
@@ -157,7 +157,7 @@ def _inspect(location: Location) -> tuple[UUID | None, str, str | None]:
             )
     engine = create_engine(location.catalogue)
     try:
-        with reading(engine) as connection:
+        with read_transaction(engine) as connection:
             found = set(sa.inspect(connection).get_table_names())
             if c.METADATA.name not in found:
                 raise CatalogueError(
@@ -201,7 +201,7 @@ def _check_files(location: Location, storage: Storage) -> None:
     """Refuse a data folder without the newest file that the catalogue names; where it names none there need be no folder yet."""
     engine = create_engine(location.catalogue)
     try:
-        with reading(engine) as connection:
+        with read_transaction(engine) as connection:
             f, t, schema = c.DATA_FILE.c, c.TABLE.c, c.SCHEMA.c
             query = (
                 sa.select(schema.path.label("schema_path"), t.path.label("table_path"), f.path)
@@ -221,7 +221,7 @@ def _check_files(location: Location, storage: Storage) -> None:
             hint="correct the URL, or move the data there first",
         )
     if storage.is_local:
-        with explained(location.data_path):
+        with explain_storage_errors(location.data_path):
             Path(storage.absolute("")).mkdir(parents=True, exist_ok=True)
 
 
@@ -230,7 +230,7 @@ def _add_tables(location: Location) -> UUID:
     engine = create_engine(location.catalogue, founding=True)
     identity = new_uuid()
     try:
-        with writing(engine) as connection:
+        with write_transaction(engine) as connection:
             for table in c.metadata.tables.values():
                 if table.name.startswith("platform_"):
                     table.create(connection, checkfirst=True)

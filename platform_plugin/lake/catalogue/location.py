@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.files.sources import absolute_place, split_place
-from platform_plugin.redaction import holds_credentials, redacted
+from platform_plugin.lake.files.sources import make_absolute, split_place
+from platform_plugin.redaction import holds_credentials, redact_text
 
 CATALOGUE_FILE = "lake.sqlite"
 DATA_FOLDER = "data"
@@ -57,7 +57,7 @@ class Location:
             if text.startswith(("platform:", "platform+local:")):
                 # A slash is missing; the text may hold a password, so it is not repeated.
                 raise InvalidValue("the lake URL can't be read", hint=f"write {_FORMS}")
-            return cls._local(Path(absolute_place(text)), spark=None)
+            return cls._local(Path(make_absolute(text)), spark=None)
         if not text.isascii():
             split_place(text)
         try:
@@ -92,7 +92,7 @@ class Location:
     def _local(cls, folder: Path, *, spark: str | None, outside: tuple[str, ...] = (), sources: tuple[str, ...] | None = None) -> Location:
         split_place(str(folder))
         catalogue = sa.URL.create("sqlite", database=str(folder / CATALOGUE_FILE))
-        shown = [*([f"spark={redacted(spark)}"] if spark else ()), *(f"outside={quote(other)}" for other in outside)]
+        shown = [*([f"spark={redact_text(spark)}"] if spark else ()), *(f"outside={quote(other)}" for other in outside)]
         shown += [f"sources={quote(source, safe='/:')}" for source in sources or ()]
         text = f"platform+local://{folder}" + (f"?{'&'.join(shown)}" if shown else "")
         return cls(
@@ -156,7 +156,7 @@ def _shown(parsed: sa.URL, options: dict[str, str], outside: tuple[str, ...], so
         shown["outside"] = outside
     if sources:
         shown["sources"] = sources
-    return redacted(parsed.set(query=shown).render_as_string(hide_password=True))
+    return redact_text(parsed.set(query=shown).render_as_string(hide_password=True))
 
 
 def _quoted_option(schema: str) -> str:

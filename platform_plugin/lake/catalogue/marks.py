@@ -30,7 +30,7 @@ _OTHER_FOLDER = "choose an empty folder for a new lake"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class FolderMark:
     """What a mark says; `database` is None for a catalogue inside the lake's own folder, which its path names."""
 
     lake: UUID
@@ -57,7 +57,7 @@ def database_identity(connection: Connection) -> str | None:
     return f"{cluster or 'unknown'}/{database}/{namespace}"
 
 
-def read_mark(storage: Storage) -> Mark | None:
+def read_mark(storage: Storage) -> FolderMark | None:
     """The mark of a data folder, if there is one."""
     if not storage.exists(MARKER):
         return None
@@ -65,18 +65,18 @@ def read_mark(storage: Storage) -> Mark | None:
         text = file.read()
     try:
         found = json.loads(text)
-        return Mark(lake=UUID(found["lake"]), catalogue=str(found["catalogue"]), database=found.get("database"))
+        return FolderMark(lake=UUID(found["lake"]), catalogue=str(found["catalogue"]), database=found.get("database"))
     except (ValueError, KeyError, TypeError) as error:
         raise StorageError(f'the mark "{MARKER}" of data folder "{storage.root}" can\'t be read', hint="restore it from a copy") from error
 
 
-def claim(storage: Storage, location: Location, database: str | None) -> UUID:
+def claim_folder(storage: Storage, location: Location, database: str | None) -> UUID:
     """Mark a data folder as a new lake's; this same lake's mark, left by a founding that was interrupted, is taken over."""
     found = [path for path, _ in storage.listing() if not path.startswith(MARKER)]
     if found:
         problem = "belongs to another lake" if storage.exists(MARKER) else "is not empty"
         raise StorageError(f'data folder "{storage.root}" {problem}', detail=f'it holds "{found[0]}"', hint=_OTHER_FOLDER)
-    mine = Mark(lake=new_uuid(), catalogue=str(location), database=database)
+    mine = FolderMark(lake=new_uuid(), catalogue=str(location), database=database)
     if not storage.exists(MARKER) and _leave(storage, mine):
         return mine.lake
     known = read_mark(storage)
@@ -84,11 +84,11 @@ def claim(storage: Storage, location: Location, database: str | None) -> UUID:
         detail = f'its catalogue is "{known.catalogue}"' if known else None
         raise StorageError(f'data folder "{storage.root}" belongs to another lake', detail=detail, hint=_OTHER_FOLDER)
     if known.database != database:
-        _write(storage, Mark(lake=known.lake, catalogue=known.catalogue, database=database))
+        _write(storage, FolderMark(lake=known.lake, catalogue=known.catalogue, database=database))
     return known.lake
 
 
-def refuse_strangers(storage: Storage, lake: UUID, location: Location, database: str | None) -> Mark | None:
+def refuse_strangers(storage: Storage, lake: UUID, location: Location, database: str | None) -> FolderMark | None:
     """Refuse a data folder of another lake, or of another copy of this one's catalogue; its mark otherwise."""
     mark = _of_this_lake(storage, lake, location)
     if mark is not None and None not in (mark.database, database) and mark.database != database:
@@ -100,10 +100,10 @@ def refuse_strangers(storage: Storage, lake: UUID, location: Location, database:
     return mark
 
 
-def take_over(storage: Storage, lake: UUID, location: Location, database: str | None) -> None:
+def take_over_folder(storage: Storage, lake: UUID, location: Location, database: str | None) -> None:
     """Let the mark name this catalogue from now on, unless the one it names is still there and speaks for the same files."""
     mark = _of_this_lake(storage, lake, location)
-    mine = Mark(lake=lake, catalogue=str(location), database=database)
+    mine = FolderMark(lake=lake, catalogue=str(location), database=database)
     if mark == mine:
         return
     if mark is None:
@@ -117,14 +117,14 @@ def take_over(storage: Storage, lake: UUID, location: Location, database: str | 
     _write(storage, mine)
 
 
-def _of_this_lake(storage: Storage, lake: UUID, location: Location) -> Mark | None:
+def _of_this_lake(storage: Storage, lake: UUID, location: Location) -> FolderMark | None:
     mark = read_mark(storage)
     if mark is not None and mark.lake != lake:
         raise StorageError(f'data folder "{storage.root}" belongs to another lake than "{location}"', hint="correct the URL")
     return mark
 
 
-def _still_there(mark: Mark, storage: Storage, location: Location) -> Path | None:
+def _still_there(mark: FolderMark, storage: Storage, location: Location) -> Path | None:
     """The catalogue that a mark names, if it is another file than ours beside the very same data folder."""
     try:
         known = Location.parse(mark.catalogue)
@@ -140,7 +140,7 @@ def _still_there(mark: Mark, storage: Storage, location: Location) -> Path | Non
         return None
 
 
-def _leave(storage: Storage, mark: Mark) -> bool:
+def _leave(storage: Storage, mark: FolderMark) -> bool:
     """Leave a whole mark or none; False if another lake was first."""
     if not storage.is_local:
         _write(storage, mark)
@@ -157,7 +157,7 @@ def _leave(storage: Storage, mark: Mark) -> bool:
     return True
 
 
-def _write(storage: Storage, mark: Mark) -> None:
+def _write(storage: Storage, mark: FolderMark) -> None:
     """Put a whole mark in the place of the one that is there."""
     if not storage.is_local:
         with storage.open(MARKER, "wb") as file:
@@ -169,7 +169,7 @@ def _write(storage: Storage, mark: Mark) -> None:
         raise _unmarkable(storage, error) from error
 
 
-def _draft(storage: Storage, mark: Mark) -> str:
+def _draft(storage: Storage, mark: FolderMark) -> str:
     draft = f"{MARKER}.{new_uuid()}"
     with storage.open(draft, "wb") as file:
         file.write(mark.to_json())

@@ -10,7 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import among
+from platform_plugin.lake.catalogue.bulk import is_among
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -47,7 +47,7 @@ class Declaration:
         return tuple(self.options.get("primary_key", ()))
 
 
-def declare(commit: Commit, relation: Table | UUID, declaration: Declaration) -> None:
+def declare_relation(commit: Commit, relation: Table | UUID, declaration: Declaration) -> None:
     """Note in a commit how one of its tables was declared, or a view of this identity."""
     uuid = relation if isinstance(relation, UUID) else relation.uuid
     commit.put(RELATION, relation_uuid=str(uuid), kind=declaration.kind, options=json.dumps(declaration.options))
@@ -68,7 +68,7 @@ _KINDS: dict[tuple[UUID, str, int], dict[str, str]] = {}
 _CACHED = 100
 
 
-def known_kinds(lake: Lake, snapshot: Snapshot) -> Mapping[str, str]:
+def read_kind_names(lake: Lake, snapshot: Snapshot) -> Mapping[str, str]:
     """The declared kinds of relations, by identity as text: of those at a snapshot all, and perhaps of others.
 
     A relation's kind never changes, and which relations there are can't change within a schema version.
@@ -98,9 +98,9 @@ def read_streams(connection: Connection) -> frozenset[str]:
     return frozenset(connection.execute(sa.select(RELATION.c.relation_uuid).where(RELATION.c.kind == "stream")).scalars())
 
 
-def streams_among(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
+def filter_streams(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
     """Those of some identities that were declared as streams; the lake has declarations."""
-    query = sa.select(RELATION.c.relation_uuid).where(among(connection, RELATION.c.relation_uuid, uuids), RELATION.c.kind == "stream")
+    query = sa.select(RELATION.c.relation_uuid).where(is_among(connection, RELATION.c.relation_uuid, uuids), RELATION.c.kind == "stream")
     return frozenset(connection.execute(query).scalars())
 
 

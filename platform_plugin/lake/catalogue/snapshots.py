@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.bulk import split_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -30,7 +30,7 @@ def read_times(connection: Connection, ids: Collection[int]) -> dict[int, dateti
     """When some snapshots were made, those left out that are not kept."""
     s = c.SNAPSHOT.c
     query = sa.select(s.snapshot_id, s.snapshot_time)
-    return {row[0]: row[1] for part in chunks(list(ids)) for row in connection.execute(query.where(s.snapshot_id.in_(part)))}
+    return {row[0]: row[1] for part in split_chunks(list(ids)) for row in connection.execute(query.where(s.snapshot_id.in_(part)))}
 
 
 def read_notes(connection: Connection, *, after: int, until: int) -> Sequence[c.AnyRow]:

@@ -120,12 +120,12 @@ def _decode(text: str, kind: DataType) -> Any:
             return None
 
 
-def lower(a: str | None, b: str | None, kind: DataType) -> str | None:
+def lower_bound(a: str | None, b: str | None, kind: DataType) -> str | None:
     """The smaller of two lower bounds; unknown if either is."""
     return _outer(a, b, kind, smaller=True)
 
 
-def upper(a: str | None, b: str | None, kind: DataType) -> str | None:
+def upper_bound(a: str | None, b: str | None, kind: DataType) -> str | None:
     """The larger of two upper bounds; unknown if either is."""
     return _outer(a, b, kind, smaller=False)
 
@@ -149,7 +149,7 @@ def merge(parts: Iterable[ColumnStatistics], kind: DataType) -> ColumnStatistics
     result = bounded[0] if bounded else parts[0]
     low, high = result.min_value, result.max_value
     for part in bounded[1:]:
-        low, high = lower(low, part.min_value, kind), upper(high, part.max_value, kind)
+        low, high = lower_bound(low, part.min_value, kind), upper_bound(high, part.max_value, kind)
     return ColumnStatistics(
         column_id=result.column_id,
         size_bytes=_total(part.size_bytes for part in parts),
@@ -157,7 +157,7 @@ def merge(parts: Iterable[ColumnStatistics], kind: DataType) -> ColumnStatistics
         null_count=_total(part.null_count for part in parts),
         min_value=low,
         max_value=high,
-        contains_nan=either(*(part.contains_nan for part in parts)),
+        contains_nan=or_unknown(*(part.contains_nan for part in parts)),
     )
 
 
@@ -170,7 +170,7 @@ def _total(numbers: Iterable[int | None]) -> int | None:
     return total
 
 
-def either(*flags: bool | None) -> bool | None:
+def or_unknown(*flags: bool | None) -> bool | None:
     """True wins, then unknown, then False."""
     known: bool | None = False
     for flag in flags:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import among, chunks
-from platform_plugin.lake.catalogue.statistics import ColumnStatistics, either, lower, merge, upper
+from platform_plugin.lake.catalogue.bulk import is_among, split_chunks
+from platform_plugin.lake.catalogue.statistics import ColumnStatistics, lower_bound, merge, or_unknown, upper_bound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ def table_totals(w: Writer, ids: Sequence[int]) -> dict[int, tuple[int, int, int
     query = sa.select(s.table_id, s.record_count, s.next_row_id, s.file_size_bytes)
     return {
         row[0]: (row[1], row[2], row[3])
-        for part in chunks(ids)
-        for row in w.connection.execute(query.where(among(w.connection, s.table_id, part)))
+        for part in split_chunks(ids)
+        for row in w.connection.execute(query.where(is_among(w.connection, s.table_id, part)))
     }
 
 
@@ -57,8 +57,8 @@ def write_totals(w: Writer, table_id: int, totals: tuple[int, int, int], *, know
 def read_column_bounds(w: Writer, ids: Sequence[int]) -> dict[int, dict[int, c.AnyRow]]:
     """The bounds of tables' columns, by table and column."""
     found: dict[int, dict[int, c.AnyRow]] = {}
-    for part in chunks(ids):
-        wanted = among(w.connection, c.TABLE_COLUMN_STATS.c.table_id, part)
+    for part in split_chunks(ids):
+        wanted = is_among(w.connection, c.TABLE_COLUMN_STATS.c.table_id, part)
         for row in w.connection.execute(sa.select(c.TABLE_COLUMN_STATS).where(wanted)):
             found.setdefault(row.table_id, {})[row.column_id] = row
     return found
@@ -96,7 +96,7 @@ def _write_column(w: Writer, table_id: int, kind: DataType, new: ColumnStatistic
     elif empty:
         low, high = old.min_value, old.max_value
     else:
-        low, high = lower(old.min_value, new.min_value, kind), upper(old.max_value, new.max_value, kind)
+        low, high = lower_bound(old.min_value, new.min_value, kind), upper_bound(old.max_value, new.max_value, kind)
     known = (low is not None and high is not None) or (empty and (old is None or (old.min_value is None and old.max_value is None)))
     if not known:
         if old is not None:
@@ -107,7 +107,7 @@ def _write_column(w: Writer, table_id: int, kind: DataType, new: ColumnStatistic
     if old is None:
         w.insert(c.TABLE_COLUMN_STATS, table_id=table_id, column_id=new.column_id, **values)
         return
-    values["contains_null"] = either(old.contains_null, has_null)
-    values["contains_nan"] = either(old.contains_nan, new.contains_nan)
+    values["contains_null"] = or_unknown(old.contains_null, has_null)
+    values["contains_nan"] = or_unknown(old.contains_nan, new.contains_nan)
     if tuple(values.values()) != (old.contains_null, old.contains_nan, old.min_value, old.max_value):
         w.update_later(c.TABLE_COLUMN_STATS, {"table_id": table_id, "column_id": new.column_id}, values)

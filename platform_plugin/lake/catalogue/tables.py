@@ -77,10 +77,10 @@ class Name:
                 return cls(schema=schema, relation=relation)
 
     def __str__(self) -> str:
-        return f"{shown(self.schema)}.{shown(self.relation)}"
+        return f"{display_name(self.schema)}.{display_name(self.relation)}"
 
 
-def shown(name: str) -> str:
+def display_name(name: str) -> str:
     """A name as messages show it: quoted only where it would be misread."""
     return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
 
@@ -176,7 +176,9 @@ def read_commits(connection: Connection, *, after: int = -1, until: int | None =
 def read_schemas(connection: Connection, snapshot_id: int) -> dict[str, tuple[int, str]]:
     """The id and the folder of every schema at a snapshot, by name."""
     s = c.SCHEMA.c
-    rows = connection.execute(sa.select(s.schema_id, s.schema_name, s.path).where(c.live(c.SCHEMA, snapshot_id)).order_by(s.schema_id))
+    rows = connection.execute(
+        sa.select(s.schema_id, s.schema_name, s.path).where(c.is_visible_at(c.SCHEMA, snapshot_id)).order_by(s.schema_id)
+    )
     return {row.schema_name: (row.schema_id, row.path or "") for row in rows}
 
 
@@ -201,8 +203,8 @@ def read_tables(
             s.c.schema_name,
             s.c.path.label("schema_path"),
         )
-        .join(s, sa.and_(s.c.schema_id == t.c.schema_id, c.live(s, snapshot_id)))
-        .where(c.live(t, snapshot_id))
+        .join(s, sa.and_(s.c.schema_id == t.c.schema_id, c.is_visible_at(s, snapshot_id)))
+        .where(c.is_visible_at(t, snapshot_id))
         .order_by(s.c.schema_name, t.c.table_name)
     )
     if name is not None:
@@ -242,7 +244,7 @@ def read_identities(connection: Connection) -> dict[int, UUID]:
 def read_table_names(connection: Connection, snapshot_id: int, uuids: Sequence[UUID]) -> list[str]:
     """The names of those of some tables that are there at a snapshot, sorted; cheaper than the tables themselves."""
     t = c.TABLE.c
-    query = sa.select(t.table_name).where(t.table_uuid.in_(uuids), c.live(c.TABLE, snapshot_id))
+    query = sa.select(t.table_name).where(t.table_uuid.in_(uuids), c.is_visible_at(c.TABLE, snapshot_id))
     return sorted(connection.execute(query).scalars())
 
 
@@ -250,11 +252,11 @@ def read_fields(connection: Connection, snapshot_id: int, table_ids: Sequence[in
     """The columns of some tables at a snapshot, nested parts in place."""
     col, tag = c.COLUMN, c.COLUMN_TAG
     rows = connection.execute(
-        sa.select(col).where(col.c.table_id.in_(table_ids), c.live(col, snapshot_id)).order_by(col.c.table_id, col.c.column_order)
+        sa.select(col).where(col.c.table_id.in_(table_ids), c.is_visible_at(col, snapshot_id)).order_by(col.c.table_id, col.c.column_order)
     ).all()
     tags = connection.execute(
         sa.select(tag.c.table_id, tag.c.column_id, tag.c.value).where(
-            tag.c.table_id.in_(table_ids), tag.c.key == "comment", c.live(tag, snapshot_id)
+            tag.c.table_id.in_(table_ids), tag.c.key == "comment", c.is_visible_at(tag, snapshot_id)
         )
     )
     comments = {(row.table_id, row.column_id): row.value for row in tags}
@@ -280,7 +282,9 @@ def read_fields(connection: Connection, snapshot_id: int, table_ids: Sequence[in
 
 def _read_comments(connection: Connection, snapshot_id: int, object_ids: Sequence[int]) -> dict[int, str]:
     tag = c.TAG
-    query = sa.select(tag.c.object_id, tag.c.value).where(tag.c.object_id.in_(object_ids), tag.c.key == "comment", c.live(tag, snapshot_id))
+    query = sa.select(tag.c.object_id, tag.c.value).where(
+        tag.c.object_id.in_(object_ids), tag.c.key == "comment", c.is_visible_at(tag, snapshot_id)
+    )
     return {row.object_id: row.value for row in connection.execute(query)}
 
 
@@ -289,7 +293,7 @@ def _read_partitions(connection: Connection, snapshot_id: int, table_ids: Sequen
     query = (
         sa.select(info.c.table_id, info.c.partition_id, col.c.column_id, col.c.transform)
         .join(col, col.c.partition_id == info.c.partition_id)
-        .where(info.c.table_id.in_(table_ids), c.live(info, snapshot_id))
+        .where(info.c.table_id.in_(table_ids), c.is_visible_at(info, snapshot_id))
         .order_by(info.c.table_id, col.c.partition_key_index)
     )
     found: dict[int, tuple[int, tuple[PartitionKey, ...]]] = {}
@@ -304,8 +308,8 @@ def read_views(connection: Connection, snapshot_id: int, *, name: Name | None = 
     v, s = c.VIEW, c.SCHEMA
     query = (
         sa.select(v.c.view_id, v.c.view_uuid, v.c.view_name, v.c.dialect, v.c.sql, v.c.column_aliases, v.c.begin_snapshot, s.c.schema_name)
-        .join(s, sa.and_(s.c.schema_id == v.c.schema_id, c.live(s, snapshot_id)))
-        .where(c.live(v, snapshot_id))
+        .join(s, sa.and_(s.c.schema_id == v.c.schema_id, c.is_visible_at(s, snapshot_id)))
+        .where(c.is_visible_at(v, snapshot_id))
         .order_by(s.c.schema_name, v.c.view_name)
     )
     if name is not None:
@@ -327,12 +331,12 @@ def read_views(connection: Connection, snapshot_id: int, *, name: Name | None = 
     ]
 
 
-def nearest_name(name: Name, known: Iterable[Name]) -> Name | None:
+def find_nearest_name(name: Name, known: Iterable[Name]) -> Name | None:
     """The name most like one that is not there, or None; what all names of a schema begin with makes none like another.
 
-    >>> nearest_name(Name.of("user"), [Name.of("posts"), Name.of("users")])
+    >>> find_nearest_name(Name.of("user"), [Name.of("posts"), Name.of("users")])
     Name(schema='main', relation='users')
-    >>> nearest_name(Name.of("nosuch"), [Name.of("posts")])
+    >>> find_nearest_name(Name.of("nosuch"), [Name.of("posts")])
     """
     best, like = None, 0.6
     for other in known:
@@ -351,8 +355,8 @@ def read_names(connection: Connection, snapshot_id: int) -> list[Name]:
     for relation, column in ((c.TABLE, c.TABLE.c.table_name), (c.VIEW, c.VIEW.c.view_name)):
         query = (
             sa.select(s.c.schema_name, column)
-            .join(s, sa.and_(s.c.schema_id == relation.c.schema_id, c.live(s, snapshot_id)))
-            .where(c.live(relation, snapshot_id))
+            .join(s, sa.and_(s.c.schema_id == relation.c.schema_id, c.is_visible_at(s, snapshot_id)))
+            .where(c.is_visible_at(relation, snapshot_id))
         )
         names += [Name(schema=row[0], relation=row[1]) for row in connection.execute(query)]
     return names
@@ -378,7 +382,7 @@ def split_aliases(text: str) -> tuple[str, ...]:
     return (*names, name) if name else tuple(names)
 
 
-def numbered(fields: Sequence[Field], *, first: int = 1) -> tuple[Field, ...]:
+def number_fields(fields: Sequence[Field], *, first: int = 1) -> tuple[Field, ...]:
     """Fields with column ids given in DuckLake's order: each column, then its parts, depth first."""
     counter = iter(range(first, 1 << 62))
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from platform_plugin.algebra.types.data_types import DataType, Field, widens
+from platform_plugin.algebra.types.data_types import DataType, Field, can_widen
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.tables import Table, numbered
-from platform_plugin.lake.values.defaults import declared
+from platform_plugin.lake.catalogue.tables import Table, number_fields
+from platform_plugin.lake.values.defaults import check_default
 from platform_plugin.lake.values.types import catalogue_name, from_catalogue
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ class AddColumnOp:
             raise InvalidValue(
                 f'column "{self.field.name}" must not be NULL, but older rows have no value for it', hint="give it a DEFAULT"
             )
-        (column,) = numbered([replace(self.field, initial_default=self.field.default)], first=highest + 1)
-        for part, parent in with_parents((column,)):
+        (column,) = number_fields([replace(self.field, initial_default=self.field.default)], first=highest + 1)
+        for part, parent in walk_columns((column,)):
             insert_column(w, table_id, part, parent=parent if parent is not None else parent_id)
         if column.comment is not None:
             comment_column(w, table_id, column.id, column.comment)
-        altered(w, table_id)
+        note_altered(w, table_id)
 
 
 def _highest_id(w: Writer, table_id: int) -> int:
@@ -75,7 +75,11 @@ class DropColumnOp:
         partitioned = w.connection.execute(
             sa.select(c.PARTITION_COLUMN.c.column_id)
             .join(c.PARTITION_INFO, c.PARTITION_INFO.c.partition_id == c.PARTITION_COLUMN.c.partition_id)
-            .where(c.PARTITION_INFO.c.table_id == table_id, c.live(c.PARTITION_INFO, w.id), c.PARTITION_COLUMN.c.column_id == row.column_id)
+            .where(
+                c.PARTITION_INFO.c.table_id == table_id,
+                c.is_visible_at(c.PARTITION_INFO, w.id),
+                c.PARTITION_COLUMN.c.column_id == row.column_id,
+            )
         ).first()
         if partitioned:
             raise InvalidValue(
@@ -92,7 +96,7 @@ class DropColumnOp:
                     )
                 ).scalars()
             )
-        altered(w, table_id)
+        note_altered(w, table_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +125,7 @@ class ChangeColumn:
             # The row, not the table's value: the same commit may have renamed the column.
             nested = row.column_type in ("struct", "list", "map")
             old = None if nested else from_catalogue(row.column_type, (), column=shown_path)
-            if old is None or not widens(old, self.type):
+            if old is None or not can_widen(old, self.type):
                 raise InvalidValue(
                     f'column "{shown_path}" is {old or row.column_type.upper()} and can\'t become {self.type}',
                     hint="types can only be widened; add a column and copy instead",
@@ -145,7 +149,7 @@ class ChangeColumn:
         else:
             w.end(c.COLUMN, c.COLUMN.c.table_id == table_id, c.COLUMN.c.column_id == row.column_id)
             w.insert(c.COLUMN, **values)
-        altered(w, table_id)
+        note_altered(w, table_id)
 
 
 def _declared_default(row: c.AnyRow, default: str, shown_path: str) -> str:
@@ -154,14 +158,14 @@ def _declared_default(row: c.AnyRow, default: str, shown_path: str) -> str:
             f'column "{shown_path}" of type {row.column_type.upper()} can\'t have a default', hint="give the value with each row"
         )
     field = Field(name=shown_path, type=from_catalogue(row.column_type, (), column=shown_path), default=default)
-    return declared(field).default or ""
+    return check_default(field).default or ""
 
 
-def with_parents(fields: Iterable[Field], parent: int | None = None) -> Iterable[tuple[Field, int | None]]:
+def walk_columns(fields: Iterable[Field], parent: int | None = None) -> Iterable[tuple[Field, int | None]]:
     """Columns and all their parts, each with the id of what it is part of."""
     for field in fields:
         yield field, parent
-        yield from with_parents(field.children, field.id)
+        yield from walk_columns(field.children, field.id)
 
 
 def insert_column(w: Writer, table_id: int, field: Field, *, parent: int | None) -> None:
@@ -209,7 +213,7 @@ def column_row(w: Writer, table_id: int, table: Table, path: tuple[str, ...]) ->
     )
 
 
-def altered(w: Writer, table_id: int) -> None:
+def note_altered(w: Writer, table_id: int) -> None:
     """Note that a table looks different from this snapshot on."""
     w.note(f"altered_table:{table_id}")
     w.changed_schema(table_id)

@@ -17,11 +17,11 @@ from sqlalchemy import exc
 from platform_plugin.errors import CatalogueError, CommitConflict, InvalidValue, OutcomeUnknown, PlatformError, StorageError
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.admissible import check_field, check_name, check_text, partition_keys
-from platform_plugin.lake.catalogue.database import LostRace, writing
+from platform_plugin.lake.catalogue.database import LostRace, write_transaction
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.relations import RELATION_TABLES
 from platform_plugin.lake.catalogue.snapshots import find_marked
-from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table, View, numbered, read_schemas, read_snapshot
+from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table, View, number_fields, read_schemas, read_snapshot
 from platform_plugin.lake.commit import column_operations as columns
 from platform_plugin.lake.commit import data_operations as data
 from platform_plugin.lake.commit import schema_operations as ddl
@@ -31,7 +31,7 @@ from platform_plugin.lake.commit.writer import Writer
 from platform_plugin.lake.files.file_options import FileOptions, read_inherited
 from platform_plugin.lake.ring.retention import KeepRings, RingFull
 from platform_plugin.lake.ring.segments import RING_TABLES
-from platform_plugin.lake.values.defaults import declared
+from platform_plugin.lake.values.defaults import check_default
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -130,7 +130,7 @@ class Commit:
             raise InvalidValue(f'column "{twice}" is there twice in table "{target}"', hint="names that differ only in case are the same")
         for field in fields:
             check_field(field)
-        fields = [declared(field) for field in fields]
+        fields = [check_default(field) for field in fields]
         check_text("a comment", comment)
         uuid = new_uuid()
         schema_folder, inherited = self._schema(target)
@@ -138,8 +138,8 @@ class Commit:
             id=None,
             uuid=uuid,
             name=target,
-            path=f"{schema_folder}{ddl.folder(target.relation, str(uuid))}/",
-            fields=numbered(fields),
+            path=f"{schema_folder}{ddl.folder_name(target.relation, str(uuid))}/",
+            fields=number_fields(fields),
             comment=comment,
             file_options=FileOptions.of(file_options or {}, inherited),
         )
@@ -159,7 +159,7 @@ class Commit:
             raise InvalidValue(
                 f'schema "{name.schema}" is created by this same commit', hint="create the schema in a commit of its own first"
             )
-        raise ddl.no_schema(name.schema)
+        raise ddl.missing_schema_error(name.schema)
 
     def drop_table(self, table: Table) -> None:
         """End a table."""
@@ -173,7 +173,7 @@ class Commit:
     def add_column(self, table: Table, field: Field, *, parent: tuple[str, ...] = (), twin: Table | None = None) -> None:
         """Add a column at the end of a table, or a part to one of its structs; a `twin` of the same files gets it too."""
         check_field(field)
-        self._do(columns.AddColumnOp(table, declared(field), parent, twin))
+        self._do(columns.AddColumnOp(table, check_default(field), parent, twin))
 
     def drop_column(self, table: Table, *path: str) -> None:
         """End a column, or a part of a struct named by the path to it."""
@@ -356,7 +356,7 @@ class Commit:
         engine = self._lake.engine
         committing = False
         try:
-            with writing(engine) as connection:
+            with write_transaction(engine) as connection:
                 snapshot = self._write(connection, operations)
                 committing = True
         except PlatformError as error:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.bulk import split_chunks
 from platform_plugin.lake.catalogue.formats import files_table, inlined_rows, is_newer
 from platform_plugin.lake.catalogue.table_statistics import read_column_bounds, table_totals, write_column_bounds, write_totals
 from platform_plugin.lake.commit.stale_nulls import refuse_nulls
@@ -73,7 +73,7 @@ class RemoveFiles:
         table_id = w.table_id(self.table)
         w.flush()
         rows = bytes_ = 0
-        for ids in chunks(self.file_ids):
+        for ids in split_chunks(self.file_ids):
             live = live_files(w, table_id, self.table, ids)
             rows += sum(row.record_count for row in live)
             bytes_ += sum(row.file_size_bytes for row in live)
@@ -98,7 +98,7 @@ class DeleteRows:
         table_id = w.table_id(self.table)
         w.require_files(file.path for _, file in self.deletes)
         w.flush()
-        for pairs in chunks(self.deletes):
+        for pairs in split_chunks(self.deletes):
             ids = [file_id for file_id, _ in pairs]
             counts = {row.data_file_id: row.record_count for row in live_files(w, table_id, self.table, ids)}
             for file_id, file in pairs:
@@ -127,7 +127,7 @@ class DeleteInlinedRows:
         left = len(self.row_ids)
         for name in inlined_data_tables(w.connection, table_id):
             rows = inlined_rows(w.connection, name)
-            for ids in chunks(self.row_ids):
+            for ids in split_chunks(self.row_ids):
                 left -= w.connection.execute(
                     sa.update(rows).where(rows.c.row_id.in_(ids), rows.c.end_snapshot.is_(None)).values(end_snapshot=w.id)
                 ).rowcount
@@ -149,7 +149,7 @@ class ExpectUnchanged:
             if len(records) < w.head.id - w.base.id:
                 raise w.conflict(f'snapshots since its base have expired, so nobody knows whether table "{table.name}" was changed')
             for record in records:
-                if any(changes_rows_of(word, table_id) for word in record.changes.split(",")):
+                if any(is_row_change(word, table_id) for word in record.changes.split(",")):
                     raise w.conflict(f'table "{table.name}" was changed', record.id)
 
 
@@ -185,10 +185,10 @@ class ForgetRow:
         w.connection.execute(sa.delete(self.table).where(condition))
 
 
-def changes_rows_of(word: str, table_id: int) -> bool:
+def is_row_change(word: str, table_id: int) -> bool:
     """Whether a word of a snapshot's changes means other rows or columns; moving the same rows to other files does not.
 
-    >>> changes_rows_of("inserted_into_table:3", 3), changes_rows_of("merge_adjacent:3", 3), changes_rows_of("inserted_into_table:4", 3)
+    >>> is_row_change("inserted_into_table:3", 3), is_row_change("merge_adjacent:3", 3), changes_rows_of("inserted_into_table:4", 3)
     (True, False, False)
     """
     kind, _, number = word.partition(":")
@@ -242,7 +242,7 @@ def refuse_newer_deletes(w: Writer, table_id: int, table: Table, ids: Sequence[i
         sa.select(newest).where(d.table_id == table_id, d.data_file_id.in_(ids), newest > w.base.id, newest < w.id).limit(1)
     ).scalar()
     if newer is None and has_table(w.connection, f"ducklake_inlined_delete_{table_id}"):
-        inlined = c.inlined_deletes(table_id).c
+        inlined = c.inlined_delete_table(table_id).c
         newer = w.connection.execute(
             sa.select(inlined.begin_snapshot).where(inlined.file_id.in_(ids), inlined.begin_snapshot > w.base.id).limit(1)
         ).scalar()

@@ -53,7 +53,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Depend:
+class AddDependent:
     """A view that this commit makes needs relations, each as it was when the commit began; a conflict if one is not any more."""
 
     view: UUID
@@ -61,7 +61,9 @@ class Depend:
 
     def apply(self, w: Writer) -> None:
         w.flush()
-        view = w.connection.execute(sa.select(c.VIEW.c.view_id).where(c.VIEW.c.view_uuid == self.view, c.live(c.VIEW, w.id))).scalar_one()
+        view = w.connection.execute(
+            sa.select(c.VIEW.c.view_id).where(c.VIEW.c.view_uuid == self.view, c.is_visible_at(c.VIEW, w.id))
+        ).scalar_one()
         for need in self.needs:
             relation = need.relation
             columns: dict[str, int | None] = {}
@@ -78,7 +80,7 @@ class Depend:
 
 
 @dataclass(frozen=True, slots=True)
-class Depart:
+class RemoveDependent:
     """A view is dropped and needs nothing any more."""
 
     view: View
@@ -138,7 +140,7 @@ def read_dependents(connection: Connection) -> list[tuple[int, int]]:
     ]
 
 
-def protected(table: Name, view: Name) -> InvalidValue:
+def protected_table_error(table: Name, view: Name) -> InvalidValue:
     """The error of who would change a table that a view was promised will stay as it is."""
     return InvalidValue(
         f'table "{table}" can\'t be changed: view "{view}" looks it up below its grouping',
@@ -165,7 +167,7 @@ class _NeededColumns:
 
 
 def _changed(connection: Connection, table_id: int, known: Name, view: Name) -> InvalidValue:
-    return protected(_name_of(connection, _TABLES, table_id, None) or known, view)
+    return protected_table_error(_name_of(connection, _TABLES, table_id, None) or known, view)
 
 
 def _broken(connection: Connection, relation_id: int, wanted: _NeededColumns, snapshot_id: int) -> str | None:
@@ -177,7 +179,7 @@ def _broken(connection: Connection, relation_id: int, wanted: _NeededColumns, sn
     if table is not None and wanted.columns:
         q = c.COLUMN.c
         live = sa.select(q.column_id, q.column_name).where(
-            q.table_id == relation_id, c.live(c.COLUMN, snapshot_id), q.parent_column.is_(None)
+            q.table_id == relation_id, c.is_visible_at(c.COLUMN, snapshot_id), q.parent_column.is_(None)
         )
         found = {row.column_name: row.column_id for row in connection.execute(live)}
         for name, column_id in wanted.columns.items():
@@ -191,8 +193,8 @@ def _find_follower(connection: Connection, wanted: _NeededColumns, snapshot_id: 
     for rows, ids, names in (_TABLES, _VIEWS):
         query = (
             sa.select(ids)
-            .join(c.SCHEMA, sa.and_(c.SCHEMA.c.schema_id == rows.c.schema_id, c.live(c.SCHEMA, snapshot_id)))
-            .where(c.live(rows, snapshot_id), names == wanted.name.relation, c.SCHEMA.c.schema_name == wanted.name.schema)
+            .join(c.SCHEMA, sa.and_(c.SCHEMA.c.schema_id == rows.c.schema_id, c.is_visible_at(c.SCHEMA, snapshot_id)))
+            .where(c.is_visible_at(rows, snapshot_id), names == wanted.name.relation, c.SCHEMA.c.schema_name == wanted.name.schema)
         )
         found = connection.execute(query).scalar()
         if found is not None:
@@ -205,7 +207,7 @@ def _name_of(connection: Connection, kind: _Kind, relation_id: int, snapshot_id:
     rows, ids, names = kind
     query = sa.select(c.SCHEMA.c.schema_name, names.label("name")).where(ids == relation_id, c.SCHEMA.c.schema_id == rows.c.schema_id)
     if snapshot_id is not None:
-        query = query.where(c.live(rows, snapshot_id), c.live(c.SCHEMA, snapshot_id))
+        query = query.where(c.is_visible_at(rows, snapshot_id), c.is_visible_at(c.SCHEMA, snapshot_id))
     row = connection.execute(query.order_by(rows.c.begin_snapshot).limit(1)).first()
     return None if row is None else Name(schema=row.schema_name, relation=row.name)
 

@@ -36,7 +36,7 @@ class SetNotNull:
             for inlined in scan.inlined:
                 rows, _, _ = read_inlined(w.connection, inlined, self.table, w.head, fields=fields)
                 if rows.num_rows and rows.column(0).null_count:
-                    raise held(self.table, self.column, rows.column(0).null_count)
+                    raise nulls_held_error(self.table, self.column, rows.column(0).null_count)
         ChangeColumn(table=self.table, path=(self.column,), nullable=False).apply(w)
 
 
@@ -53,11 +53,11 @@ def prepare_not_null(lake: Lake, table: Table, column: str, base: Snapshot) -> S
     scan = lake.scan(table, base, where=where)
     found = sum(rows.num_rows for rows in iter_rows(lake, replace(scan, inlined=()), columns=[field.name], where=where))
     if found:
-        raise held(table, field.name, found)
+        raise nulls_held_error(table, field.name, found)
     return SetNotNull(table, field.name, frozenset(file.id for file in scan.files))
 
 
-def held(table: Table, column: str, count: int) -> NullRefused:
+def nulls_held_error(table: Table, column: str, count: int) -> NullRefused:
     """The error for a column that can't be NOT NULL yet."""
     return NullRefused(
         f'column "{column}" of table "{table.name}" holds NULL in {count} rows',

@@ -11,8 +11,8 @@ from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.formats import VIEW_COLUMN_TAG, is_newer
 from platform_plugin.lake.catalogue.identifiers import new_uuid
-from platform_plugin.lake.catalogue.tables import Name, Table, View, read_schemas, shown
-from platform_plugin.lake.commit.column_operations import altered, column_row, comment_column, insert_column, with_parents
+from platform_plugin.lake.catalogue.tables import Name, Table, View, display_name, read_schemas
+from platform_plugin.lake.commit.column_operations import column_row, comment_column, insert_column, note_altered, walk_columns
 from platform_plugin.lake.files.file_options import write_file_options
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ class CreateSchemaOp:
             schema_uuid=uuid,
             begin_snapshot=w.id,
             schema_name=self.name,
-            path=f"{folder(self.name, str(uuid))}/",
+            path=f"{folder_name(self.name, str(uuid))}/",
             path_is_relative=True,
         )
-        w.note(f"created_schema:{quoted_word(self.name)}")
+        w.note(f"created_schema:{quote_change_name(self.name)}")
         w.changed_schema()
 
 
@@ -65,7 +65,7 @@ class DropSchema:
         schema_id = schemas[self.name][0]
         for table in (c.TABLE, c.VIEW):
             if w.connection.execute(
-                sa.select(table.c.schema_id).where(table.c.schema_id == schema_id, c.live(table, w.id)).limit(1)
+                sa.select(table.c.schema_id).where(table.c.schema_id == schema_id, c.is_visible_at(table, w.id)).limit(1)
             ).first():
                 raise InvalidValue(f'schema "{self.name}" is not empty', hint="drop its relations first")
         w.end(c.SCHEMA, c.SCHEMA.c.schema_id == schema_id)
@@ -81,7 +81,7 @@ class CreateTableOp:
 
     def apply(self, w: Writer) -> None:
         name = self.table.name
-        schema_id = open_name(w, name)
+        schema_id = find_schema_for(w, name)
         table_id = w.new_catalog_id()
         w.table_ids[self.table.uuid] = table_id
         schema_folder = read_schemas(w.connection, w.id)[name.schema][1]
@@ -97,7 +97,7 @@ class CreateTableOp:
             path=self.table.path[len(schema_folder) :],
             path_is_relative=True,
         )
-        for column, parent in with_parents(self.table.fields):
+        for column, parent in walk_columns(self.table.fields):
             insert_column(w, table_id, column, parent=parent)
             if column.comment is not None:
                 comment_column(w, table_id, column.id, column.comment)
@@ -107,7 +107,7 @@ class CreateTableOp:
             w.partition_ids[table_id] = set_partitioning(w, table_id, self.table)
         if self.table.file_options.declared:
             write_file_options(w, table_id, dict(self.table.file_options.declared))
-        w.note(f"created_table:{quoted_word(name.schema)}.{quoted_word(name.relation)}")
+        w.note(f"created_table:{quote_change_name(name.schema)}.{quote_change_name(name.relation)}")
         w.changed_schema(table_id)
 
 
@@ -137,9 +137,9 @@ class RenameTable:
     def apply(self, w: Writer) -> None:
         table_id = w.table_id(self.table)
         target = Name(schema=self.table.name.schema, relation=self.name)
-        schema_id = open_name(w, target)
+        schema_id = find_schema_for(w, target)
         row = w.connection.execute(
-            sa.select(c.TABLE.c.path, c.TABLE.c.path_is_relative).where(c.TABLE.c.table_id == table_id, c.live(c.TABLE, w.id))
+            sa.select(c.TABLE.c.path, c.TABLE.c.path_is_relative).where(c.TABLE.c.table_id == table_id, c.is_visible_at(c.TABLE, w.id))
         ).one()
         w.end(c.TABLE, c.TABLE.c.table_id == table_id)
         w.insert(
@@ -153,7 +153,7 @@ class RenameTable:
             path_is_relative=row.path_is_relative,
         )
         # The reference reader's own word for a renamed table.
-        w.note(f"created_table:{quoted_word(target.schema)}.{quoted_word(target.relation)}")
+        w.note(f"created_table:{quote_change_name(target.schema)}.{quote_change_name(target.relation)}")
         w.changed_schema(table_id)
 
 
@@ -204,7 +204,7 @@ class PartitionBy:
         w.end(c.PARTITION_INFO, c.PARTITION_INFO.c.table_id == table_id)
         if self.table.partition_keys:
             set_partitioning(w, table_id, self.table)
-        altered(w, table_id)
+        note_altered(w, table_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,12 +224,12 @@ class CreateViewOp:
             w.flush()
             row = w.connection.execute(
                 sa.select(c.VIEW.c.view_id)
-                .join(c.SCHEMA, sa.and_(c.SCHEMA.c.schema_id == c.VIEW.c.schema_id, c.live(c.SCHEMA, w.id)))
-                .where(c.live(c.VIEW, w.id), c.VIEW.c.view_name == self.name.relation, c.SCHEMA.c.schema_name == self.name.schema)
+                .join(c.SCHEMA, sa.and_(c.SCHEMA.c.schema_id == c.VIEW.c.schema_id, c.is_visible_at(c.SCHEMA, w.id)))
+                .where(c.is_visible_at(c.VIEW, w.id), c.VIEW.c.view_name == self.name.relation, c.SCHEMA.c.schema_name == self.name.schema)
             ).first()
             if row:
                 _end_view(w, row.view_id)
-        schema_id = open_name(w, self.name)
+        schema_id = find_schema_for(w, self.name)
         view_id = w.new_catalog_id()
         w.insert(
             c.VIEW,
@@ -240,11 +240,11 @@ class CreateViewOp:
             view_name=self.name.relation,
             dialect=self.dialect,
             sql=self.sql,
-            column_aliases=",".join(quoted_word(column) for column in self.columns),
+            column_aliases=",".join(quote_change_name(column) for column in self.columns),
         )
         if self.comment is not None:
             _comment(w, view_id, self.comment)
-        w.note(f"created_view:{quoted_word(self.name.schema)}.{quoted_word(self.name.relation)}")
+        w.note(f"created_view:{quote_change_name(self.name.schema)}.{quote_change_name(self.name.relation)}")
         w.changed_schema()
 
 
@@ -269,18 +269,18 @@ def _end_view(w: Writer, view_id: int) -> bool:
     return bool(ended)
 
 
-def open_name(w: Writer, name: Name) -> int:
+def find_schema_for(w: Writer, name: Name) -> int:
     """The id of the schema in which a new relation of that name has room."""
     w.flush()
     schemas = read_schemas(w.connection, w.id)
     if name.schema not in schemas:
-        raise no_schema(name.schema)
+        raise missing_schema_error(name.schema)
     schema_id = schemas[name.schema][0]
     for relation, column, kind in ((c.TABLE, c.TABLE.c.table_name, "table"), (c.VIEW, c.VIEW.c.view_name, "view")):
         # Names that differ only in case would be one name to Spark, and one folder on some file systems.
         row = w.connection.execute(
             sa.select(relation.c.begin_snapshot).where(
-                relation.c.schema_id == schema_id, c.live(relation, w.id), sa.func.lower(column) == sa.func.lower(name.relation)
+                relation.c.schema_id == schema_id, c.is_visible_at(relation, w.id), sa.func.lower(column) == sa.func.lower(name.relation)
             )
         ).first()
         if row is not None and w.base.id < row.begin_snapshot < w.id:
@@ -290,21 +290,21 @@ def open_name(w: Writer, name: Name) -> int:
     return schema_id
 
 
-def no_schema(name: str) -> UnknownObject:
+def missing_schema_error(name: str) -> UnknownObject:
     """The error for a schema that is not there."""
-    return UnknownObject(f'schema "{name}" does not exist', hint=f"run CREATE SCHEMA {shown(name)}")
+    return UnknownObject(f'schema "{name}" does not exist', hint=f"run CREATE SCHEMA {display_name(name)}")
 
 
-def folder(name: str, identity: str) -> str:
+def folder_name(name: str, identity: str) -> str:
     """A folder name for a schema or table: its own where that is safe on every file system, else its identity."""
     plain = name.isascii() and name.replace("_", "a").isalnum() and name == name.lower() and len(name) <= 100
     return name if plain else identity
 
 
-def quoted_word(name: str) -> str:
+def quote_change_name(name: str) -> str:
     """A name as the list of changes has it.
 
-    >>> quoted_word('a"b')
+    >>> quote_change_name('a"b')
     '"a""b"'
     """
     return '"' + name.replace('"', '""') + '"'

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import CommitConflict, StorageError
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import among, insert_rows, update_rows
+from platform_plugin.lake.catalogue.bulk import insert_rows, is_among, update_rows
 from platform_plugin.lake.catalogue.formats import files_table, is_newer
 from platform_plugin.lake.catalogue.tables import CommitRecord, Snapshot, read_commits
 from platform_plugin.lake.read.inlined_tables import follow_shapes
@@ -164,7 +164,7 @@ class Writer:
         wanted = {table.id: table for table in tables if table.id is not None and table.uuid not in self.table_ids}
         if len(wanted) > 1:
             t = c.TABLE
-            query = sa.select(t.c.table_id).where(among(self.connection, t.c.table_id, wanted), t.c.end_snapshot.is_(None))
+            query = sa.select(t.c.table_id).where(is_among(self.connection, t.c.table_id, wanted), t.c.end_snapshot.is_(None))
             for table_id in self.connection.execute(query).scalars():
                 self.table_ids[wanted[table_id].uuid] = table_id
 

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from platform_plugin.algebra.types.data_types import Field, widens
+from platform_plugin.algebra.types.data_types import Field, can_widen
 from platform_plugin.errors import InvalidValue, NullRefused, StorageError, UnsupportedType
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.statistics import ColumnStatistics, encode, merge
 from platform_plugin.lake.files.bounds import plan_bounded_columns
 from platform_plugin.lake.files.encodings import plan_encodings
 from platform_plugin.lake.files.file_options import STANDARD, FileOptions
-from platform_plugin.lake.files.storage import explained
+from platform_plugin.lake.files.storage import explain_storage_errors
 from platform_plugin.lake.values.arrow_columns import assign_column
 from platform_plugin.lake.values.defaults import default_column
 from platform_plugin.lake.values.types import FIELD_ID, arrow_schema, from_arrow, to_spark
@@ -114,11 +114,11 @@ def write_groups(
     stored = schema if row_ids is None else schema.append(ROW_ID_FIELD)
     nans = {field.id: False for field in table.fields if field.id is not None and pa.types.is_floating(schema.field(field.name).type)}
     now = datetime.now(UTC)
-    fitted = None if whole is None else fit(whole, table.fields, schema, now=now)
+    fitted = None if whole is None else fit_rows(whole, table.fields, schema, now=now)
     options = table.file_options
     with storage.open(path, "wb") as file, _parquet_writer(file, path, stored, fitted, options) as writer:
         for group in groups:
-            shaped = fit(group, table.fields, schema, now=now) if fitted is None else fitted
+            shaped = fit_rows(group, table.fields, schema, now=now) if fitted is None else fitted
             for field in table.fields:
                 if field.id in nans and not nans[field.id]:
                     nans[field.id] = bool(pc.any(pc.is_nan(shaped.column(field.name))).as_py())
@@ -126,7 +126,7 @@ def write_groups(
             writer.write_table(rows, row_group_size=options.row_group_rows or ROW_GROUP_ROWS)
             if full_bytes is not None and file.tell() >= full_bytes:
                 break
-    return describe(storage, table, path, nans=nans)
+    return describe_file(storage, table, path, nans=nans)
 
 
 @contextmanager
@@ -179,7 +179,7 @@ def row_groups(rows: pa.RecordBatchReader, options: FileOptions, *, most_bytes: 
         yield pa.Table.from_batches(gathered)
 
 
-def fit(rows: pa.Table, fields: Sequence[Field], schema: pa.Schema | None = None, *, now: datetime | None = None) -> pa.Table:
+def fit_rows(rows: pa.Table, fields: Sequence[Field], schema: pa.Schema | None = None, *, now: datetime | None = None) -> pa.Table:
     """Rows in the shape of the columns: by name, in order, values by the assignment rule, defaults filled in."""
     schema = schema or arrow_schema(fields)
     known = {field.name for field in fields}
@@ -231,7 +231,7 @@ def read_data_files(storage: Storage, table: Table, paths: Sequence[str]) -> lis
     """Describe files that somebody else wrote, in the order given, and have them on disk; footers are read in parallel, each once."""
 
     def settled(path: str) -> DataFile:
-        found = describe(storage, table, path)
+        found = describe_file(storage, table, path)
         storage.settle(path)
         return found
 
@@ -245,7 +245,7 @@ def _footer(storage: Storage, path: str) -> pq.FileMetaData:
     full = storage.absolute(path)
     try:
         if storage.is_local:
-            with explained(path):
+            with explain_storage_errors(path):
                 return pq.read_metadata(full)
         with storage.open(path) as file:
             return pq.read_metadata(file)
@@ -255,7 +255,9 @@ def _footer(storage: Storage, path: str) -> pq.FileMetaData:
         ) from error
 
 
-def describe(storage: Storage, table: Table, path: str, *, nans: Mapping[int, bool] | None = None, known_only: bool = False) -> DataFile:
+def describe_file(
+    storage: Storage, table: Table, path: str, *, nans: Mapping[int, bool] | None = None, known_only: bool = False
+) -> DataFile:
     """The catalogue's view of one Parquet file; a file that does not fit the table is an error.
 
     With `known_only` columns that the table has dropped since may be in the file: a merge keeps them for older snapshots.
@@ -374,7 +376,7 @@ def _fits(found: Field, field: Field) -> bool:
     if found.children or field.children:
         # Struct parts may have been added or dropped; the reader matches them by id.
         return type(found.type) is type(field.type)
-    if found.type == field.type or widens(found.type, field.type):
+    if found.type == field.type or can_widen(found.type, field.type):
         return True
     try:
         return to_spark(found.type) == to_spark(field.type)

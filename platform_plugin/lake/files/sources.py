@@ -39,7 +39,7 @@ def split_place(place: str) -> SplitResult:
     return split
 
 
-def absolute_place(place: str) -> str:
+def make_absolute(place: str) -> str:
     """A URL as it is, or a path without a scheme as one of this machine, relative to where the statement was given.
 
     Credentials are refused: what is read is kept in statements, messages and logs.

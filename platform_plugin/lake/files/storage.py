@@ -125,7 +125,7 @@ class Storage:
         """
         full = self.absolute(path) if "w" in mode else self.readable(path)
         try:
-            with explained(path):
+            with explain_storage_errors(path):
                 if self.is_local and "w" in mode:
                     Path(full).parent.mkdir(parents=True, exist_ok=True)
                 with cast("BinaryIO", self.files.open(full, mode)) as file:
@@ -151,7 +151,7 @@ class Storage:
             return
         import pyarrow as pa
 
-        with explained(path), pa.OSFile(self.readable(path), "rb") as own:
+        with explain_storage_errors(path), pa.OSFile(self.readable(path), "rb") as own:
             yield own
 
     def settle(self, path: str) -> None:
@@ -159,7 +159,7 @@ class Storage:
         if not self.is_local:
             return
         full = self.absolute(path)
-        with explained(path):
+        with explain_storage_errors(path):
             _sync(full)
             folder = posixpath.dirname(full)
             _sync_folder(folder)
@@ -171,7 +171,7 @@ class Storage:
 
     def size(self, path: str) -> int:
         """The size of a file in bytes."""
-        with explained(path):
+        with explain_storage_errors(path):
             return int(self.files.size(self.absolute(path)))
 
     def exists(self, path: str) -> bool:
@@ -185,7 +185,7 @@ class Storage:
             if self._outside and self._outside_path(path) is not None:
                 continue
             try:
-                with explained(path):
+                with explain_storage_errors(path):
                     self.files.rm_file(self.absolute(path))
                 found += 1
             except StorageError as error:
@@ -205,7 +205,7 @@ class Storage:
     def listing(self, below: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
         """Every file below a folder with what the file system says of it; nothing if the folder is not there."""
         full = self.absolute(below) if below else self._base.rstrip("/")
-        with explained(below or self.root):
+        with explain_storage_errors(below or self.root):
             for name, info in self.files.find(full, detail=True).items():
                 path = f"{self.scheme}://{name.lstrip('/')}" if self.scheme else name
                 yield path[len(self._base) :], info
@@ -243,7 +243,7 @@ def missing_file_system(scheme: str, error: Exception) -> StorageError:
 
 
 @contextmanager
-def explained(path: str) -> Iterator[None]:
+def explain_storage_errors(path: str) -> Iterator[None]:
     """Failures of the file system, said in terms of the file."""
     try:
         yield

@@ -15,16 +15,16 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import InvalidValue, SnapshotExpired
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.bulk import split_chunks
 from platform_plugin.lake.catalogue.formats import inlined_rows
 from platform_plugin.lake.catalogue.tables import Snapshot, Table, read_snapshot
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.files.files import ROW_ID, SNAPSHOT_ID
-from platform_plugin.lake.read.evolution import adapt, nullable
-from platform_plugin.lake.read.inlined import decode_rows, fetch_whole
-from platform_plugin.lake.read.moves import read_forgotten, read_moves, without_moves
-from platform_plugin.lake.read.read import column_at, read_delete_file, read_raw
-from platform_plugin.lake.read.scan import DeleteList, FileScan, delete_list, fields_of_version, scan_of
+from platform_plugin.lake.read.evolution import adapt_rows, make_nullable
+from platform_plugin.lake.read.inlined import decode_rows, fetch_counted_rows
+from platform_plugin.lake.read.moves import read_expired_snapshots, read_moves, remove_moves
+from platform_plugin.lake.read.read import find_column, read_delete_file, read_raw
+from platform_plugin.lake.read.scan import DeleteList, FileScan, delete_list, fields_of_version, file_scan_of
 from platform_plugin.lake.values.types import arrow_schema
 
 if TYPE_CHECKING:
@@ -84,22 +84,22 @@ class Changes:
                 parts += [part for inlined in self.inlined for part in self._of_inlined(connection, *inlined)]
         # An `empty_table` can't be made where a UUID is inside of another value.
         rows = pa.concat_tables(parts) if parts else pa.Table.from_batches([], schema=pa.schema([*_HEAD, *arrow_schema(self.fields)]))
-        return without_moves(rows, moves=self.moves, forgotten=self.forgotten)
+        return remove_moves(rows, moves=self.moves, forgotten=self.forgotten)
 
     @property
     def fields(self) -> tuple[Field, ...]:
         """The table's columns as the feed has them: a row that has left may hold NULL where the table no longer allows it."""
-        return tuple(nullable(field) for field in self.table.fields)
+        return tuple(make_nullable(field) for field in self.table.fields)
 
     def _of_file(self, lake: Lake, changed: ChangedFile) -> list[pa.Table]:
         file = changed.file
         raw, _ = read_raw(lake, file, self.until, fields=self.fields, hidden=(ROW_ID, SNAPSHOT_ID))
-        added = column_at(raw, SNAPSHOT_ID)
+        added = find_column(raw, SNAPSHOT_ID)
         added_in = np.full(file.record_count, file.begin_snapshot) if added is None else added.to_numpy()
-        ids = column_at(raw, ROW_ID)
+        ids = find_column(raw, ROW_ID)
         row_ids = (file.row_id_start or 0) + np.arange(file.record_count) if ids is None else ids.to_numpy()
         deleted_in = self._deleted_in(lake, changed)
-        rows = adapt(raw, self.fields)
+        rows = adapt_rows(raw, self.fields)
         # A row that came deleted, as the history of a stream takes it up, was never there.
         seen = deleted_in > added_in
         inserted = np.flatnonzero(seen & (added_in > self.after.id) & (added_in <= self.until.id))
@@ -122,13 +122,13 @@ class Changes:
         return snapshots
 
     def _of_inlined(self, connection: Connection, name: str, fields: tuple[Any, ...], counts: tuple[int, int]) -> list[pa.Table]:
-        columns: list[sa.ColumnClause[Any]] = [c.named_column(field.name) for field in fields]
+        columns: list[sa.ColumnClause[Any]] = [c.user_column(field.name) for field in fields]
         source = inlined_rows(connection, name)
         parts = []
         for kind, moment, count in ((INSERT, source.c.begin_snapshot, counts[0]), (DELETE, source.c.end_snapshot, counts[1])):
             query = sa.select(source.c.row_id, moment, *columns).where(moment > self.after.id, moment <= self.until.id)
             rows, row_ids, snapshots = decode_rows(
-                fetch_whole(connection, name, query, count), fields, replace(self.table, fields=self.fields)
+                fetch_counted_rows(connection, name, query, count), fields, replace(self.table, fields=self.fields)
             )
             parts.append(_with_head(rows, np.array(snapshots, dtype=np.int64), np.array(row_ids, dtype=np.int64), kind))
         return parts
@@ -168,7 +168,7 @@ def read_changes(connection: Connection, table: Table, *, after: Snapshot, until
         ),
         inlined=_read_changed_inlined(connection, table, after.id, until.id),
         moves=read_moves(connection, table.id or 0, after=after.id, until=until.id),
-        forgotten=read_forgotten(connection, after=after.id, until=until.id),
+        forgotten=read_expired_snapshots(connection, after=after.id, until=until.id),
     )
 
 
@@ -184,13 +184,15 @@ def _read_changed_files(connection: Connection, table: Table, start: Snapshot, u
         f.data_file_id.in_(touched),
     ]
     if has_table(connection, f"ducklake_inlined_delete_{table.id}"):
-        deletes = c.inlined_deletes(table.id or 0).c
+        deletes = c.inlined_delete_table(table.id or 0).c
         conditions.append(
             f.data_file_id.in_(sa.select(deletes.file_id).where(deletes.begin_snapshot > after, deletes.begin_snapshot <= until))
         )
     query = sa.select(c.DATA_FILE).where(f.table_id == table.id, f.begin_snapshot <= until, sa.or_(*conditions)).order_by(f.data_file_id)
     return [
-        (scan_of(table, row), row.end_snapshot) for row in connection.execute(query) if row.end_snapshot is None or row.end_snapshot > after
+        (file_scan_of(table, row), row.end_snapshot)
+        for row in connection.execute(query)
+        if row.end_snapshot is None or row.end_snapshot > after
     ]
 
 
@@ -198,7 +200,7 @@ def read_delete_versions(connection: Connection, table: Table, file_ids: Sequenc
     """All delete files of some data files, oldest first."""
     d = c.DELETE_FILE.c
     found: defaultdict[int, list[DeleteVersion]] = defaultdict(list)
-    for ids in chunks(file_ids):
+    for ids in split_chunks(file_ids):
         query = sa.select(c.DELETE_FILE).where(d.table_id == table.id, d.data_file_id.in_(ids)).order_by(d.begin_snapshot)
         for row in connection.execute(query):
             found[row.data_file_id].append(DeleteVersion(begin_snapshot=row.begin_snapshot, list=delete_list(table, row)))
@@ -209,7 +211,7 @@ def read_inlined_deletes(connection: Connection, table: Table, until: int) -> di
     """Positions, and the snapshots that deleted them, by data file, as far as they are kept in the catalogue."""
     found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     if has_table(connection, f"ducklake_inlined_delete_{table.id}"):
-        d = c.inlined_deletes(table.id or 0).c
+        d = c.inlined_delete_table(table.id or 0).c
         for row in connection.execute(sa.select(d.file_id, d.row_id, d.begin_snapshot).where(d.begin_snapshot <= until)):
             found[row.file_id].append((row.row_id, row.begin_snapshot))
     return found

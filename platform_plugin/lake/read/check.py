@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from platform_plugin.algebra.types.data_types import Primitive
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.tables import PartitionKey, read_tables
-from platform_plugin.lake.read.scan import resolved
+from platform_plugin.lake.read.scan import resolve_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ def _check_partitions(connection: Connection, table: Table, snapshot_id: int) ->
     if not keys:
         return []
     f, p, s = c.DATA_FILE.c, c.FILE_PARTITION_VALUE.c, c.FILE_COLUMN_STATS.c
-    live = sa.and_(f.table_id == table.id, f.partition_id.is_not(None), c.live(c.DATA_FILE, snapshot_id))
+    live = sa.and_(f.table_id == table.id, f.partition_id.is_not(None), c.is_visible_at(c.DATA_FILE, snapshot_id))
     values: defaultdict[int, dict[int, list[str | None]]] = defaultdict(lambda: defaultdict(list))
     query = sa.select(p.data_file_id, p.partition_key_index, p.partition_value)
     for row in connection.execute(query.join(c.DATA_FILE, f.data_file_id == p.data_file_id).where(live)):
@@ -71,7 +71,7 @@ def _check_partitions(connection: Connection, table: Table, snapshot_id: int) ->
         known = {column_id: bounds[file.data_file_id, column_id] for column_id in columns if (file.data_file_id, column_id) in bounds}
         problem = _problem(table, keys.get(file.partition_id, ()), values[file.data_file_id], known)
         if problem is not None:
-            found[problem].append(resolved(table.path, file.path, relative=file.path_is_relative))
+            found[problem].append(resolve_path(table.path, file.path, relative=file.path_is_relative))
     hint = "filters do not rely on these values; write the files' rows anew to have them pruned by partition"
     return [
         CatalogueFinding(table=table.name, problem=what, files=len(paths), example=paths[0], hint=hint) for what, paths in found.items()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.read.scan import TableScan
 
 
-def write_deletes(lake: Lake, scan: TableScan, positions: Mapping[int, Sequence[int]]) -> dict[int, DeleteFile]:
+def write_replacing_deletes(lake: Lake, scan: TableScan, positions: Mapping[int, Sequence[int]]) -> dict[int, DeleteFile]:
     """Delete files for `Commit.delete`: positions by data file id, joined with those of the delete files that they replace.
 
     Positions that the catalogue lists as deleted are left out: DuckDB takes the two lists for disjoint, and loses its place

@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from platform_plugin.algebra.types.data_types import Field, List, Map, Struct
 from platform_plugin.errors import StorageError
-from platform_plugin.lake.values.defaults import constant
+from platform_plugin.lake.values.defaults import constant_column
 from platform_plugin.lake.values.types import FIELD_ID, arrow_schema, to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def adapt(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
+def adapt_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
     """Rows with the columns of `fields`, whose own columns carry field ids.
 
     A column that the rows lack reads as its initial default, or NULL; one that the table has dropped is left out.
@@ -27,16 +27,16 @@ def adapt(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
     for field in fields:
         index = by_id.get(field.id)
         if index is None:
-            columns.append(constant(field.initial_default, field, rows.num_rows))
+            columns.append(constant_column(field.initial_default, field, rows.num_rows))
         else:
             chunks = [_adapted(chunk, own.field(index), field) for chunk in rows.column(index).chunks]
             columns.append(pa.chunked_array(chunks, to_arrow(field.type, column=field.name)))
     return pa.Table.from_arrays(columns, schema=arrow_schema(fields)) if columns else pa.table({})
 
 
-def nullable(field: Field) -> Field:
+def make_nullable(field: Field) -> Field:
     """The column, and all that is inside of it, with NULL allowed."""
-    return replace(field, nullable=True).with_children(tuple(nullable(part) for part in field.children))
+    return replace(field, nullable=True).with_children(tuple(make_nullable(part) for part in field.children))
 
 
 def _id(field: pa.Field) -> int | None:
@@ -69,7 +69,7 @@ def _adapted_struct(array: pa.StructArray, have: pa.Field, parts: Sequence[Field
     for part in parts:
         index = found.get(part.id)
         if index is None:
-            columns.append(constant(part.initial_default, part, len(array)).combine_chunks())
+            columns.append(constant_column(part.initial_default, part, len(array)).combine_chunks())
         else:
             columns.append(_adapted(array.field(index), have.type.field(index), part))
     flat = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in columns]

@@ -16,7 +16,7 @@ from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
 from platform_plugin.errors import SnapshotExpired, StorageError
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.formats import inlined_rows
-from platform_plugin.lake.read.evolution import adapt
+from platform_plugin.lake.read.evolution import adapt_rows
 from platform_plugin.lake.values.duckdb_text import parse_nested
 from platform_plugin.lake.values.duckdb_time import parse_days, parse_moment
 from platform_plugin.lake.values.types import arrow_schema, to_arrow
@@ -46,24 +46,26 @@ def read_inlined(
     wanted = table.fields if fields is None else tuple(fields)
     ids = {field.id for field in wanted}
     found = tuple(field for field in inlined.fields if field.id in ids)
-    columns: list[sa.ColumnClause[Any]] = [c.named_column(field.name) for field in found]
+    columns: list[sa.ColumnClause[Any]] = [c.user_column(field.name) for field in found]
     source = inlined_rows(connection, inlined.name)
-    query = sa.select(source.c.row_id, source.c.begin_snapshot, *columns).where(c.live(source, snapshot.id)).order_by(source.c.row_id)
+    query = (
+        sa.select(source.c.row_id, source.c.begin_snapshot, *columns).where(c.is_visible_at(source, snapshot.id)).order_by(source.c.row_id)
+    )
     if after is not None:
         query = query.where(source.c.begin_snapshot > after)
-    rows = fetch_whole(connection, inlined.name, query, None if after is not None else inlined.row_count)
+    rows = fetch_counted_rows(connection, inlined.name, query, None if after is not None else inlined.row_count)
     return decode_rows(rows, found, replace(table, fields=wanted))
 
 
 def read_row_ids(connection: Connection, inlined: InlinedTable, snapshot: Snapshot) -> tuple[int, int]:
     """The first row id of an inlined table's rows that are part of a snapshot, and the one after the last."""
     rows = inlined_rows(connection, inlined.name)
-    query = sa.select(sa.func.min(rows.c.row_id), sa.func.max(rows.c.row_id)).where(c.live(rows, snapshot.id))
+    query = sa.select(sa.func.min(rows.c.row_id), sa.func.max(rows.c.row_id)).where(c.is_visible_at(rows, snapshot.id))
     first, last = connection.execute(query).one()
     return first, last + 1
 
 
-def fetch_whole(connection: Connection, name: str, query: sa.Select[Any], count: int | None) -> Sequence[Any]:
+def fetch_counted_rows(connection: Connection, name: str, query: sa.Select[Any], count: int | None) -> Sequence[Any]:
     """Inlined rows that were counted when the read was planned; fewer of them means that they were moved to a file meanwhile."""
     rows = connection.execute(query).all() if sa.inspect(connection).has_table(name) else []
     if count is not None and len(rows) != count:
@@ -80,7 +82,7 @@ def decode_rows(rows: Sequence[Any], fields: Sequence[Field], table: Table) -> t
         arrays.append(pa.array(values, kind))
     schema = pa.schema([_storage_field(part) for part in arrow_schema([_nullable(field) for field in fields])])
     found = pa.Table.from_arrays(arrays, schema=schema) if fields else pa.table({"": pa.nulls(len(rows))}).select([])
-    return adapt(found, table.fields), [row[0] for row in rows], [row[1] for row in rows]
+    return adapt_rows(found, table.fields), [row[0] for row in rows], [row[1] for row in rows]
 
 
 def _storage(kind: pa.DataType) -> pa.DataType:

@@ -112,7 +112,7 @@ def _switched_off(w: Writer, table_ids: Collection[int]) -> set[int]:
     if not options:
         return set()
     limits = {(row.scope, row.scope_id): row.value for row in options}
-    schemas = w.connection.execute(sa.select(t.c.table_id, t.c.schema_id).where(t.c.table_id.in_(table_ids), c.live(t, w.id)))
+    schemas = w.connection.execute(sa.select(t.c.table_id, t.c.schema_id).where(t.c.table_id.in_(table_ids), c.is_visible_at(t, w.id)))
     off = set()
     for table_id, schema_id in schemas:
         limit = next((limits[scope] for scope in (("table", table_id), ("schema", schema_id), (None, None)) if scope in limits), None)

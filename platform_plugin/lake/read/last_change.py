@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.formats import inlined_rows
 from platform_plugin.lake.catalogue.tables import View
-from platform_plugin.lake.commit.data_operations import changes_rows_of, has_table, inlined_data_tables
+from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables, is_row_change
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -83,7 +83,7 @@ def _losses(connection: Connection, table: Table) -> _Changes:
     for inlined in _inlined(connection, table):
         yield inlined.c.end_snapshot, sa.true()
     if has_table(connection, f"ducklake_inlined_delete_{table.id}"):
-        yield c.inlined_deletes(table.id or -1).c.begin_snapshot, sa.true()
+        yield c.inlined_delete_table(table.id or -1).c.begin_snapshot, sa.true()
 
 
 def _inlined(connection: Connection, table: Table) -> Iterator[sa.Table]:
@@ -107,7 +107,7 @@ def _change_within(connection: Connection, table: Table | View, after: int, unti
         n.snapshot_id > after, n.snapshot_id <= until, n.changes_made.contains(f":{table.id}")
     )
     for snapshot_id, changes in connection.execute(noted.order_by(n.snapshot_id.desc())):
-        if any(changes_rows_of(word, table.id or -1) for word in changes.split(",")):
+        if any(is_row_change(word, table.id or -1) for word in changes.split(",")):
             return int(snapshot_id)
     return None
 

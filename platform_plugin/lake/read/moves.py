@@ -9,7 +9,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.commit.data_operations import changes_rows_of
+from platform_plugin.lake.commit.data_operations import is_row_change
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,12 +25,12 @@ def read_moves(connection: Connection, table_id: int, *, after: int, until: int)
     found = set()
     for row in connection.execute(query):
         words = row.changes_made.split(",")
-        if f"{_MOVING}:{table_id}" in words and not any(changes_rows_of(word, table_id) for word in words):
+        if f"{_MOVING}:{table_id}" in words and not any(is_row_change(word, table_id) for word in words):
             found.add(row.snapshot_id)
     return frozenset(found)
 
 
-def read_forgotten(connection: Connection, *, after: int, until: int) -> frozenset[int]:
+def read_expired_snapshots(connection: Connection, *, after: int, until: int) -> frozenset[int]:
     """The snapshots of a range that have expired, and their lists of changes with them."""
     s = c.SNAPSHOT.c.snapshot_id
     inside = sa.and_(s > after, s <= until)
@@ -40,7 +40,7 @@ def read_forgotten(connection: Connection, *, after: int, until: int) -> frozens
     return frozenset(np.setdiff1d(np.arange(after + 1, until + 1), kept).tolist())
 
 
-def without_moves(rows: pa.Table, *, moves: frozenset[int], forgotten: frozenset[int]) -> pa.Table:
+def remove_moves(rows: pa.Table, *, moves: frozenset[int], forgotten: frozenset[int]) -> pa.Table:
     """A change feed without the rows that a snapshot only moved.
 
     Where it is not known any more what a snapshot did, a row that went and came with the same values has moved.

@@ -239,13 +239,13 @@ def _partition_text(transform: str, value: Any, kind: DataType) -> str | None:
         return None
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.astimezone(UTC)
-    return partition_part(transform, value)
+    return partition_text(transform, value)
 
 
-def partition_part(transform: str, value: date) -> str | None:
+def partition_text(transform: str, value: date) -> str | None:
     """The text of a date's year, month, day or hour as partition values have it.
 
-    >>> partition_part("month", date(2026, 3, 4))
+    >>> partition_text("month", date(2026, 3, 4))
     '3'
     """
     if transform == "hour" and not isinstance(value, datetime):

@@ -20,10 +20,10 @@ from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.files.deletion_vectors import DamagedVector, read_vectors
 from platform_plugin.lake.files.files import OWN_NAME, ROW_ID, SNAPSHOT_ID
 from platform_plugin.lake.files.pages import read_pages, take_rows
-from platform_plugin.lake.read.evolution import adapt
+from platform_plugin.lake.read.evolution import adapt_rows
 from platform_plugin.lake.read.inlined import read_inlined
 from platform_plugin.lake.read.missing import explain_missing
-from platform_plugin.lake.values.defaults import constant
+from platform_plugin.lake.values.defaults import constant_column
 from platform_plugin.lake.values.types import FIELD_ID, arrow_field, arrow_schema
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def read_file(
     With `positions`, ascending, just those rows whatever their snapshot, and only the row groups that hold them are read.
     """
     raw, kept = read_raw(lake, file, snapshot, fields=table.fields if fields is None else fields, positions=positions)
-    return adapt(raw, table.fields if fields is None else fields), kept
+    return adapt_rows(raw, table.fields if fields is None else fields), kept
 
 
 def read_raw(
@@ -183,7 +183,7 @@ def _kept(lake: Lake, file: FileScan, snapshot: Snapshot, rows: pa.Table) -> pa.
     if file.positions:
         mask[np.asarray(file.positions)] = False
     if file.until is not None:
-        added = column_at(rows, SNAPSHOT_ID)
+        added = find_column(rows, SNAPSHOT_ID)
         if added is None:
             raise _foreign(file.path, "it holds several snapshots but does not say which rows are whose")
         mask &= added.to_numpy() <= file.until
@@ -212,7 +212,7 @@ def read_delete_file(
     positions = rows.column("pos").to_numpy().astype(np.int64) if "pos" in rows.column_names else None
     if positions is None or (len(positions) and (positions.min() < 0 or positions.max() >= limit)):
         raise _foreign(deletes.path, "its positions do not fit the data file")
-    at = column_at(rows, SNAPSHOT_ID)
+    at = find_column(rows, SNAPSHOT_ID)
     return positions, None if at is None else at.to_numpy().astype(np.int64)
 
 
@@ -233,7 +233,7 @@ def _read_deletion_vector(
     return positions, at
 
 
-def column_at(rows: pa.Table, field_id: int) -> pa.ChunkedArray | None:
+def find_column(rows: pa.Table, field_id: int) -> pa.ChunkedArray | None:
     """The column with a field id, if there is one."""
     index = next((i for i, column in enumerate(rows.schema) if _id(column) == field_id), None)
     return None if index is None else rows.column(index)
@@ -316,7 +316,7 @@ def _with_path_values(rows: pa.Table, file: FileScan, fields: Sequence[Field], i
         if text is None:
             raise _foreign(file.path, f'its path holds no value of column "{field.name}"')
         literal = None if text == _HIVE_NULL else unquote(text)
-        columns.append(constant(literal, field, count))
+        columns.append(constant_column(literal, field, count))
         schema.append(arrow_field(field))
     return pa.Table.from_arrays(columns, schema=pa.schema(schema))
 
@@ -348,7 +348,7 @@ def _mapped(schema: pa.Schema, mapping: dict[tuple[int | None, str], tuple[int, 
 def _chosen(rows: pa.Table, where: Sequence[Predicate]) -> pa.Table:
     for predicate in where:
         name = next(name for name in rows.column_names if name.lower() == predicate.column.lower())
-        rows = rows.filter(matches(rows.column(name), predicate))
+        rows = rows.filter(match_predicate(rows.column(name), predicate))
     return rows
 
 
@@ -385,7 +385,7 @@ def _is_one_of(column: pa.ChunkedArray, values: list[Any]) -> pa.ChunkedArray:
     return pc.is_in(column, pa.array(values, column.type))
 
 
-def matches(column: pa.ChunkedArray, predicate: Predicate) -> pa.ChunkedArray:
+def match_predicate(column: pa.ChunkedArray, predicate: Predicate) -> pa.ChunkedArray:
     """Which values of a column pass a predicate; NULL passes only IS NULL."""
     try:
         match predicate:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import among, chunks
+from platform_plugin.lake.catalogue.bulk import is_among, split_chunks
 from platform_plugin.lake.catalogue.formats import own_columns
 from platform_plugin.lake.catalogue.tables import Snapshot, Table, read_fields, read_snapshot
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
@@ -104,7 +104,10 @@ def read_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where
         raise SnapshotExpired(f"snapshot {snapshot.id} is no longer kept", hint="read the newest one, or take a lease before a long read")
     table_id = _id(table)
     t = c.TABLE
-    if connection.execute(sa.select(t.c.table_id).where(t.c.table_id == table_id, c.live(t, snapshot.id)).limit(1)).first() is None:
+    if (
+        connection.execute(sa.select(t.c.table_id).where(t.c.table_id == table_id, c.is_visible_at(t, snapshot.id)).limit(1)).first()
+        is None
+    ):
         raise UnknownObject(f'table "{table.name}" does not exist at snapshot {snapshot.id}', hint="it was dropped; read an older snapshot")
     newest = connection.execute(sa.select(sa.func.max(c.SNAPSHOT.c.snapshot_id))).scalar_one()
     if snapshot.id < newest:
@@ -126,7 +129,7 @@ def read_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where
             f.encryption_key,
             f.partition_id,
         )
-        .where(f.table_id == table_id, c.live(c.DATA_FILE, snapshot.id))
+        .where(f.table_id == table_id, c.is_visible_at(c.DATA_FILE, snapshot.id))
         .order_by(f.data_file_id)
     )
     for exclusion in plan_exclusions(table, where, sqlite=connection.dialect.name == "sqlite"):
@@ -138,7 +141,7 @@ def read_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where
     files = tuple(
         FileScan(
             id=id_,
-            path=resolved(table.path, path, relative=relative),
+            path=resolve_path(table.path, path, relative=relative),
             record_count=records,
             size_bytes=size,
             footer_bytes=footer,
@@ -172,7 +175,7 @@ def read_files_beyond(connection: Connection, table: Table, row_id: int, snapsho
     return [
         FileScan(
             id=row.data_file_id,
-            path=resolved(table.path, row.path, relative=row.path_is_relative),
+            path=resolve_path(table.path, row.path, relative=row.path_is_relative),
             record_count=row.record_count,
             size_bytes=row.file_size_bytes,
             footer_bytes=row.footer_size,
@@ -190,8 +193,10 @@ def read_file_sizes(connection: Connection, tables: Sequence[Table], snapshot: S
     f = c.DATA_FILE.c
     found: defaultdict[UUID, list[int]] = defaultdict(list)
     by_id = {_id(table): table.uuid for table in tables}
-    for part in chunks(list(by_id)):
-        query = sa.select(f.table_id, f.file_size_bytes).where(among(connection, f.table_id, part), c.live(c.DATA_FILE, snapshot.id))
+    for part in split_chunks(list(by_id)):
+        query = sa.select(f.table_id, f.file_size_bytes).where(
+            is_among(connection, f.table_id, part), c.is_visible_at(c.DATA_FILE, snapshot.id)
+        )
         for table_id, size in connection.execute(query):
             found[by_id[table_id]].append(size)
     return found
@@ -211,11 +216,11 @@ def _refuse_unreadable(rows: Sequence[c.AnyRow], table: Table) -> None:
             raise StorageError(f'file "{row.path}" of table "{table.name}" {what}', hint="only plain Parquet files can be read")
 
 
-def scan_of(table: Table, row: c.AnyRow) -> FileScan:
+def file_scan_of(table: Table, row: c.AnyRow) -> FileScan:
     """A data file as it stands in the catalogue, whatever was deleted from it."""
     return FileScan(
         id=row.data_file_id,
-        path=resolved(table.path, row.path, relative=row.path_is_relative),
+        path=resolve_path(table.path, row.path, relative=row.path_is_relative),
         record_count=row.record_count,
         size_bytes=row.file_size_bytes,
         footer_bytes=row.footer_size,
@@ -226,7 +231,7 @@ def scan_of(table: Table, row: c.AnyRow) -> FileScan:
     )
 
 
-def resolved(folder: str, path: str, *, relative: bool) -> str:
+def resolve_path(folder: str, path: str, *, relative: bool) -> str:
     """A file's path below the data folder; whether it really stays below is checked when it is opened."""
     if not relative:
         return path
@@ -236,7 +241,7 @@ def resolved(folder: str, path: str, *, relative: bool) -> str:
 def _read_delete_lists(connection: Connection, table: Table, table_id: int, snapshot_id: int) -> dict[int, DeleteList]:
     d = c.DELETE_FILE.c
     query = sa.select(d.data_file_id, d.path, d.path_is_relative, d.format, d.delete_count, d.partial_max, d.encryption_key).where(
-        d.table_id == table_id, c.live(c.DELETE_FILE, snapshot_id)
+        d.table_id == table_id, c.is_visible_at(c.DELETE_FILE, snapshot_id)
     )
     found = {}
     for row in connection.execute(query):
@@ -252,14 +257,14 @@ def delete_list(table: Table, row: c.AnyRow, *, until: int | None = None) -> Del
         raise StorageError(
             f'delete file "{row.path}" of table "{table.name}" {what}', hint="only plain Parquet files and deletion vectors can be read"
         )
-    path = resolved(table.path, row.path, relative=row.path_is_relative)
+    path = resolve_path(table.path, row.path, relative=row.path_is_relative)
     return DeleteList(path=path, delete_count=row.delete_count, until=until, format=row.format)
 
 
 def _read_inlined_deletes(connection: Connection, table_id: int, snapshot_id: int) -> dict[int, list[int]]:
     if not has_table(connection, f"ducklake_inlined_delete_{table_id}"):
         return {}
-    d = c.inlined_deletes(table_id).c
+    d = c.inlined_delete_table(table_id).c
     found: defaultdict[int, list[int]] = defaultdict(list)
     for row in connection.execute(sa.select(d.file_id, d.row_id).where(d.begin_snapshot <= snapshot_id).order_by(d.file_id, d.row_id)):
         found[row.file_id].append(row.row_id)

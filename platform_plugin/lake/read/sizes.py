@@ -34,7 +34,7 @@ def read_files(connection: Connection, table_ids: Collection[int], snapshot: Sna
     """The files that some tables have at a snapshot."""
     f = c.DATA_FILE.c
     query = sa.select(f.table_id, f.record_count, f.file_size_bytes, f.begin_snapshot)
-    found = connection.execute(query.where(c.live(c.DATA_FILE, snapshot.id), f.table_id.in_(table_ids)))
+    found = connection.execute(query.where(c.is_visible_at(c.DATA_FILE, snapshot.id), f.table_id.in_(table_ids)))
     return [FileSize(table_id=table_id, rows=rows, size_bytes=size, begin_snapshot=begin) for table_id, rows, size, begin in found]
 
 
@@ -50,16 +50,16 @@ def count_tables(connection: Connection, snapshot: Snapshot) -> dict[int, tuple[
     f, d = c.DATA_FILE, c.DELETE_FILE
     totals: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
     files = sa.select(f.c.table_id, sa.func.count(), sa.func.sum(f.c.record_count), sa.func.sum(f.c.file_size_bytes))
-    for table_id, count, rows, size in connection.execute(files.where(c.live(f, snapshot.id)).group_by(f.c.table_id)):
+    for table_id, count, rows, size in connection.execute(files.where(c.is_visible_at(f, snapshot.id)).group_by(f.c.table_id)):
         totals[table_id] = [int(count), int(rows), int(size)]
-    deletes = sa.select(d.c.table_id, sa.func.sum(d.c.delete_count)).where(c.live(d, snapshot.id)).group_by(d.c.table_id)
+    deletes = sa.select(d.c.table_id, sa.func.sum(d.c.delete_count)).where(c.is_visible_at(d, snapshot.id)).group_by(d.c.table_id)
     for table_id, count in connection.execute(deletes):
         totals[table_id][1] -= int(count)
     found = set(sa.inspect(connection).get_table_names())
     for table_id in list(totals):
         if f"ducklake_inlined_delete_{table_id}" in found:
-            gone = c.inlined_deletes(table_id)
-            live_files = sa.select(f.c.data_file_id).where(c.live(f, snapshot.id), f.c.table_id == table_id)
+            gone = c.inlined_delete_table(table_id)
+            live_files = sa.select(f.c.data_file_id).where(c.is_visible_at(f, snapshot.id), f.c.table_id == table_id)
             query = sa.select(sa.func.count()).select_from(gone).where(gone.c.begin_snapshot <= snapshot.id, gone.c.file_id.in_(live_files))
             totals[table_id][1] -= int(connection.execute(query).scalar_one())
     inlined = c.INLINED_DATA_TABLES.c

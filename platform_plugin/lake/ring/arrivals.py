@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recent:
+class RecentArrivals:
     """What a stream still holds of what has arrived since a moment, and from how many writers."""
 
     segments: int
@@ -65,7 +65,7 @@ def read_arrived_beyond(connection: Connection, stream: UUID, row_id: int) -> da
     return connection.execute(sa.select(sa.func.min(s.arrived_at)).where(s.relation_uuid == str(stream), s.next_row_id > row_id)).scalar()
 
 
-def read_span(connection: Connection, stream: UUID) -> tuple[datetime | None, datetime | None]:
+def read_arrival_span(connection: Connection, stream: UUID) -> tuple[datetime | None, datetime | None]:
     """When the oldest and the newest segment arrived that a stream holds."""
     s = SEGMENT.c
     query = sa.select(sa.func.min(s.arrived_at), sa.func.max(s.arrived_at)).where(s.relation_uuid == str(stream))
@@ -73,16 +73,16 @@ def read_span(connection: Connection, stream: UUID) -> tuple[datetime | None, da
     return oldest, newest
 
 
-def read_recent(connection: Connection, stream: UUID, since: datetime) -> Recent:
+def read_recent(connection: Connection, stream: UUID, since: datetime) -> RecentArrivals:
     """What has arrived in a stream since a moment."""
     s = SEGMENT.c
     rows = sa.func.coalesce(sa.func.sum(s.next_row_id - s.first_row_id), 0)
     query = sa.select(sa.func.count(), rows, sa.func.count(sa.distinct(s.writer)))
     segments, came, writers = connection.execute(query.where(s.relation_uuid == str(stream), s.arrived_at > since)).one()
-    return Recent(segments=segments, rows=int(came), writers=writers)
+    return RecentArrivals(segments=segments, rows=int(came), writers=writers)
 
 
-def read_left_bytes(connection: Connection, stream: UUID) -> int:
+def read_evicted_bytes(connection: Connection, stream: UUID) -> int:
     """The bytes of files that left a stream and that a reader may still need."""
     query = sa.select(sa.func.coalesce(sa.func.sum(LEFT_FILE.c.size_bytes), 0)).where(LEFT_FILE.c.relation_uuid == str(stream))
     return int(connection.execute(query).scalar_one())

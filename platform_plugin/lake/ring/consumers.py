@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from platform_plugin.lake.catalogue.bulk import among, chunks
+from platform_plugin.lake.catalogue.bulk import is_among, split_chunks
 from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.ring.segments import CONSUMER, SEGMENT, STREAM
 
@@ -41,8 +41,8 @@ def read_cursors(connection: Connection, consumers: Iterable[str]) -> dict[tuple
     query = sa.select(CONSUMER.c.consumer, CONSUMER.c.relation_uuid, CONSUMER.c.next_row_id)
     return {
         (row.consumer, row.relation_uuid): row.next_row_id
-        for part in chunks(sorted(consumers))
-        for row in connection.execute(query.where(among(connection, CONSUMER.c.consumer, part)))
+        for part in split_chunks(sorted(consumers))
+        for row in connection.execute(query.where(is_among(connection, CONSUMER.c.consumer, part)))
     }
 
 
@@ -52,12 +52,12 @@ def read_positions(connection: Connection) -> dict[str, int]:
     return {consumer: int(count) for consumer, count in connection.execute(passed)}
 
 
-def read_furthest_behind(connection: Connection, stream: UUID) -> int | None:
+def read_lowest_cursor(connection: Connection, stream: UUID) -> int | None:
     """The lowest next row id of a stream's consumers, or None if it has none."""
     return connection.execute(sa.select(sa.func.min(CONSUMER.c.next_row_id)).where(CONSUMER.c.relation_uuid == str(stream))).scalar()
 
 
-def read_behind(connection: Connection) -> list[tuple[str, str, int]]:
+def read_lagging_consumers(connection: Connection) -> list[tuple[str, str, int]]:
     """The consumers for which rows wait: consumer, stream, and how many."""
     n = CONSUMER.c
     ahead = sa.and_(STREAM.c.relation_uuid == n.relation_uuid, STREAM.c.next_row_id > n.next_row_id)

@@ -9,12 +9,12 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.bulk import split_chunks
 from platform_plugin.lake.catalogue.statistics import ColumnStatistics
 from platform_plugin.lake.catalogue.tables import read_fields, read_tables
 from platform_plugin.lake.commit.data_operations import append_described, has_table
 from platform_plugin.lake.files.files import DataFile
-from platform_plugin.lake.read.scan import resolved
+from platform_plugin.lake.read.scan import resolve_path
 from platform_plugin.lake.ring.segments import SEGMENT, STREAM, read_ring, write_ring
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _find(connection: Connection, uuid: str, snapshot_id: int) -> Table | None:
     return found[0] if found else None
 
 
-def take_up(w: Writer, uuid: str, stream: Table, files: Sequence[c.AnyRow], *, before: int) -> Table | None:
+def move_to_history(w: Writer, uuid: str, stream: Table, files: Sequence[c.AnyRow], *, before: int) -> Table | None:
     """Let files that leave a stream, and the arrival of their rows, join its history; None if that was dropped."""
     history = _find(w.connection, uuid, w.id)
     if history is None:
@@ -69,7 +69,7 @@ def take_up(w: Writer, uuid: str, stream: Table, files: Sequence[c.AnyRow], *, b
     statistics = _read_statistics(w, [row.data_file_id for row in files])
     described = [
         DataFile(
-            path=resolved(stream.path, row.path, relative=row.path_is_relative),
+            path=resolve_path(stream.path, row.path, relative=row.path_is_relative),
             record_count=row.record_count,
             size_bytes=row.file_size_bytes,
             footer_bytes=row.footer_size,
@@ -92,7 +92,7 @@ def take_up(w: Writer, uuid: str, stream: Table, files: Sequence[c.AnyRow], *, b
 def _read_statistics(w: Writer, file_ids: Sequence[int]) -> dict[int, tuple[ColumnStatistics, ...]]:
     found: dict[int, list[ColumnStatistics]] = {}
     f = c.FILE_COLUMN_STATS.c
-    for part in chunks(file_ids):
+    for part in split_chunks(file_ids):
         for row in w.connection.execute(sa.select(c.FILE_COLUMN_STATS).where(f.data_file_id.in_(part))):
             found.setdefault(row.data_file_id, []).append(
                 ColumnStatistics(
@@ -111,7 +111,7 @@ def _read_statistics(w: Writer, file_ids: Sequence[int]) -> dict[int, tuple[Colu
 def _take_up_deletes(w: Writer, history: Table, new_ids: dict[int, int]) -> None:
     """Rows that another client deleted from the stream stay deleted."""
     d = c.DELETE_FILE
-    for part in chunks(list(new_ids)):
+    for part in split_chunks(list(new_ids)):
         for row in w.connection.execute(sa.select(d).where(d.c.data_file_id.in_(part), d.c.end_snapshot.is_(None))):
             values = dict(row._mapping)  # noqa: SLF001  its public name
             values |= {
@@ -125,12 +125,12 @@ def _take_up_deletes(w: Writer, history: Table, new_ids: dict[int, int]) -> None
 
 def _take_up_inlined_deletes(w: Writer, stream: Table, history: Table, new_ids: dict[int, int]) -> None:
     """The same for deletes of a few rows, which that client notes in a table of the catalogue that it makes at the first."""
-    source, target = c.inlined_deletes(w.table_id(stream)), c.inlined_deletes(w.table_id(history))
+    source, target = c.inlined_delete_table(w.table_id(stream)), c.inlined_delete_table(w.table_id(history))
     if not has_table(w.connection, source.name):
         return
     found = [
         row
-        for part in chunks(list(new_ids))
+        for part in split_chunks(list(new_ids))
         for row in w.connection.execute(sa.select(source.c.file_id, source.c.row_id).where(source.c.file_id.in_(part)))
     ]
     if not found:

@@ -10,28 +10,28 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.bulk import split_chunks
 from platform_plugin.lake.catalogue.formats import inlined_rows
-from platform_plugin.lake.catalogue.relations import Declaration, read_declarations, streams_among
+from platform_plugin.lake.catalogue.relations import Declaration, filter_streams, read_declarations
 from platform_plugin.lake.catalogue.snapshots import read_times
 from platform_plugin.lake.catalogue.table_statistics import table_totals, write_totals
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
-from platform_plugin.lake.read.scan import resolved
+from platform_plugin.lake.read.scan import resolve_path
 from platform_plugin.lake.ring.consumers import read_consumers, write_reader
-from platform_plugin.lake.ring.history import take_up
+from platform_plugin.lake.ring.history import move_to_history
 from platform_plugin.lake.ring.segments import (
     LEFT_FILE,
     SEGMENT,
     RetentionLimits,
     Ring,
     Segment,
-    plan_leaving,
+    plan_eviction,
     read_ring,
     read_segments,
     write_ring,
 )
-from platform_plugin.lake.upkeep.held import SESSION, read_any_held
-from platform_plugin.lake.upkeep.holders import is_gone, this_holder
+from platform_plugin.lake.upkeep.held import SESSION, read_leased_snapshots_if_any
+from platform_plugin.lake.upkeep.holders import has_holder_ended, this_holder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ class KeepRings:
 
 def _streams(w: Writer, tables: Sequence[Table]) -> list[tuple[Table, Declaration]]:
     by_uuid = {str(table.uuid): table for table in tables}
-    found = streams_among(w.connection, by_uuid)
+    found = filter_streams(w.connection, by_uuid)
     if not found:
         return []
     declarations = read_declarations(w.connection, only=found)
@@ -180,7 +180,7 @@ def _due(w: Writer, uuid: UUID, ring: Ring, limits: RetentionLimits) -> list[Seg
     limit = _READ_AT_ONCE
     while True:
         segments = read_segments(w.connection, uuid, limit=limit)
-        leaving = plan_leaving(segments, ring, limits, w.time)
+        leaving = plan_eviction(segments, ring, limits, w.time)
         if len(leaving) < len(segments) or len(segments) < limit:
             return leaving
         limit *= 8
@@ -191,11 +191,11 @@ def _held_from(w: Writer, table: Table, limits: RetentionLimits) -> int | None:
     needed = []
     for consumer, next_row_id in read_consumers(w.connection, table.uuid).items():
         is_session = consumer.startswith(SESSION)
-        if is_session and is_gone(consumer):
+        if is_session and has_holder_ended(consumer):
             write_reader(w.connection, table.uuid, consumer, None)
         elif is_session or not limits.drops_unconsumed:
             needed.append(next_row_id)
-    if limits.blocks and read_any_held(w.connection).has_readers:
+    if limits.blocks and read_leased_snapshots_if_any(w.connection).has_readers:
         return 0
     return min(needed, default=None)
 
@@ -207,19 +207,19 @@ def _let_go(w: Writer, table: Table, table_id: int, ring: Ring, cut: int, *, bor
     files = w.connection.execute(sa.select(c.DATA_FILE).where(leaving).order_by(f.row_id_start)).all()
     going = sa.and_(s.relation_uuid == str(table.uuid), s.first_row_id < cut)
     count, size = w.connection.execute(sa.select(sa.func.count(), sa.func.sum(s.size_bytes)).where(going)).one()
-    history = take_up(w, ring.history_uuid, table, files, before=cut) if ring.history_uuid else None
+    history = move_to_history(w, ring.history_uuid, table, files, before=cut) if ring.history_uuid else None
     if history is None and not borrowed:
         for row in files:
             w.insert(
                 LEFT_FILE,
                 data_file_id=row.data_file_id,
                 relation_uuid=str(table.uuid),
-                path=resolved(table.path, row.path, relative=row.path_is_relative),
+                path=resolve_path(table.path, row.path, relative=row.path_is_relative),
                 size_bytes=row.file_size_bytes,
                 end_snapshot=w.id,
                 left_at=w.time,
             )
-    for part in chunks([row.data_file_id for row in files]):
+    for part in split_chunks([row.data_file_id for row in files]):
         w.end(c.DELETE_FILE, c.DELETE_FILE.c.table_id == table_id, c.DELETE_FILE.c.data_file_id.in_(part))
     w.end(c.DATA_FILE, f.table_id == table_id, f.row_id_start < cut)
     for name in inlined_data_tables(w.connection, table_id):
@@ -251,14 +251,14 @@ def _release(w: Writer, table: Table, limits: RetentionLimits) -> int:
     ).all()
     if not waiting:
         return 0
-    held = read_any_held(w.connection).snapshots
+    held = read_leased_snapshots_if_any(w.connection).snapshots
     oldest = min(held, default=None)
     free = [
         row
         for row in waiting
         if oldest is None or oldest >= row.end_snapshot or (not limits.blocks and row.left_at + limits.overrun_grace <= w.time)
     ]
-    for part in chunks([row.data_file_id for row in free]):
+    for part in split_chunks([row.data_file_id for row in free]):
         w.connection.execute(sa.delete(LEFT_FILE).where(LEFT_FILE.c.data_file_id.in_(part)))
         # Bounds of files that nobody can open again; their rows stay, so that an old snapshot is an error and never a wrong answer.
         w.connection.execute(sa.delete(c.FILE_COLUMN_STATS).where(c.FILE_COLUMN_STATS.c.data_file_id.in_(part)))
@@ -281,7 +281,7 @@ def retain_due(lake: Lake) -> list[Table]:
             continue
         with lake.reading() as connection:
             ring, oldest = read_ring(connection, table.uuid), read_segments(connection, table.uuid, limit=1)
-        if str(table.uuid) in waiting or plan_leaving(oldest, ring, RetentionLimits.of(declaration.options), now):
+        if str(table.uuid) in waiting or plan_eviction(oldest, ring, RetentionLimits.of(declaration.options), now):
             due.append(table)
     if due:
         with lake.commit("retention") as commit:

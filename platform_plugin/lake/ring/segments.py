@@ -140,7 +140,7 @@ class RetentionLimits:
         )
 
 
-def plan_leaving(segments: Iterable[Segment], ring: Ring, limits: RetentionLimits, now: datetime) -> list[Segment]:
+def plan_eviction(segments: Iterable[Segment], ring: Ring, limits: RetentionLimits, now: datetime) -> list[Segment]:
     """The oldest segments that leave a ring: those without which it still holds all it has to keep.
 
     Whole segments leave, so up to one more than the limits is kept. The newest rows stay even where a single segment is
@@ -150,7 +150,7 @@ def plan_leaving(segments: Iterable[Segment], ring: Ring, limits: RetentionLimit
     >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     >>> parts = [Segment(first_row_id=i, next_row_id=i + 10, size_bytes=100, arrived_at=noon, snapshot_id=1) for i in (0, 10, 20)]
     >>> ring = Ring(first_row_id=0, next_row_id=30, row_count=30, size_bytes=300, segment_count=3)
-    >>> [part.first_row_id for part in plan_leaving(parts, ring, RetentionLimits(rows=15), noon)]
+    >>> [part.first_row_id for part in plan_eviction(parts, ring, RetentionLimits(rows=15), noon)]
     [0]
     """
     rows, size = ring.row_count, ring.size_bytes
@@ -190,7 +190,7 @@ def refuse_overrun(connection: Connection, table: Table, snapshot: Snapshot) -> 
     if snapshot.id >= ring.released_snapshot:
         return
     f = c.DATA_FILE.c
-    then = sa.select(sa.func.max(f.row_id_start + f.record_count)).where(f.table_id == table.id, c.live(c.DATA_FILE, snapshot.id))
+    then = sa.select(sa.func.max(f.row_id_start + f.record_count)).where(f.table_id == table.id, c.is_visible_at(c.DATA_FILE, snapshot.id))
     reached = connection.execute(then).scalar()
     if reached is None:
         return  # it had no file then; what another client kept in the catalogue is still there

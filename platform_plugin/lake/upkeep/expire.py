@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.bulk import split_chunks
 from platform_plugin.lake.catalogue.formats import VIEW_COLUMN_TAG, inlined_rows, is_newer
 from platform_plugin.lake.catalogue.tables import read_snapshot
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
-from platform_plugin.lake.read.scan import resolved
-from platform_plugin.lake.upkeep.held import LEASE_TABLES, read_held, read_newest_lease
+from platform_plugin.lake.read.scan import resolve_path
+from platform_plugin.lake.upkeep.held import LEASE_TABLES, read_leased_snapshots, read_newest_lease
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expired:
+class ExpireOutcome:
     """What an expiry did, or would do."""
 
     snapshots: int
@@ -33,7 +33,7 @@ class Expired:
     leased: int
 
 
-def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> Expired:
+def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> ExpireOutcome:
     """Forget snapshots older than a time. The newest snapshot and those under lease always stay.
 
     A dry run does the same and takes it back, so what it says is what would happen.
@@ -41,7 +41,7 @@ def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> Expire
     moment = older_than if older_than.tzinfo is not None else older_than.replace(tzinfo=UTC)
     lake.prepare_tables(LEASE_TABLES)
     with lake.writing() as connection:
-        held = read_held(connection)
+        held = read_leased_snapshots(connection)
         newest = read_snapshot(connection)
         s = c.SNAPSHOT.c
         old = (
@@ -51,19 +51,19 @@ def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> Expire
         )
         going = [snapshot_id for snapshot_id in old if snapshot_id not in held.snapshots]
         if not going:
-            return Expired(snapshots=0, files=0, leased=len(old))
+            return ExpireOutcome(snapshots=0, files=0, leased=len(old))
         before = connection.begin_nested() if dry_run else None
-        for ids in chunks(going):
+        for ids in split_chunks(going):
             for table in (c.SNAPSHOT_CHANGES, c.SNAPSHOT):
                 connection.execute(sa.delete(table).where(table.c.snapshot_id.in_(ids)))
         files = _schedule_unreachable(connection)
         _forget_unreachable(connection)
         if before is not None:
             before.rollback()
-    return Expired(snapshots=len(going), files=files, leased=len(old) - len(going))
+    return ExpireOutcome(snapshots=len(going), files=files, leased=len(old) - len(going))
 
 
-def unreachable(table: sa.FromClause) -> sa.ColumnElement[bool]:
+def is_unreachable(table: sa.FromClause) -> sa.ColumnElement[bool]:
     """Rows whose lifetime holds no snapshot that is still kept."""
     kept = sa.select(sa.literal(1)).where(
         c.SNAPSHOT.c.snapshot_id >= table.c.begin_snapshot, c.SNAPSHOT.c.snapshot_id < table.c.end_snapshot
@@ -74,23 +74,23 @@ def unreachable(table: sa.FromClause) -> sa.ColumnElement[bool]:
 def _schedule_unreachable(connection: Connection) -> int:
     """Move files that no kept snapshot has from the catalogue to the list of files to delete."""
     f, d = c.DATA_FILE, c.DELETE_FILE
-    data = connection.execute(sa.select(f.c.data_file_id, f.c.table_id, f.c.path, f.c.path_is_relative).where(unreachable(f))).all()
+    data = connection.execute(sa.select(f.c.data_file_id, f.c.table_id, f.c.path, f.c.path_is_relative).where(is_unreachable(f))).all()
     gone = [row.data_file_id for row in data]
     deletes: list[c.AnyRow] = list(
-        connection.execute(sa.select(d.c.delete_file_id, d.c.table_id, d.c.path, d.c.path_is_relative).where(unreachable(d))).all()
+        connection.execute(sa.select(d.c.delete_file_id, d.c.table_id, d.c.path, d.c.path_is_relative).where(is_unreachable(d))).all()
     )
-    for ids in chunks(gone):
+    for ids in split_chunks(gone):
         deletes += connection.execute(
-            sa.select(d.c.delete_file_id, d.c.table_id, d.c.path, d.c.path_is_relative).where(d.c.data_file_id.in_(ids), ~unreachable(d))
+            sa.select(d.c.delete_file_id, d.c.table_id, d.c.path, d.c.path_is_relative).where(d.c.data_file_id.in_(ids), ~is_unreachable(d))
         ).all()
-    schedule(connection, [*data, *deletes])
+    schedule_deletion(connection, [*data, *deletes])
     forget_files(connection, gone)
-    for ids in chunks([row.delete_file_id for row in deletes]):
+    for ids in split_chunks([row.delete_file_id for row in deletes]):
         connection.execute(sa.delete(d).where(d.c.delete_file_id.in_(ids)))
     return len(data) + len(deletes)
 
 
-def schedule(connection: Connection, rows: Sequence[c.AnyRow]) -> None:
+def schedule_deletion(connection: Connection, rows: Sequence[c.AnyRow]) -> None:
     """Note files for deletion, each row with id, table id, path and whether it is relative, not before any lease that may need them.
 
     A file beyond the data folder is another's, whom no client that works off the list asks.
@@ -108,7 +108,7 @@ def schedule(connection: Connection, rows: Sequence[c.AnyRow]) -> None:
         [
             {
                 "data_file_id": row[0],
-                "path": resolved(folders.get(row[1], ""), row[2], relative=row[3]),
+                "path": resolve_path(folders.get(row[1], ""), row[2], relative=row[3]),
                 "path_is_relative": row[3],
                 "schedule_start": now,
             }
@@ -126,7 +126,7 @@ def table_folders(connection: Connection, table_ids: set[int]) -> dict[int, str]
     """The folder of each table, those that were dropped included."""
     t, s = c.TABLE.c, c.SCHEMA.c
     found: dict[int, str] = {}
-    for ids in chunks(sorted(table_ids)):
+    for ids in split_chunks(sorted(table_ids)):
         query = sa.select(t.table_id, t.path, s.path).join(c.SCHEMA, s.schema_id == t.schema_id).where(t.table_id.in_(ids))
         found |= {row[0]: f"{row[2] or ''}{row[1] or ''}" for row in connection.execute(query)}
     return found
@@ -134,7 +134,7 @@ def table_folders(connection: Connection, table_ids: set[int]) -> dict[int, str]
 
 def forget_files(connection: Connection, file_ids: Sequence[int]) -> None:
     """Remove all catalogue rows of data files."""
-    for ids in chunks(file_ids):
+    for ids in split_chunks(file_ids):
         for table in (c.DATA_FILE, c.FILE_COLUMN_STATS, c.FILE_PARTITION_VALUE, c.FILE_VARIANT_STATS):
             connection.execute(sa.delete(table).where(table.c.data_file_id.in_(ids)))
         # The delete files themselves were scheduled by the caller.
@@ -147,14 +147,14 @@ def _forget_unreachable(connection: Connection) -> None:
     for table_id in ended:
         for name in inlined_data_tables(connection, table_id):
             rows = inlined_rows(connection, name)
-            connection.execute(sa.delete(rows).where(unreachable(rows)))
+            connection.execute(sa.delete(rows).where(is_unreachable(rows)))
     # All shapes of a table stay as long as one of them: inlined rows are found by the names that they were written with.
     shape = c.TABLE.alias()
-    kept = sa.select(shape.c.table_id).where(~unreachable(shape))
+    kept = sa.select(shape.c.table_id).where(~is_unreachable(shape))
     gone = set(connection.execute(sa.select(c.TABLE.c.table_id).where(c.TABLE.c.table_id.not_in(kept))).scalars())
     of_views = (VIEW_COLUMN_TAG,) if is_newer(connection) else ()
     for versioned in (c.COLUMN_TAG, c.TAG, *of_views, c.VIEW, c.SCHEMA, c.PARTITION_INFO, c.SORT_INFO):
-        connection.execute(sa.delete(versioned).where(unreachable(versioned)))
+        connection.execute(sa.delete(versioned).where(is_unreachable(versioned)))
     for table_id in sorted(gone):
         for unversioned in (
             c.TABLE,

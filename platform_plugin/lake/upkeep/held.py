@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.bulk import split_chunks
 from platform_plugin.lake.commit.data_operations import has_table
-from platform_plugin.lake.upkeep.holders import is_gone
+from platform_plugin.lake.upkeep.holders import has_holder_ended
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -22,7 +22,7 @@ SESSION = "session"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class LeasedSnapshots:
     """What all leases that have not run out hold."""
 
     snapshots: frozenset[int] = frozenset()
@@ -31,26 +31,26 @@ class Held:
     """Whether others than sessions are among the holders."""
 
 
-def read_held(connection: Connection) -> Held:
+def read_leased_snapshots(connection: Connection) -> LeasedSnapshots:
     """The snapshots under lease and the time of the oldest lease; leases that ran out, or whose process died, are removed."""
     lease = c.PLATFORM_LEASE
     now = datetime.now(UTC)
     connection.execute(sa.delete(lease).where(lease.c.expires_at < now))
     found = connection.execute(sa.select(lease.c.lease_id, lease.c.holder, lease.c.snapshot_id, lease.c.acquired_at)).all()
-    dead = [row.lease_id for row in found if row.holder and is_gone(row.holder)]
-    for ids in chunks(dead):
+    dead = [row.lease_id for row in found if row.holder and has_holder_ended(row.holder)]
+    for ids in split_chunks(dead):
         connection.execute(sa.delete(lease).where(lease.c.lease_id.in_(ids)))
     rows = [row for row in found if row.lease_id not in set(dead)]
-    return Held(
+    return LeasedSnapshots(
         snapshots=frozenset(row.snapshot_id for row in rows),
         since=min((row.acquired_at for row in rows), default=None),
         has_readers=any(not (row.holder or "").startswith(SESSION) for row in rows),
     )
 
 
-def read_any_held(connection: Connection) -> Held:
+def read_leased_snapshots_if_any(connection: Connection) -> LeasedSnapshots:
     """The same of a lake in which perhaps nobody ever took a lease."""
-    return read_held(connection) if has_table(connection, c.PLATFORM_LEASE.name) else Held()
+    return read_leased_snapshots(connection) if has_table(connection, c.PLATFORM_LEASE.name) else LeasedSnapshots()
 
 
 def read_lease_end(connection: Connection, snapshot_id: int) -> datetime | None:

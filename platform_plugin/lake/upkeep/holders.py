@@ -10,14 +10,14 @@ from pathlib import Path
 def this_holder(purpose: str | None) -> str:
     """A name for this process that no other process ever has, on this machine or another.
 
-    >>> is_gone(this_holder("a doctest"))
+    >>> has_holder_ended(this_holder("a doctest"))
     False
     """
     pid = os.getpid()
     return f"{purpose or 'reader'}@{socket.gethostname()}/{_boot()}/{_namespace()}/{pid}/{_started(pid)}"
 
 
-def is_gone(holder: str) -> bool:
+def has_holder_ended(holder: str) -> bool:
     """Whether the holder was a process of this machine that runs no longer; of other machines nothing is known."""
     purpose, _, process = holder.rpartition("@")
     parts = process.split("/")

@@ -65,7 +65,7 @@ class Lease:
             connection.execute(sa.delete(c.PLATFORM_LEASE).where(c.PLATFORM_LEASE.c.lease_id == self.id))
 
 
-def acquire(lake: Lake, snapshot: Snapshot | None, *, holder: str | None, duration: timedelta) -> Lease:
+def acquire_lease(lake: Lake, snapshot: Snapshot | None, *, holder: str | None, duration: timedelta) -> Lease:
     """Take a lease on a snapshot, by default the newest; one that is gone already can't be leased."""
     lake.prepare_tables(LEASE_TABLES)
     with lake.writing(shared=True) as connection:

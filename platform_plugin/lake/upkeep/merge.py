@@ -13,15 +13,15 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import CommitConflict
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.bulk import split_chunks
 from platform_plugin.lake.catalogue.formats import inlined_rows
 from platform_plugin.lake.catalogue.table_statistics import table_totals, write_totals
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables, insert_file, live_files, refuse_newer_deletes
 from platform_plugin.lake.read.scan import fields_of_version
-from platform_plugin.lake.upkeep.expire import forget_files, schedule
+from platform_plugin.lake.upkeep.expire import forget_files, schedule_deletion
 from platform_plugin.lake.upkeep.merge_edges import read_edges
 from platform_plugin.lake.upkeep.merge_groups import find_groups
-from platform_plugin.lake.upkeep.merge_rewriting import Rewritten, rewrite, rewrite_inlined
+from platform_plugin.lake.upkeep.merge_rewriting import RewrittenFile, rewrite, rewrite_inlined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +52,7 @@ def merge(lake: Lake, table: Table, *, target_bytes: int) -> MergeOutcome:
         groups = find_groups(connection, table, base, target_bytes=target_bytes)
         inlined = _inlined_tables(connection, table)
         edges = read_edges(connection, table)
-    rewritten: list[Rewritten] = []
+    rewritten: list[RewrittenFile] = []
     try:
         for group in groups:
             rewritten += rewrite(lake, table, group, base, oldest)
@@ -79,7 +79,7 @@ def merge(lake: Lake, table: Table, *, target_bytes: int) -> MergeOutcome:
     )
 
 
-def _discard(lake: Lake, rewritten: Sequence[Rewritten]) -> None:
+def _discard(lake: Lake, rewritten: Sequence[RewrittenFile]) -> None:
     lake.storage.delete(path for part in rewritten for path in part.paths)
 
 
@@ -96,7 +96,7 @@ class MergeFiles:
     """Merged files take the place of what they were made from, in every snapshot that is kept."""
 
     table: Table
-    parts: tuple[Rewritten, ...]
+    parts: tuple[RewrittenFile, ...]
     inlined: tuple[str, ...]
 
     def apply(self, w: Writer) -> None:
@@ -105,7 +105,7 @@ class MergeFiles:
         w.flush()
         replaced = [file_id for part in self.parts for file_id in part.replaces]
         size = rows = 0
-        for ids in chunks(replaced):
+        for ids in split_chunks(replaced):
             for row in live_files(w, table_id, self.table, ids):
                 size, rows = size - row.file_size_bytes, rows - row.record_count
             refuse_newer_deletes(w, table_id, self.table, ids)
@@ -119,7 +119,7 @@ class MergeFiles:
         write_totals(w, table_id, (max(known[0] + rows, 0), known[1], max(known[2] + size, 0)), known=True)
         w.note(f"merge_adjacent:{table_id}")
 
-    def _add(self, w: Writer, table_id: int, part: Rewritten) -> None:
+    def _add(self, w: Writer, table_id: int, part: RewrittenFile) -> None:
         file_id = insert_file(
             w,
             table_id,
@@ -140,10 +140,10 @@ class MergeFiles:
         deletes = w.connection.execute(
             sa.select(d.delete_file_id, d.table_id, d.path, d.path_is_relative).where(d.data_file_id.in_(ids))
         ).all()
-        schedule(w.connection, [*data, *deletes])
+        schedule_deletion(w.connection, [*data, *deletes])
         forget_files(w.connection, ids)
         if has_table(w.connection, f"ducklake_inlined_delete_{table_id}"):
-            inlined = c.inlined_deletes(table_id)
+            inlined = c.inlined_delete_table(table_id)
             w.connection.execute(sa.delete(inlined).where(inlined.c.file_id.in_(ids)))
 
     def _retire_inlined(self, w: Writer, table_id: int) -> int:

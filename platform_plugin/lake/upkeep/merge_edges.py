@@ -27,7 +27,7 @@ SHARE = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Edges:
+class SegmentEdges:
     """The segments of a stream, at whose ends rows leave, and its limits."""
 
     segments: tuple[Segment, ...]
@@ -77,12 +77,12 @@ class Edges:
         )
 
 
-def read_edges(connection: Connection, table: Table) -> Edges | None:
+def read_edges(connection: Connection, table: Table) -> SegmentEdges | None:
     """The edges of a stream; None for a table whose rows stay."""
     declaration = read_declaration(connection, table.uuid)
     if declaration.kind != "stream":
         return None
-    return Edges(tuple(read_segments(connection, table.uuid)), RetentionLimits.of(declaration.options))
+    return SegmentEdges(tuple(read_segments(connection, table.uuid)), RetentionLimits.of(declaration.options))
 
 
 def _start(file: FileScan) -> int:

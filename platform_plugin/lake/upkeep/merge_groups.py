@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.tables import read_fields
 from platform_plugin.lake.read.scan import FileScan, read_scan
-from platform_plugin.lake.upkeep.merge_edges import Edges, read_edges
+from platform_plugin.lake.upkeep.merge_edges import SegmentEdges, read_edges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,7 +58,7 @@ def find_groups(connection: Connection, table: Table, base: Snapshot, *, target_
     return groups
 
 
-def _runs(files: Sequence[FileScan], target_bytes: int, edges: Edges | None) -> Iterable[list[FileScan]]:
+def _runs(files: Sequence[FileScan], target_bytes: int, edges: SegmentEdges | None) -> Iterable[list[FileScan]]:
     run: list[FileScan] = []
     size = 0
     for file in sorted(files, key=lambda file: (file.row_id_start or 0, file.id)):

@@ -22,14 +22,14 @@ from platform_plugin.lake.files.files import (
     SNAPSHOT_ID_FIELD,
     DataFile,
     DeleteFile,
-    describe,
+    describe_file,
     new_parquet,
     new_path,
 )
 from platform_plugin.lake.read.changes import read_delete_versions, read_inlined_deletes
-from platform_plugin.lake.read.evolution import adapt
+from platform_plugin.lake.read.evolution import adapt_rows
 from platform_plugin.lake.read.inlined import decode_rows
-from platform_plugin.lake.read.read import column_at, read_delete_file, read_raw
+from platform_plugin.lake.read.read import find_column, read_delete_file, read_raw
 from platform_plugin.lake.upkeep.merge_groups import MergeGroup
 from platform_plugin.lake.values.types import FIELD_ID
 
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import FileScan
-    from platform_plugin.lake.upkeep.merge_edges import Edges
+    from platform_plugin.lake.upkeep.merge_edges import SegmentEdges
 
 _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewritten:
+class RewrittenFile:
     """A merged file, what it replaces, and the deletes that go with it."""
 
     file: DataFile
@@ -66,7 +66,7 @@ class Rewritten:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pile:
+class MergedRows:
     """Rows of a merge with their ids and the snapshots that added and deleted them."""
 
     rows: pa.Table
@@ -74,12 +74,12 @@ class Pile:
     added: Any
     deleted: Any
 
-    def take(self, places: Any) -> Pile:
+    def take(self, places: Any) -> MergedRows:
         """Some of the rows."""
-        return Pile(rows=self.rows.take(places), row_ids=self.row_ids[places], added=self.added[places], deleted=self.deleted[places])
+        return MergedRows(rows=self.rows.take(places), row_ids=self.row_ids[places], added=self.added[places], deleted=self.deleted[places])
 
 
-def rewrite(lake: Lake, table: Table, group: MergeGroup, base: Snapshot, oldest: int) -> list[Rewritten]:
+def rewrite(lake: Lake, table: Table, group: MergeGroup, base: Snapshot, oldest: int) -> list[RewrittenFile]:
     """Write the rows of a group, with their ids and ages, as one file; nothing if that would change nothing."""
     with lake.reading() as connection:
         versions = read_delete_versions(connection, table, [file.id for file in group.files])
@@ -94,7 +94,7 @@ def rewrite(lake: Lake, table: Table, group: MergeGroup, base: Snapshot, oldest:
             whole.deleted[position] = min(whole.deleted[position], snapshot_id)
         piles.append(whole.take(np.flatnonzero(whole.deleted > oldest)))
     total = sum(file.record_count for file in group.files)
-    pile = Pile(
+    pile = MergedRows(
         rows=pa.concat_tables([pile.rows for pile in piles]),
         row_ids=np.concatenate([pile.row_ids for pile in piles]),
         added=np.concatenate([pile.added for pile in piles]),
@@ -105,20 +105,20 @@ def rewrite(lake: Lake, table: Table, group: MergeGroup, base: Snapshot, oldest:
     return [_write(lake, table, pile, group, total=total, oldest=oldest)]
 
 
-def _read_whole(lake: Lake, fields: Sequence[Field], file: FileScan, base: Snapshot) -> Pile:
+def _read_whole(lake: Lake, fields: Sequence[Field], file: FileScan, base: Snapshot) -> MergedRows:
     """All rows of a file, deleted ones included: which of them are dropped is decided by snapshots."""
     everything = file._replace(deletes=None, positions=(), until=None)
     raw, _ = read_raw(lake, everything, base, fields=fields, hidden=(ROW_ID, SNAPSHOT_ID))
-    added, row_ids = column_at(raw, SNAPSHOT_ID), column_at(raw, ROW_ID)
-    return Pile(
-        rows=adapt(raw, fields),
+    added, row_ids = find_column(raw, SNAPSHOT_ID), find_column(raw, ROW_ID)
+    return MergedRows(
+        rows=adapt_rows(raw, fields),
         row_ids=(file.row_id_start or 0) + np.arange(file.record_count) if row_ids is None else row_ids.to_numpy(),
         added=np.full(file.record_count, file.begin_snapshot) if added is None else added.to_numpy(),
         deleted=np.full(file.record_count, _NEVER, dtype=np.int64),
     )
 
 
-def _write(lake: Lake, table: Table, pile: Pile, group: MergeGroup, *, total: int, oldest: int) -> Rewritten:
+def _write(lake: Lake, table: Table, pile: MergedRows, group: MergeGroup, *, total: int, oldest: int) -> RewrittenFile:
     """Write one merged file and its delete file; rows older than all kept snapshots need not say how old."""
     added, row_ids = np.maximum(pile.added, oldest), pile.row_ids
     path = new_path(table)
@@ -134,9 +134,9 @@ def _write(lake: Lake, table: Table, pile: Pile, group: MergeGroup, *, total: in
     merged = pa.Table.from_arrays(columns, schema=pa.schema(schema))
     with new_parquet(lake.storage, path, merged.schema, rows=merged, options=table.file_options) as writer:
         writer.write_table(merged, row_group_size=table.file_options.row_group_rows or ROW_GROUP_ROWS)
-    described = describe(lake.storage, replace(table, fields=tuple(_known(pile.rows.schema, table))), path, known_only=True)
+    described = describe_file(lake.storage, replace(table, fields=tuple(_known(pile.rows.schema, table))), path, known_only=True)
     gone = np.flatnonzero(pile.deleted != _NEVER)
-    return Rewritten(
+    return RewrittenFile(
         file=replace(described, partition_values=group.partition_values, partial_max=None if one_age else int(added.max())),
         begin_snapshot=int(added.min()) if len(added) else oldest,
         row_id_start=int(row_ids.min()) if len(row_ids) else 0,
@@ -179,11 +179,11 @@ def _write_deletes(lake: Lake, table: Table, data_path: str, positions: Any, sna
 
 
 def rewrite_inlined(
-    lake: Lake, table: Table, inlined: tuple[str, tuple[Field, ...]], base: Snapshot, oldest: int, *, edges: Edges | None = None
-) -> list[Rewritten]:
+    lake: Lake, table: Table, inlined: tuple[str, tuple[Field, ...]], base: Snapshot, oldest: int, *, edges: SegmentEdges | None = None
+) -> list[RewrittenFile]:
     """Write the rows that another client keeps in the catalogue as a file, or of a stream as one for each of its segments."""
     name, fields = inlined
-    columns: list[sa.ColumnClause[Any]] = [c.named_column(field.name) for field in fields]
+    columns: list[sa.ColumnClause[Any]] = [c.user_column(field.name) for field in fields]
     with lake.reading() as connection:
         source = inlined_rows(connection, name)
         query = sa.select(source.c.row_id, source.c.begin_snapshot, *columns, source.c.end_snapshot).where(
@@ -193,7 +193,7 @@ def rewrite_inlined(
     if not found:
         return []
     rows, row_ids, added = decode_rows(found, fields, replace(table, fields=fields))
-    pile = Pile(
+    pile = MergedRows(
         rows=rows,
         row_ids=np.array(row_ids, dtype=np.int64),
         added=np.array(added, dtype=np.int64),

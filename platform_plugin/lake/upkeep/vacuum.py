@@ -11,12 +11,12 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import PathOutsideLake
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.bulk import split_chunks
 from platform_plugin.lake.catalogue.formats import refuse_nested_schemas
 from platform_plugin.lake.catalogue.marks import MARKER, database_identity, refuse_strangers
-from platform_plugin.lake.read.scan import resolved
+from platform_plugin.lake.read.scan import resolve_path
 from platform_plugin.lake.upkeep.expire import table_folders
-from platform_plugin.lake.upkeep.held import LEASE_TABLES, read_held
+from platform_plugin.lake.upkeep.held import LEASE_TABLES, read_leased_snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ _LEFT_OVER_SUFFIXES = (".parquet", ".puffin", ".crc", "_SUCCESS", ".tmp", ".inpr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vacuumed:
+class VacuumOutcome:
     """What a vacuum deleted, or would delete."""
 
     scheduled: int
@@ -40,7 +40,7 @@ class Vacuumed:
     bytes: int
 
 
-def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> Vacuumed:
+def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> VacuumOutcome:
     """Delete scheduled files and orphans older than `grace`, except those that a lease or the catalogue still needs.
 
     `grace` protects readers without a lease and writers that have not committed yet: it must be longer than they take.
@@ -55,7 +55,7 @@ def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> Vacuumed:
     with lake.writing() as connection:
         # The paths of files are found by the tables and schemas that have them.
         refuse_nested_schemas(connection)
-        held = read_held(connection)
+        held = read_leased_snapshots(connection)
         needed = _needed(connection, lake.storage)
         s = c.SCHEDULED_FOR_DELETION.c
         rows = connection.execute(sa.select(s.data_file_id, s.path, s.schedule_start)).all()
@@ -71,10 +71,10 @@ def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> Vacuumed:
         sizes = sum(orphans.values()) + sum(lake.storage.size(path) for path in deletable if lake.storage.exists(path))
         if not dry_run:
             lake.storage.delete([*deletable, *orphans])
-            for part in chunks(going):
+            for part in split_chunks(going):
                 for row in part:
                     connection.execute(sa.delete(c.SCHEDULED_FOR_DELETION).where(s.data_file_id == row.data_file_id, s.path == row.path))
-    return Vacuumed(scheduled=len(going), orphans=len(orphans), kept=len(rows) - len(going), bytes=sizes)
+    return VacuumOutcome(scheduled=len(going), orphans=len(orphans), kept=len(rows) - len(going), bytes=sizes)
 
 
 def _last_let_go(storage: Storage, rows: Sequence[c.AnyRow]) -> dict[str, datetime]:
@@ -96,7 +96,7 @@ def _needed(connection: Connection, storage: Storage) -> set[str | None]:
         rows = connection.execute(sa.select(table.c.table_id, table.c.path, table.c.path_is_relative)).all()
         folders = table_folders(connection, {row.table_id for row in rows})
         needed.update(
-            resolved(folders.get(row.table_id, ""), row.path, relative=True) if row.path_is_relative else _inside(storage, row.path)
+            resolve_path(folders.get(row.table_id, ""), row.path, relative=True) if row.path_is_relative else _inside(storage, row.path)
             for row in rows
         )
     return needed

@@ -10,7 +10,7 @@ from pyarrow import types as t
 
 from platform_plugin.algebra.types.data_types import Decimal, Field, List, Map, Primitive, Struct
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.values.assignment import arrow_array, assigned
+from platform_plugin.lake.values.assignment import arrow_array, assign_value
 from platform_plugin.lake.values.types import to_arrow
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _assigned(array: pa.Array, field: Field) -> pa.Array:
             return _nested(array, field, target)
         if field.type != _JSON and (cast := _cast(array, field, target)) is not None:
             return cast
-        return arrow_array([assigned(value, field) for value in array.to_pylist()], field)
+        return arrow_array([assign_value(value, field) for value in array.to_pylist()], field)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, ValueError) as error:
         raise InvalidValue(
             f'column "{field.name}" can\'t take these values', detail=str(error).splitlines()[0], hint=f"it is {target}, they are {kind}"
@@ -70,7 +70,7 @@ def _nested(array: pa.Array, field: Field, target: pa.DataType) -> pa.Array:
         case Struct(fields=parts) if t.is_struct(kind):
             return pa.StructArray.from_arrays(_parts(array, parts, field), fields=list(target), mask=mask)
     # Pairs and dicts stand for maps and structs too.
-    return arrow_array([assigned(value, field) for value in array.to_pylist()], field)
+    return arrow_array([assign_value(value, field) for value in array.to_pylist()], field)
 
 
 def _parts(array: pa.StructArray, parts: Sequence[Field], field: Field) -> list[pa.Array]:
@@ -136,7 +136,7 @@ def _of_moments(array: pa.Array, field: Field, target: pa.DataType) -> pa.Array:
         return array.cast(target)
     plain = array.cast(pa.timestamp("us"))  # in UTC, as everywhere
     if t.is_string(target):
-        return arrow_array([assigned(value, field) for value in plain.to_pylist()], field)
+        return arrow_array([assign_value(value, field) for value in plain.to_pylist()], field)
     days = plain.cast(target)
     if pc.any(pc.not_equal(days.cast(plain.type), plain)).as_py():
         raise ValueError("a value has a time of day")

@@ -41,13 +41,13 @@ LOCAL_FORM = rf"{DATE_FORM}([ T]{TIME_FORM})?"
 MOMENT_FORM = rf"{DATE_FORM}([ T]{TIME_FORM}{ZONE_FORM}?)?"
 
 
-def assigned(value: Any, field: Field) -> Any:
+def assign_value(value: Any, field: Field) -> Any:
     """A Python value as one of a column's type; a lossy or senseless conversion is an error."""
     if value is None:
         return None
     converted = _converted(value, field)
     if converted is None:
-        raise InvalidValue(f'{shown(value)} is no value for column "{field.name}"', hint=f"it takes {field.type}")
+        raise InvalidValue(f'{value_text(value)} is no value for column "{field.name}"', hint=f"it takes {field.type}")
     return converted
 
 
@@ -75,7 +75,7 @@ def _without_uuids(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value as an error quotes it."""
     text = str(value) if isinstance(value, Number) else repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
@@ -121,7 +121,7 @@ def _converted(value: Any, field: Field) -> Any:
 
 
 def _part(value: Any, part: Field, whole: Field) -> Any:
-    return assigned(value, replace(part, name=f"{whole.name}.{part.name}"))
+    return assign_value(value, replace(part, name=f"{whole.name}.{part.name}"))
 
 
 def _struct(value: Any, parts: Sequence[Field], field: Field) -> dict[str, Any] | None:
@@ -147,7 +147,7 @@ def _map(value: Any, key: Field, content: Field, field: Field) -> list[tuple[Any
 
 
 def _out_of_range(value: Any, field: Field, hint: str | None = None) -> NoReturn:
-    raise InvalidValue(f'{shown(value)} is out of range for column "{field.name}"', hint=hint or f"it takes {field.type}")
+    raise InvalidValue(f'{value_text(value)} is out of range for column "{field.name}"', hint=hint or f"it takes {field.type}")
 
 
 def _exact(value: Any) -> Number | None:
@@ -167,7 +167,7 @@ def _whole(value: Any, low: int, high: int, field: Field) -> int | None:
             _out_of_range(value, field)
         if exact is not None and exact != exact.to_integral_value(context=_EXACT):
             raise InvalidValue(
-                f'{shown(value)} has a fraction, column "{field.name}" takes whole numbers', hint=f"it takes {field.type}; round it"
+                f'{value_text(value)} has a fraction, column "{field.name}" takes whole numbers', hint=f"it takes {field.type}; round it"
             )
         number = None if exact is None else int(exact)
     if number is not None and not low <= number <= high:
@@ -277,7 +277,7 @@ def _uuid(value: Any) -> bytes | None:
 
 
 def _finer(value: Any, field: Field) -> NoReturn:
-    raise InvalidValue(f'{shown(value)} has a finer time than column "{field.name}" keeps', hint=f"it takes {field.type}; round it")
+    raise InvalidValue(f'{value_text(value)} has a finer time than column "{field.name}" keeps', hint=f"it takes {field.type}; round it")
 
 
 def _parsed(text: str, form: str, read: Any, field: Field) -> Any:
@@ -304,7 +304,7 @@ def _moment(value: Any, form: str, field: Field) -> datetime | None:
 def _local(value: Any, field: Field) -> datetime | None:
     if isinstance(value, str) and re.fullmatch(MOMENT_FORM, value, re.ASCII) and not re.fullmatch(LOCAL_FORM, value, re.ASCII):
         raise InvalidValue(
-            f'{shown(value)} has a zone, column "{field.name}" keeps none',
+            f'{value_text(value)} has a zone, column "{field.name}" keeps none',
             hint=f"it takes {field.type}; leave the zone out, or use TIMESTAMP",
         )
     moment = _moment(value, LOCAL_FORM, field)

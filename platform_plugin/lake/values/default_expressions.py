@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from platform_plugin.algebra.types.blob_text import parse_blob
 from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
 from platform_plugin.errors import InvalidValue, PlatformError, UnsupportedType
-from platform_plugin.lake.values.assignment import assigned, spark_text
+from platform_plugin.lake.values.assignment import assign_value, spark_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ def evaluate(field: Field, now: datetime) -> Any:
     """The value of a column's expression default in a statement that began at a time; what can't be told is refused by name."""
     try:
         value = _ExpressionReader(field, now).whole()
-        return None if value is None else converted(value, field)
+        return None if value is None else convert_default(value, field)
     except PlatformError as error:
         if isinstance(error, UnsupportedType):
             raise
@@ -210,7 +210,7 @@ class _ExpressionReader:
             target = Field(name=self.field.name, type=Primitive(_TYPES[kind]))
         else:
             self.refuse(f"a cast to {kind}")
-        return converted(value, target)
+        return convert_default(value, target)
 
 
 _TEXT_FUNCTIONS: dict[str, Callable[[str], Any]] = {
@@ -223,7 +223,7 @@ _TEXT_FUNCTIONS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def converted(value: Any, field: Field) -> Any:
+def convert_default(value: Any, field: Field) -> Any:
     """A value as one of a type, as an assignment has it, but that texts are read and times lose what the type does not keep."""
     match field.type:
         case Primitive(name="date") if isinstance(value, datetime):
@@ -234,14 +234,14 @@ def converted(value: Any, field: Field) -> Any:
             raise InvalidValue(f"each client writes {spark_text(value)} as a text of its own", hint="give the text with each row")
         case Primitive(name="boolean") if isinstance(value, str):
             known = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
-            return assigned(known.get(value.lower(), value), field)
+            return assign_value(known.get(value.lower(), value), field)
         case Primitive(name="blob") if isinstance(value, str):
             return parse_blob(value)
         case Primitive(name=name) if isinstance(value, str) and name.startswith(("int", "uint", "float")) and name != "interval":
-            return assigned(_number(value), field)
+            return assign_value(_number(value), field)
         case Decimal() if isinstance(value, str):
-            return assigned(_number(value), field)
-    return assigned(value, field)
+            return assign_value(_number(value), field)
+    return assign_value(value, field)
 
 
 def _number(text: str) -> Any:

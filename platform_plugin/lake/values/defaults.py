@@ -14,15 +14,15 @@ import pyarrow as pa
 from platform_plugin.algebra.types.blob_text import blob_text
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.values.assignment import arrow_array, assigned, is_json
-from platform_plugin.lake.values.default_expressions import GENERATED, converted, evaluate
+from platform_plugin.lake.values.assignment import arrow_array, assign_value, is_json
+from platform_plugin.lake.values.default_expressions import GENERATED, convert_default, evaluate
 from platform_plugin.lake.values.duckdb_time import parse_days, parse_moment
 from platform_plugin.lake.values.types import MAPPINGS, to_arrow
 
 _PER_SECOND = {"timestamp": 1_000_000, "timestamptz": 1_000_000, "timestamp_s": 1, "timestamp_ms": 1_000, "timestamp_ns": 1_000_000_000}
 
 
-def constant(literal: str | None, field: Field, length: int) -> pa.ChunkedArray:
+def constant_column(literal: str | None, field: Field, length: int) -> pa.ChunkedArray:
     """A column of one literal in the catalogue's text form, or of NULLs."""
     kind = to_arrow(field.type, column=field.name)
     if literal is None:
@@ -46,7 +46,7 @@ def _read(literal: str, field: Field) -> Any:
     match field.type:
         case Primitive(name="float32" | "float64"):
             number = float(literal)
-            return assigned(number if "inf" in literal.lower() or math.isfinite(number) else Number(literal), field)
+            return assign_value(number if "inf" in literal.lower() or math.isfinite(number) else Number(literal), field)
         case Primitive(name="varchar" | "json"):
             return literal
         case Primitive(name="uuid"):
@@ -63,15 +63,15 @@ def _read(literal: str, field: Field) -> Any:
         case Primitive(name=name) if name in _PER_SECOND:
             return parse_moment(literal, per_second=_PER_SECOND[name])
         case _:
-            return converted(literal, field)
+            return convert_default(literal, field)
 
 
 def default_column(field: Field, length: int, now: datetime | None = None) -> pa.ChunkedArray:
     """What rows hold that leave the column out, in a statement that began at a time."""
     if not is_generated(field):
-        return constant(settled_default(field, now), field, length)
+        return constant_column(evaluate_default(field, now), field, length)
     values = [uuid4() for _ in range(length)]
-    return pa.chunked_array([arrow_array([assigned(value, field) for value in values], field)], to_arrow(field.type))
+    return pa.chunked_array([arrow_array([assign_value(value, field) for value in values], field)], to_arrow(field.type))
 
 
 def is_generated(field: Field) -> bool:
@@ -79,7 +79,7 @@ def is_generated(field: Field) -> bool:
     return field.computed_default and GENERATED.fullmatch((field.default or "").strip()) is not None
 
 
-def settled_default(field: Field, now: datetime | None = None) -> str | None:
+def evaluate_default(field: Field, now: datetime | None = None) -> str | None:
     """The default as a literal's text: an expression is evaluated once for all rows of a statement."""
     if field.default is None or not field.computed_default:
         return field.default
@@ -87,12 +87,12 @@ def settled_default(field: Field, now: datetime | None = None) -> str | None:
     return None if value is None else _text(value, field)
 
 
-def declared(field: Field) -> Field:
+def check_default(field: Field) -> Field:
     """A column whose default is one of its values, in a text that every client reads alike; anything else is refused."""
     if field.children:
         if field.default is not None:
             raise InvalidValue(f'column "{field.name}" of type {field.type} can\'t have a default', hint="give the value with each row")
-        return field.with_children(tuple(declared(part) for part in field.children))
+        return field.with_children(tuple(check_default(part) for part in field.children))
     if field.default is None or field.computed_default:
         return field
     if isinstance(field.type, Primitive) and MAPPINGS[field.type.name].arrow is None:
@@ -105,7 +105,7 @@ def _checked(literal: str, field: Field) -> str:
     if name == "json" and not is_json(literal):
         raise _misfit(literal, field)
     if name in ("date", "time", "timestamptz", "timestamp", "timestamp_s", "timestamp_ms", "uuid"):
-        return _text(assigned(literal, field), field)
+        return _text(assign_value(literal, field), field)
     try:
         value = _read(literal, field)
     except (ValueError, ArithmeticError) as error:

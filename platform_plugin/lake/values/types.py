@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, List, Map, Primitive, Struct, list_of, quoted
+from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, List, Map, Primitive, Struct, list_of, quote_identifier
 from platform_plugin.errors import UnsupportedType
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def to_spark(kind: DataType, *, column: str = "") -> str:
         case List(element=element):
             return f"ARRAY<{to_spark(element.type, column=column)}>"
         case Struct(fields=fields):
-            return f"STRUCT<{', '.join(f'{quoted(part.name)}: {to_spark(part.type, column=column)}' for part in fields)}>"
+            return f"STRUCT<{', '.join(f'{quote_identifier(part.name)}: {to_spark(part.type, column=column)}' for part in fields)}>"
         case Map(key=key, value=value):
             return f"MAP<{to_spark(key.type, column=column)}, {to_spark(value.type, column=column)}>"
 

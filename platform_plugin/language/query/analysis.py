@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.types.data_types import quoted
-from platform_plugin.language.query.needs import Mentions, find_mentions, needed, preserved, single
-from platform_plugin.language.query.pruning import Constants, read_predicates
+from platform_plugin.algebra.types.data_types import quote_identifier
+from platform_plugin.language.query.needs import MentionedNames, find_mentions, find_preserved_sources, has_single_source, needed_columns
+from platform_plugin.language.query.pruning import ConstantReader, read_predicates
 from platform_plugin.language.query.references import Reference, TimeTravel
 from platform_plugin.language.query.refusals import (
+    find_source_words,
     refuse_file,
     refuse_root,
     refuse_strings,
     refuse_table_function,
     refuse_tokens,
-    source_words,
 )
 from platform_plugin.language.query.rendering import Edit
 from platform_plugin.language.query.scopes import Node, QueryScope, find_scope
 from platform_plugin.language.text.masking import MaskedQuery, mask
 from platform_plugin.language.text.names import WrittenName
-from platform_plugin.language.text.places import fault
-from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD, closing
+from platform_plugin.language.text.places import syntax_error
+from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD, find_closing
 from platform_plugin.language.text.tree import parse_tree
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class _Sources:
 
     names: Counter[str]
     preserved: set[int]
-    mentions: Mentions
+    mentions: MentionedNames
 
 
 class _Analysis:
@@ -74,7 +74,7 @@ class _Analysis:
         self.tokens = tokens
         self.target = target
         self.masked = masked
-        self.constants = Constants(tokens, parameters, masked)
+        self.constants = ConstantReader(tokens, parameters, masked)
         self.scope: QueryScope = find_scope(tree, self.text_of)
         self.sources: dict[int, _Sources] = {}
         self.edits: list[Edit] = []
@@ -119,7 +119,7 @@ class _Analysis:
     def _first(self, table: exp.Table) -> int:
         index = self.token_of(table.parts[0])
         if index is None:
-            raise fault(self.tokens.span(0, len(self.tokens)), f"can't tell where {table.name[:40]} stands in the query")
+            raise syntax_error(self.tokens.span(0, len(self.tokens)), f"can't tell where {table.name[:40]} stands in the query")
         return index
 
     def _reference(self, index: int, first: int, table: exp.Table, select: exp.Select | None) -> Reference:
@@ -129,7 +129,7 @@ class _Analysis:
             after += 2
         span = tokens.span(first, after)
         if (after - first + 1) // 2 > 2:
-            raise fault(span, f"a name of {(after - first + 1) // 2} parts", expected="relation or schema.relation")
+            raise syntax_error(span, f"a name of {(after - first + 1) // 2} parts", expected="relation or schema.relation")
         if tokens.upper(after) == "(" and first not in self.masked.streams:
             refuse_table_function(span.text, span)
         name = WrittenName(parts=tuple(self._name(part) for part in range(first, after, 2)), span=span)
@@ -166,7 +166,7 @@ class _Analysis:
         if late is None:
             return travel
         if travel is not None:
-            raise fault(late.span, "two snapshots for one relation")
+            raise syntax_error(late.span, "two snapshots for one relation")
         self.edits.append(Edit(start=self.tokens.ends[place], end=self.tokens.ends[end - 1], index=index))
         return late
 
@@ -176,14 +176,14 @@ class _Analysis:
         place = after
         while True:
             if tokens.upper(place) == "TABLESAMPLE" and tokens.upper(place + 1) == "(":
-                place = closing(tokens, place + 1) + 1
+                place = find_closing(tokens, place + 1) + 1
                 if tokens.upper(place) == "REPEATABLE" and tokens.upper(place + 1) == "(":
-                    place = closing(tokens, place + 1) + 1
+                    place = find_closing(tokens, place + 1) + 1
             elif tokens.upper(place) == "WITH" and tokens.upper(place + 1) == "(":
-                place = closing(tokens, place + 1) + 1
+                place = find_closing(tokens, place + 1) + 1
             else:
                 break
-        alias = f" AS {quoted(keep)}" if keep is not None and first not in self.masked.tables else ""
+        alias = f" AS {quote_identifier(keep)}" if keep is not None and first not in self.masked.tables else ""
         inline = place == after
         self.edits.append(
             Edit(start=tokens.starts[begin], end=tokens.ends[after - 1], index=index, view=True, text=alias if inline else "")
@@ -198,12 +198,12 @@ class _Analysis:
         if select is None or (alias is not None and alias.args.get("columns")) or table.args.get("pivots"):
             return None, ()
         sources = self._sources_of(select)
-        columns = needed(sources.mentions, visible.lower(), schema and schema.lower(), sources.names)
+        columns = needed_columns(sources.mentions, visible.lower(), schema and schema.lower(), sources.names)
         where = select.args.get("where")
         if where is None or id(table) not in sources.preserved or sources.names[visible.lower()] != 1:
             return columns, ()
         own = {(visible.lower(),)} | ({(schema.lower(), visible.lower())} if schema else set())
-        bare = single(select)
+        bare = has_single_source(select)
 
         def column_of(node: Node) -> str | None:
             while isinstance(node, exp.Paren):
@@ -218,7 +218,9 @@ class _Analysis:
     def _sources_of(self, select: exp.Select) -> _Sources:
         if id(select) not in self.sources:
             names = Counter(name.lower() for name in self._source_names(select))
-            self.sources[id(select)] = _Sources(names=names, preserved=preserved(select), mentions=find_mentions(select, self.text_of))
+            self.sources[id(select)] = _Sources(
+                names=names, preserved=find_preserved_sources(select), mentions=find_mentions(select, self.text_of)
+            )
         return self.sources[id(select)]
 
     def _source_names(self, select: exp.Select) -> list[str]:
@@ -236,7 +238,7 @@ class _Analysis:
 
     def _check_sources(self, known: set[int]) -> None:
         """Every FROM and JOIN of the text must lead to a relation in the tree: what sqlglot misreads is refused."""
-        for index in source_words(self.tokens):
+        for index in find_source_words(self.tokens):
             following = self.tokens.upper(index + 1)
             kind = self.tokens.kind(index + 1)
             if kind not in (WORD, QUOTED) or following in ("LATERAL", "VALUES", "TABLE") or self.tokens.upper(index + 2) == "(":
@@ -244,7 +246,7 @@ class _Analysis:
             if following == "STREAM" and any(stream == index + 1 for stream, _ in self.masked.streams.values()):
                 continue
             if index + 1 not in known:
-                raise fault(
+                raise syntax_error(
                     self.tokens.span(index + 1, index + 2), "can't tell which relation is meant", expected="a relation or a subquery"
                 )
         for table in (*self.scope.mentions, *(table for table, _ in self.scope.relations)):
@@ -257,12 +259,12 @@ class _Analysis:
             following = self.token_of(alias.this)
             if following == index + 1:
                 span = self.tokens.span(index, index + 2)
-                raise fault(span, "STREAM before a relation after a comma", hint=f"write STREAM({self.tokens.text(following)})")
+                raise syntax_error(span, "STREAM before a relation after a comma", hint=f"write STREAM({self.tokens.text(following)})")
 
     def _check_travels(self) -> None:
         for first, (_, travel) in self.masked.travels.items():
             if first not in self.claimed:
-                raise fault(
+                raise syntax_error(
                     travel.span, "a snapshot is named where no relation of the lake stands", expected="it right after a relation's name"
                 )
 
@@ -284,7 +286,9 @@ class _Analysis:
             key = (id(select), reference.name.relation.lower())
             twin = seen.setdefault(key, reference)
             if (twin.name.schema or "").lower() != (reference.name.schema or "").lower():
-                raise fault(reference.span, f'two relations are called "{reference.name.relation}"', hint="give them aliases with AS")
+                raise syntax_error(
+                    reference.span, f'two relations are called "{reference.name.relation}"', hint="give them aliases with AS"
+                )
 
     def _shorten_qualifiers(self, references: tuple[Reference, ...]) -> None:
         """`schema.relation.column` loses its schema where the relation is replaced, since a view has none."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from platform_plugin.errors import InvalidStatement, InvalidValue
 from platform_plugin.language.text.bare_names import find_names
-from platform_plugin.language.text.places import Span, at
+from platform_plugin.language.text.places import Span, locate_offset
 from platform_plugin.language.text.tokens import NUMBER, tokenize
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _HINT = "SELECT groups and aggregates FROM relation [JOIN …] [WHERE …] [GROU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class ApproximateMeasure:
     """One aggregate: a total, a ratio of two totals, or a quantile; `above` and `below` number the row values it is made of."""
 
     name: str
@@ -45,7 +45,7 @@ class Approximation:
     text: str
     groups: tuple[str, ...]
     hidden_groups: int
-    measures: tuple[Measure, ...]
+    measures: tuple[ApproximateMeasure, ...]
     values: int
     order: tuple[tuple[Literal["group", "measure"], int], ...]
     error: float
@@ -74,16 +74,16 @@ def plan_approximation(query: Span) -> Approximation:
     tokens = find_names(tokenize(query.source, query.start, query.end))
     clause = _find_clause(tokens)
     if clause is None:
-        raise at(query).attach(InvalidStatement("the query has no WITH SAMPLE", hint="write it after the relation"))
+        raise locate_offset(query).attach(InvalidStatement("the query has no WITH SAMPLE", hint="write it after the relation"))
     first, last, options = clause
     start, end = tokens.starts[first] - query.start, tokens.ends[last] - query.start
     rest = query.text[:start] + " " * (end - start) + query.text[end:]
     try:
         tree = sqlglot.parse_one(_named(rest), read="spark")
     except (SqlglotError, RecursionError) as error:
-        raise at(query).attach(InvalidStatement("the query can't be read as one that is estimated", hint=_HINT)) from error
+        raise locate_offset(query).attach(InvalidStatement("the query can't be read as one that is estimated", hint=_HINT)) from error
     if not isinstance(tree, exp.Select):
-        raise at(query).attach(_refused("only a single SELECT is estimated"))
+        raise locate_offset(query).attach(_refused("only a single SELECT is estimated"))
     return _Planner(query, tree, exp).plan(options)
 
 
@@ -100,17 +100,17 @@ def _read_clause(tokens: Tokens, first: int) -> tuple[int, int, dict[str, float]
     index = first + 3
     while tokens.upper(index) != ")":
         if index >= len(tokens):
-            raise at(tokens.span(first, first + 2)).attach(
+            raise locate_offset(tokens.span(first, first + 2)).attach(
                 InvalidStatement("WITH SAMPLE ( is not closed", hint="write WITH SAMPLE (error = 0.02)")
             )
         name = tokens.text(index).lower()
         place = tokens.span(index, index + 1)
         if name not in _DEFAULTS:
-            raise at(place).attach(
+            raise locate_offset(place).attach(
                 InvalidStatement(f'WITH SAMPLE has no option "{name[:40]}"', hint="its options are error and confidence")
             )
         if tokens.upper(index + 1) != "=" or tokens.kind(index + 2) != NUMBER:
-            raise at(place).attach(InvalidStatement(f'option "{name}" takes a number', hint=f"write {name} = {_DEFAULTS[name]}"))
+            raise locate_offset(place).attach(InvalidStatement(f'option "{name}" takes a number', hint=f"write {name} = {_DEFAULTS[name]}"))
         try:
             options[name] = float(tokens.text(index + 2))
         except ValueError:
@@ -130,7 +130,7 @@ def check_bounds(error: float, confidence: float, place: Span | None = None) -> 
     elif not 0.5 <= confidence < 1:
         wrong = InvalidValue(f"a confidence of {confidence:g} can't be asked for", hint="give 0.5 to 0.9999, such as 0.95")
     if wrong is not None:
-        raise wrong if place is None else at(place).attach(wrong)
+        raise wrong if place is None else locate_offset(place).attach(wrong)
 
 
 def _named(text: str) -> str:
@@ -158,13 +158,13 @@ class _Planner:
 
     def fail(self, what: str) -> InvalidStatement:
         failed = _refused(what)
-        at(self.query).attach(failed)
+        locate_offset(self.query).attach(failed)
         return failed
 
     def plan(self, options: dict[str, float]) -> Approximation:
         tree, exp = self.tree, self.exp
         self._check_shape()
-        measures: list[Measure] = []
+        measures: list[ApproximateMeasure] = []
         groups: list[tuple[str, str]] = []
         order: list[tuple[Literal["group", "measure"], int]] = []
         for item in tree.expressions:
@@ -244,7 +244,7 @@ class _Planner:
             self.values.append(text)
         return self.values.index(text)
 
-    def _measure(self, name: str, node: exp.Expr) -> Measure:
+    def _measure(self, name: str, node: exp.Expr) -> ApproximateMeasure:
         exp = self.exp
         while isinstance(node, exp.Paren):
             node = node.this
@@ -255,17 +255,17 @@ class _Planner:
         if isinstance(inner, exp.Avg):
             text = _if(_sql(inner.this), condition)
             above, below = self._value(f"coalesce({text}, 0)"), self._value(f"CASE WHEN ({text}) IS NULL THEN 0 ELSE 1 END")
-            return Measure(name=name, kind="ratio", above=above, below=below)
+            return ApproximateMeasure(name=name, kind="ratio", above=above, below=below)
         share = self._share(inner)
         if share is not None:
             text = _if(_sql(inner.this), condition)
-            return Measure(name=name, kind="quantile", above=self._value(text), share=share)
+            return ApproximateMeasure(name=name, kind="quantile", above=self._value(text), share=share)
         if isinstance(node, exp.Div):
             above, over, _ = self._total(node.this)
             below, under, _ = self._total(node.expression)
-            return Measure(name=name, kind="ratio", above=above, below=below, scale=over / under)
+            return ApproximateMeasure(name=name, kind="ratio", above=above, below=below, scale=over / under)
         place, scale, counts = self._total(node)
-        return Measure(name=name, kind="total", above=place, scale=scale, counts=counts)
+        return ApproximateMeasure(name=name, kind="total", above=place, scale=scale, counts=counts)
 
     def _share(self, node: exp.Expr) -> float | None:
         """The share of a quantile; None for another aggregate."""

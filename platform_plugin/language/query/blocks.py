@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.language.text.tokens import QUOTED, WORD, closing
+from platform_plugin.language.text.tokens import QUOTED, WORD, find_closing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -87,7 +87,7 @@ def _find(tokens: Tokens, index: int, words: frozenset[str]) -> int:
         word = tokens.upper(index)
         if word in words and not (word == "FROM" and tokens.upper(index - 1) == "DISTINCT" and index > 1 and _is_comparison(tokens, index)):
             return index
-        index = closing(tokens, index) + 1 if word in ("(", "[") else index + 1
+        index = find_closing(tokens, index) + 1 if word in ("(", "[") else index + 1
     return len(tokens)
 
 
@@ -103,7 +103,7 @@ def _sources(tokens: Tokens, first: int, end: int, inputs: Mapping[str, Input]) 
         while index < end and tokens.upper(index) not in _JOIN_WORDS and tokens.upper(index) not in (",", "ON"):
             if tokens.upper(index) in _GIVE_UP:
                 return None
-            index = closing(tokens, index) + 1 if tokens.upper(index) in ("(", "[") else index + 1
+            index = find_closing(tokens, index) + 1 if tokens.upper(index) in ("(", "[") else index + 1
         source = _source(tokens, begin, index, inputs)
         if source is None:
             return None
@@ -113,7 +113,7 @@ def _sources(tokens: Tokens, first: int, end: int, inputs: Mapping[str, Input]) 
             while after < end and tokens.upper(after) not in _JOIN_WORDS - {"LEFT", "RIGHT"} and tokens.upper(after) != ",":
                 if tokens.upper(after) in ("LEFT", "RIGHT") and tokens.upper(after + 1) != "(":
                     break
-                after = closing(tokens, after) + 1 if tokens.upper(after) in ("(", "[") else after + 1
+                after = find_closing(tokens, after) + 1 if tokens.upper(after) in ("(", "[") else after + 1
             on, index = (index + 1, after), after
         sources.append(replace(source, join=join, on=on))
         if index >= end:
@@ -134,7 +134,7 @@ def _source(tokens: Tokens, first: int, last: int, inputs: Mapping[str, Input]) 
     if first >= last:
         return None
     if tokens.upper(first) == "(":
-        inner = closing(tokens, first)
+        inner = find_closing(tokens, first)
         alias = _alias(tokens, inner + 1, last)
         if alias is None or tokens.upper(first + 1) not in ("SELECT", "WITH", "VALUES"):
             return None
@@ -171,17 +171,17 @@ def _output(tokens: Tokens, select: int) -> frozenset[str] | None:
     names, index = set(), select + 1
     while index < end:
         word = tokens.upper(index)
-        after = closing(tokens, index) + 1 if word in ("(", "[") else index + 1
+        after = find_closing(tokens, index) + 1 if word in ("(", "[") else index + 1
         if after >= end or tokens.upper(after) == ",":
             if word == "*":
                 return None
             if tokens.kind(index) in (WORD, QUOTED):
-                names.add(name_at(tokens, index))
+                names.add(read_name_at(tokens, index))
         index = after
     return frozenset(names)
 
 
-def name_at(tokens: Tokens, index: int) -> str:
+def read_name_at(tokens: Tokens, index: int) -> str:
     """A name in lower case, without its quotes."""
     text = tokens.text(index)
     return (text[1:-1].replace("``", "`") if tokens.kind(index) == QUOTED else text).lower()

@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.language.text.places import did_you_mean, refusal
-from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD, closing
+from platform_plugin.language.text.places import did_you_mean, refusal_error
+from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD, find_closing
 from platform_plugin.language.text.values import read_cell
 
 if TYPE_CHECKING:
@@ -82,11 +82,11 @@ def refuse_call_options(tokens: Tokens, index: int, name: str) -> None:
 
 def _arguments(tokens: Tokens, opening: int) -> list[tuple[int, int]]:
     """The first token of each argument and the one after its last; a comma inside `<…>` parts too, which refuses at worst too much."""
-    end = closing(tokens, opening)
+    end = find_closing(tokens, opening)
     found, first, inner = [], opening + 1, opening + 1
     while inner < end:
         if tokens.upper(inner) in ("(", "["):
-            inner = closing(tokens, inner)
+            inner = find_closing(tokens, inner)
         elif tokens.upper(inner) == ",":
             found.append((first, inner))
             first = inner + 1
@@ -100,28 +100,28 @@ def _check_schema(tokens: Tokens, first: int, last: int, name: str) -> None:
         call = next((place for place in range(first, last) if tokens.upper(place) == "("), None)
         inner = tokens.text(call - 1).strip("`").lower() if call is not None and call > first else ""
         named = call is not None and all(tokens.kind(place) in (WORD, QUOTED) or tokens.upper(place) == "." for place in range(first, call))
-        if not (inner.startswith("schema_of_") and named and closing(tokens, call or first) == last - 1):
+        if not (inner.startswith("schema_of_") and named and find_closing(tokens, call or first) == last - 1):
             hint = "write it as a string: 'a INT, b STRING'"
-            raise refusal(tokens.span(first, last), _RULE, f"the schema of {name} is not a literal", hint=hint)
+            raise refusal_error(tokens.span(first, last), _RULE, f"the schema of {name} is not a literal", hint=hint)
     elif text.lstrip("\ufeff \t\r\n").startswith("{") and not _is_plain(text):
         hint = "write it as in CREATE TABLE: 'a INT, b STRING'"
-        raise refusal(tokens.span(first, last), _RULE, f"the schema of {name} names a class, or can't be read", hint=hint)
+        raise refusal_error(tokens.span(first, last), _RULE, f"the schema of {name} names a class, or can't be read", hint=hint)
 
 
 def _check_options(tokens: Tokens, first: int, last: int, name: str, known: frozenset[str]) -> None:
     span = tokens.span(first, max(last, first + 1))
-    if not (tokens.upper(first) == "MAP" and tokens.upper(first + 1) == "(" and closing(tokens, first + 1) == last - 1):
-        raise refusal(span, _RULE, f"the options of {name} are not a map of literals", hint="write map('option', 'value')")
+    if not (tokens.upper(first) == "MAP" and tokens.upper(first + 1) == "(" and find_closing(tokens, first + 1) == last - 1):
+        raise refusal_error(span, _RULE, f"the options of {name} are not a map of literals", hint="write map('option', 'value')")
     pairs = _arguments(tokens, first + 1)
     allowed = {option.lower() for option in known}
     for place, (begin, end) in enumerate(pairs):
         text = _text(tokens, begin, end)
         if text is None:
             hint = "write map('option', 'value')"
-            raise refusal(tokens.span(begin, max(end, begin + 1)), _RULE, f"the options of {name} are not literals", hint=hint)
+            raise refusal_error(tokens.span(begin, max(end, begin + 1)), _RULE, f"the options of {name} are not literals", hint=hint)
         if place % 2 == 0 and text.lower() not in allowed:
             hint = did_you_mean(text, known) or f"it takes {', '.join(sorted(known))}"
-            raise refusal(tokens.span(begin, end), _RULE, f'option "{text[:40]}" of {name} is refused', hint=hint)
+            raise refusal_error(tokens.span(begin, end), _RULE, f'option "{text[:40]}" of {name} is refused', hint=hint)
 
 
 def _text(tokens: Tokens, first: int, last: int) -> str | None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Mentions:
+class MentionedNames:
     """Every column name that a SELECT and its sub-queries mention, in lower case."""
 
     loose: set[str] = field(default_factory=set)
@@ -24,9 +24,9 @@ class Mentions:
     """A bare star of the SELECT itself, a natural join or a pivot: every column of every source."""
 
 
-def find_mentions(select: exp.Select, text_of: Callable[[Node], str]) -> Mentions:
+def find_mentions(select: exp.Select, text_of: Callable[[Node], str]) -> MentionedNames:
     """The column names that a SELECT's subtree mentions."""
-    mentions = Mentions()
+    mentions = MentionedNames()
     stack: list[tuple[Node, bool]] = [(select, True)]
     while stack:
         node, own = stack.pop()
@@ -55,7 +55,7 @@ def find_mentions(select: exp.Select, text_of: Callable[[Node], str]) -> Mention
     return mentions
 
 
-def needed(mentions: Mentions, visible: str, schema: str | None, others: Container[str]) -> frozenset[str] | None:
+def needed_columns(mentions: MentionedNames, visible: str, schema: str | None, others: Container[str]) -> frozenset[str] | None:
     """The columns that a source with this visible name may need, at least all that it does need; None for all."""
     own = {(visible,)} | ({(schema, visible)} if schema else set())
     if mentions.everything or any(star in own or len(star) == 0 for star in mentions.starred):
@@ -70,7 +70,7 @@ def needed(mentions: Mentions, visible: str, schema: str | None, others: Contain
     return frozenset(names)
 
 
-def preserved(select: exp.Select) -> set[int]:
+def find_preserved_sources(select: exp.Select) -> set[int]:
     """The ids of the source nodes whose rows WHERE may filter before any join."""
     first = select.args.get("from_")
     if first is None:
@@ -90,6 +90,6 @@ def preserved(select: exp.Select) -> set[int]:
     return {id(source) for source in kept if not source.args.get("sample")}
 
 
-def single(select: exp.Select) -> bool:
+def has_single_source(select: exp.Select) -> bool:
     """Whether the SELECT has only one source; then a bare column name in its WHERE is that source's column, if the source has it."""
     return not select.args.get("joins") and not select.args.get("laterals") and select.args.get("from_") is not None

@@ -10,10 +10,10 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.types.data_types import quoted
-from platform_plugin.language.query.blocks import Block, FromItem, find_blocks, name_at, read_block
+from platform_plugin.algebra.types.data_types import quote_identifier
+from platform_plugin.language.query.blocks import Block, FromItem, find_blocks, read_block, read_name_at
 from platform_plugin.language.text.bare_names import find_names
-from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD, closing, tokenize
+from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD, find_closing, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -110,7 +110,7 @@ def _lookup_keys(tokens: Tokens, block: Block, first: int, last: int) -> list[st
         end, between = index, False
         while end < last and (between or tokens.upper(end) != "AND"):
             between = tokens.upper(end) == "BETWEEN" or (between and tokens.upper(end) != "AND")
-            end = closing(tokens, end) + 1 if tokens.upper(end) in ("(", "[") else end + 1
+            end = find_closing(tokens, end) + 1 if tokens.upper(end) in ("(", "[") else end + 1
         columns = [_column_ending(tokens, place) for place in range(index, end) if _is_column(tokens, place)]
         own = [qualifier == source.alias.lower() if qualifier else name in (source.columns or ()) for qualifier, name in columns]
         if any(tokens.upper(place) in ("SELECT", "OR") for place in range(index, end)) or (not all(own) and tokens.upper(index) == "("):
@@ -119,7 +119,7 @@ def _lookup_keys(tokens: Tokens, block: Block, first: int, last: int) -> list[st
             width = sum(1 if qualifier is None else 3 for qualifier, _ in columns) + 1
             if len(own) != 2 or not any(own) or width != end - index or "=" not in [tokens.upper(place) for place in range(index, end)]:
                 return []
-            keys.append(".".join((quoted(source.alias), quoted(columns[own.index(True)][1]))))
+            keys.append(".".join((quote_identifier(source.alias), quote_identifier(columns[own.index(True)][1]))))
         index = end + 1
     return keys
 
@@ -131,7 +131,7 @@ def _is_column(tokens: Tokens, index: int) -> bool:
 
 
 def _column_ending(tokens: Tokens, index: int) -> tuple[str | None, str]:
-    return (name_at(tokens, index - 2) if tokens.upper(index - 1) == "." else None, name_at(tokens, index))
+    return (read_name_at(tokens, index - 2) if tokens.upper(index - 1) == "." else None, read_name_at(tokens, index))
 
 
 def _is_kept_whole(block: Block, stream: int) -> bool:
@@ -143,7 +143,7 @@ def _is_kept_whole(block: Block, stream: int) -> bool:
 def _hint(source: FromItem) -> str | None:
     if source.size_bytes is None or source.holds_stream:
         return None
-    return f"{'BROADCAST' if source.size_bytes <= BROADCAST_BYTES else 'SHUFFLE_HASH'}({quoted(source.alias)})"
+    return f"{'BROADCAST' if source.size_bytes <= BROADCAST_BYTES else 'SHUFFLE_HASH'}({quote_identifier(source.alias)})"
 
 
 def _hint_edit(tokens: Tokens, select: int, hints: Sequence[str]) -> _Edit:
@@ -172,7 +172,7 @@ def _may_move(tokens: Tokens, block: Block) -> bool:
         return False
     index = begin
     while index < block.first:
-        index = closing(tokens, index) if tokens.upper(index) in ("(", "[") else index
+        index = find_closing(tokens, index) if tokens.upper(index) in ("(", "[") else index
         if tokens.upper(index) == "," and tokens.upper(index + 1) == "*":
             return False
         index += 1
@@ -228,7 +228,7 @@ def _connections(tokens: Tokens, block: Block) -> list[set[int]]:
         index = first
         while index < last:
             if tokens.upper(index) == "(" and tokens.upper(index + 1) in ("SELECT", "WITH"):
-                index = closing(tokens, index)
+                index = find_closing(tokens, index)
             elif tokens.upper(index) in ("=", "==", "<=>"):
                 left, right = _column_before(tokens, index), _column_after(tokens, index)
                 found = {place for column in (left, right) if column and (place := _owner(block, *column)) is not None}
@@ -240,15 +240,15 @@ def _connections(tokens: Tokens, block: Block) -> list[set[int]]:
 def _column_before(tokens: Tokens, index: int) -> tuple[str | None, str] | None:
     if tokens.kind(index - 1) not in (WORD, QUOTED):
         return None
-    return (name_at(tokens, index - 3) if tokens.upper(index - 2) == "." else None, name_at(tokens, index - 1))
+    return (read_name_at(tokens, index - 3) if tokens.upper(index - 2) == "." else None, read_name_at(tokens, index - 1))
 
 
 def _column_after(tokens: Tokens, index: int) -> tuple[str | None, str] | None:
     if tokens.kind(index + 1) not in (WORD, QUOTED) or tokens.upper(index + 2) == "(":
         return None
     if tokens.upper(index + 2) == ".":
-        return name_at(tokens, index + 1), name_at(tokens, index + 3)
-    return None, name_at(tokens, index + 1)
+        return read_name_at(tokens, index + 1), read_name_at(tokens, index + 3)
+    return None, read_name_at(tokens, index + 1)
 
 
 def _owner(block: Block, qualifier: str | None, column: str) -> int | None:

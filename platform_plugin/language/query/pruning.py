@@ -29,7 +29,7 @@ _OPERATORS: dict[type[exp.Expr], Operator] = {
 _FLIPPED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-class Constants:
+class ConstantReader:
     """A reader of the constants in a masked tree, from the tokens that they stand for."""
 
     def __init__(self, tokens: Tokens, parameters: dict[int, Parameter], masked: MaskedQuery) -> None:
@@ -94,7 +94,7 @@ def conjuncts(condition: Node) -> Iterator[Node]:
             yield node
 
 
-def read_predicates(condition: Node, column_of: Callable[[Node], str | None], constants: Constants) -> Iterator[Predicate]:
+def read_predicates(condition: Node, column_of: Callable[[Node], str | None], constants: ConstantReader) -> Iterator[Predicate]:
     """The predicates that every row must meet; `column_of` gives the relation's column that a node stands for, or None."""
     for node in conjuncts(condition):
         match node:
@@ -125,7 +125,7 @@ def read_predicates(condition: Node, column_of: Callable[[Node], str | None], co
                 pass
 
 
-def _comparison(node: Node, operator: Operator, column_of: Callable[[Node], str | None], constants: Constants) -> Iterator[Predicate]:
+def _comparison(node: Node, operator: Operator, column_of: Callable[[Node], str | None], constants: ConstantReader) -> Iterator[Predicate]:
     column, value = column_of(node.this), constants.read(node.args.get("expression"))
     if column is None:
         column, value = column_of(node.args["expression"]), constants.read(node.this)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.language.query.rendering import Edit, RenderedQuery, render_edits
 from platform_plugin.language.text.bare_names import find_names
-from platform_plugin.language.text.places import Span, fault
+from platform_plugin.language.text.places import Span, syntax_error
 from platform_plugin.language.text.tokens import check_brackets, tokenize
 from platform_plugin.language.text.values import Parameter, find_parameters
 
@@ -87,6 +87,6 @@ def analyse_expression(text: str | Span, name: WrittenName, alias: str | None = 
 def _read(span: Span, what: str) -> tuple[Tokens, dict[int, Parameter]]:
     tokens = find_names(tokenize(span.source, span.start, span.end))
     if not len(tokens):
-        raise fault(span, f"an empty {what}", expected=f"a{'n' if what[0] in 'aeiou' else ''} {what}")
+        raise syntax_error(span, f"an empty {what}", expected=f"a{'n' if what[0] in 'aeiou' else ''} {what}")
     check_brackets(tokens, 0, len(tokens))
     return tokens, find_parameters(tokens, 0, len(tokens))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.language.query.call_options import TAKES_OPTIONS, refuse_call_options
 from platform_plugin.language.text.names import WrittenName
-from platform_plugin.language.text.places import did_you_mean, fault, refusal
+from platform_plugin.language.text.places import did_you_mean, refusal_error, syntax_error
 from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD
 from platform_plugin.language.text.words import FILE_FORMATS, TABLE_FUNCTIONS
 
@@ -42,9 +42,9 @@ def refuse_tokens(tokens: Tokens) -> None:
             if text == "|>":
                 raise _at(tokens, index, "pipes are not supported", "|> is not supported", "write SELECT … FROM (…)")
             if text == "@":
-                raise fault(tokens.span(index, index + 1), "unexpected @ in a query", hint="write AT (VERSION => n) for a snapshot")
+                raise syntax_error(tokens.span(index, index + 1), "unexpected @ in a query", hint="write AT (VERSION => n) for a snapshot")
             if text == ";":
-                raise fault(tokens.span(index, index + 1), "more than one statement in a query")
+                raise syntax_error(tokens.span(index, index + 1), "more than one statement in a query")
 
 
 def _refuse_path(tokens: Tokens, index: int) -> None:
@@ -91,7 +91,7 @@ def _refuse_lateral(tokens: Tokens, index: int) -> None:
 
 def refuse_root(kind: str, span: Span) -> Exception:
     """The error for a body that parses to something other than a query."""
-    return refusal(span, _ONLY_READS, f"{kind.upper()} is not a query", hint="a body begins with SELECT, WITH, VALUES, FROM or TABLE")
+    return refusal_error(span, _ONLY_READS, f"{kind.upper()} is not a query", hint="a body begins with SELECT, WITH, VALUES, FROM or TABLE")
 
 
 def refuse_file(name: WrittenName) -> None:
@@ -99,7 +99,7 @@ def refuse_file(name: WrittenName) -> None:
     schema = (name.schema or "").lower()
     if (schema in FILE_FORMATS or schema.startswith(("org.", "com."))) and any(character in name.relation for character in "/\\:*."):
         kind = schema if schema in ("csv", "json", "parquet") else "parquet"
-        raise refusal(
+        raise refusal_error(
             name.span, _NO_FILES, f'"{name.span.text}" is a file, not a relation', hint=f"COPY relation FROM 'path' (FORMAT {kind})"
         )
 
@@ -108,14 +108,14 @@ def refuse_table_function(name: str, span: Span) -> None:
     """Refuse a table function that reads more than its arguments."""
     if name.lower() not in TABLE_FUNCTIONS:
         rule = _NO_FILES if "read" in name.lower() or "file" in name.lower() else "table functions are those of Spark that read nothing"
-        raise refusal(span, rule, f"table function {name} is refused", hint=did_you_mean(name, TABLE_FUNCTIONS))
+        raise refusal_error(span, rule, f"table function {name} is refused", hint=did_you_mean(name, TABLE_FUNCTIONS))
 
 
 def _at(tokens: Tokens, index: int, rule: str, message: str, hint: str | None) -> Exception:
-    return refusal(tokens.span(index, index + 1), rule, message, hint=hint)
+    return refusal_error(tokens.span(index, index + 1), rule, message, hint=hint)
 
 
-def source_words(tokens: Tokens) -> Iterator[int]:
+def find_source_words(tokens: Tokens) -> Iterator[int]:
     """Every FROM and JOIN that a relation follows; those of EXTRACT(… FROM …) and IS DISTINCT FROM are left out."""
     brackets: list[bool] = []
     for index, kind in enumerate(tokens.kinds):
@@ -136,11 +136,11 @@ def source_words(tokens: Tokens) -> Iterator[int]:
 
 def refuse_strings(tokens: Tokens) -> None:
     """Refuse a string where a relation belongs: it is almost always a double-quoted name, which Spark does not know."""
-    for index in source_words(tokens):
+    for index in find_source_words(tokens):
         if tokens.kind(index + 1) in (STRING, DOUBLE):
             span = tokens.span(index + 1, index + 2)
             inner = span.text[1:-1][:80]
-            raise fault(
+            raise syntax_error(
                 span,
                 f"{span.text[:80]} is a string in a query",
                 expected="a relation",

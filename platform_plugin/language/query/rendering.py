@@ -6,8 +6,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.types.data_types import quoted
-from platform_plugin.language.text.places import Place, Span, at
+from platform_plugin.algebra.types.data_types import quote_identifier
+from platform_plugin.language.text.places import Place, Span, locate_offset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,7 +49,7 @@ class RenderedQuery:
 
     def at(self, position: int) -> Place:
         """The place in the source of an offset in `text`, for an error of Spark's."""
-        return at(self.span.source, self.locate(position))
+        return locate_offset(self.span.source, self.locate(position))
 
 
 def render_edits(span: Span, edits: Iterable[Edit], names: Mapping[int, str | tuple[str, ...]]) -> RenderedQuery:
@@ -61,7 +61,7 @@ def render_edits(span: Span, edits: Iterable[Edit], names: Mapping[int, str | tu
         kept = span.source[position : edit.start]
         name = names[edit.index]
         parts = (name,) if isinstance(name, str) else name
-        written = (".".join(quoted(part) for part in parts) if edit.view else "") + edit.text
+        written = (".".join(quote_identifier(part) for part in parts) if edit.view else "") + edit.text
         pieces += [kept, written]
         length += len(kept)
         rendered_at += [length, length + len(written)]

@@ -52,11 +52,14 @@ def split_limit(query: Span) -> tuple[Span, int | None]:
     return tokens.span(0, last - 1), limit
 
 
-def is_plain(query: Span) -> bool:
+def is_bounded_query(query: Span) -> bool:
     """Whether a query's result is at most a few times as large as what it reads.
 
     >>> from platform_plugin.language.text.places import Span
-    >>> [is_plain(Span(query, 0, len(query))) for query in ("SELECT max(a) FROM t WHERE b IN (1, 2)", "SELECT repeat(a, 999) FROM t")]
+    >>> [
+    ...     is_bounded_query(Span(query, 0, len(query)))
+    ...     for query in ("SELECT max(a) FROM t WHERE b IN (1, 2)", "SELECT repeat(a, 999) FROM t")
+    ... ]
     [True, False]
     """
     if query.end - query.start > _LONGEST:

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.statements.statement import (
-    Definition,
-    Opening,
+    DefinitionStatement,
     Statement,
+    StatementOpening,
 )
 from platform_plugin.language.text.columns import read_column, read_default
 from platform_plugin.language.text.datatypes import read_type
 from platform_plugin.language.text.kind_words import KindWord, find_kind_word, read_kind_word
 from platform_plugin.language.text.options import Option, read_options
-from platform_plugin.language.text.places import fault
+from platform_plugin.language.text.places import syntax_error
 from platform_plugin.language.text.writing import (
     column_text,
     identifier,
@@ -96,7 +96,7 @@ Change = AddColumn | DropColumn | RenameColumn | RenameRelation | SetType | SetN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alter(Definition):
+class Alter(DefinitionStatement):
     """One change to a relation."""
 
     kind: str
@@ -105,7 +105,7 @@ class Alter(Definition):
     if_exists: bool = False
 
 
-def read_alter(cursor: TokenCursor, _: Opening) -> Statement:
+def read_alter(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after ALTER."""
     kind = find_kind_word(read_kind_word(cursor, altered=True))
     exists = cursor.accept("IF", "EXISTS")
@@ -128,7 +128,7 @@ def _read_change(cursor: TokenCursor, kind: KindWord) -> Change:
         first = cursor.index
         column, key = read_column(cursor)
         if key:
-            raise fault(cursor.span(first), "an added column can't be the primary key")
+            raise syntax_error(cursor.span(first), "an added column can't be the primary key")
         return AddColumn(column=column, if_not_exists=exists)
     if cursor.accept("DROP"):
         cursor.accept("COLUMN")

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.statements.statement import (
-    Definition,
-    Opening,
+    DefinitionStatement,
     Statement,
+    StatementOpening,
 )
 from platform_plugin.language.text.kind_words import read_kind_word
 from platform_plugin.language.text.names import WrittenName
-from platform_plugin.language.text.places import fault
+from platform_plugin.language.text.places import syntax_error
 from platform_plugin.language.text.writing import (
     identifier,
     name_text,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comment(Definition):
+class Comment(DefinitionStatement):
     """The comment of a relation or of one of its columns; None removes it."""
 
     kind: str
@@ -33,7 +33,7 @@ class Comment(Definition):
     text: str | None = None
 
 
-def read_comment(cursor: TokenCursor, _: Opening) -> Statement:
+def read_comment(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after COMMENT."""
     cursor.expect("ON")
     if cursor.accept("COLUMN"):
@@ -43,7 +43,7 @@ def read_comment(cursor: TokenCursor, _: Opening) -> Statement:
             parts.append(cursor.identifier("a column"))
         span = cursor.span(first)
         if not 2 <= len(parts) <= 3:
-            raise fault(span, "a column is named after its relation", expected="relation.column or schema.relation.column")
+            raise syntax_error(span, "a column is named after its relation", expected="relation.column or schema.relation.column")
         kind: str = "TABLE"
         name, column = WrittenName(parts=tuple(parts[:-1]), span=span), parts[-1]
     else:

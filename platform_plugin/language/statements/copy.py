@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from typing import Literal as Choice
 
 from platform_plugin.language.statements.statement import (
-    Opening,
     Statement,
+    StatementOpening,
 )
 from platform_plugin.language.text import options as known
 from platform_plugin.language.text.file_formats import format_of
@@ -31,7 +31,7 @@ class Copy(Statement):
     options: tuple[Option, ...] = ()
 
 
-def read_copy(cursor: TokenCursor, opening: Opening) -> Statement:
+def read_copy(cursor: TokenCursor, opening: StatementOpening) -> Statement:
     """The statement after COPY."""
     cursor.accept("INTO")
     name = cursor.name("a relation")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.statements.statement import (
-    Definition,
-    Opening,
+    DefinitionStatement,
     Statement,
+    StatementOpening,
     create_text,
     read_new_name,
 )
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateSample(Definition):
+class CreateSample(DefinitionStatement):
     """A sample of at most `size` rows, and of at most `size_per_stratum` rows of each stratum where that is given.
 
     A sample that merges others has them as its `parts`, and its `relation` is the first of them.
@@ -50,7 +50,7 @@ class CreateSample(Definition):
         return self.parts or (self.relation,)
 
 
-def read_create_sample(cursor: TokenCursor, _: Opening) -> Statement:
+def read_create_sample(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after CREATE SAMPLE."""
     name, exists = read_new_name(cursor, "sample", replaced=False)
     cursor.expect("ON")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.statements.statement import (
-    Definition,
-    Opening,
+    DefinitionStatement,
     Statement,
+    StatementOpening,
 )
 from platform_plugin.language.text.writing import (
     identifier,
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateSchema(Definition):
+class CreateSchema(DefinitionStatement):
     """A new namespace for relations."""
 
     name: str
     if_not_exists: bool = False
 
 
-def read_create_schema(cursor: TokenCursor, _: Opening) -> Statement:
+def read_create_schema(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after CREATE SCHEMA."""
     exists = cursor.accept("IF", "NOT", "EXISTS")
     return CreateSchema(name=cursor.identifier("a schema name"), if_not_exists=exists)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 from typing import Literal as Choice
 
 from platform_plugin.language.statements.statement import (
-    Definition,
-    Opening,
+    DefinitionStatement,
     Statement,
+    StatementOpening,
     create_text,
     read_new_name,
     trailer_text,
@@ -17,7 +17,7 @@ from platform_plugin.language.statements.statement import (
 from platform_plugin.language.text import options as known
 from platform_plugin.language.text.columns import read_columns
 from platform_plugin.language.text.options import STREAM, Option, read_options
-from platform_plugin.language.text.places import Span, fault
+from platform_plugin.language.text.places import Span, syntax_error
 from platform_plugin.language.text.writing import (
     columns_text,
     name_text,
@@ -45,7 +45,7 @@ class Feed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateStream(Definition):
+class CreateStream(DefinitionStatement):
     """A stream with its columns, retention and feed; a limit that is None does not apply."""
 
     name: WrittenName
@@ -63,13 +63,15 @@ class CreateStream(Definition):
     or_replace: bool = False
 
 
-def read_create_stream(cursor: TokenCursor, opening: Opening) -> Statement:
+def read_create_stream(cursor: TokenCursor, opening: StatementOpening) -> Statement:
     """The statement after CREATE STREAM, or after CREATE FOREIGN TABLE, PostgreSQL's words for it."""
     foreign = opening.words == "CREATE FOREIGN TABLE"
     name, exists = read_new_name(cursor, "stream", replaced=opening.replaced)
     columns, keys = read_columns(cursor) if foreign or cursor.at_words("(") else ((), ())
     if keys:
-        raise fault(name.span, f'stream "{name}" can\'t have a primary key', hint="a stream keeps every row; declare the key on a table")
+        raise syntax_error(
+            name.span, f'stream "{name}" can\'t have a primary key', hint="a stream keeps every row; declare the key on a table"
+        )
     feed, comment, options = None, None, None
     if foreign:
         cursor.expect("SERVER")
@@ -107,12 +109,12 @@ def _read_feed(cursor: TokenCursor, *, has_columns: bool) -> Feed:
     span = cursor.span(first)
     options = read_options(cursor, known.FEEDS[kind], f"a feed from {kind.lower()}") if cursor.at_words("(") else ()
     if relation is not None and has_columns:
-        raise fault(span, "a stream over a table has the table's columns", hint="leave out the column list")
+        raise syntax_error(span, "a stream over a table has the table's columns", hint="leave out the column list")
     chosen = next((option for option in options if option.name == "format"), None)
     inferred = kind == "TABLE" or (kind == "FILES" and (chosen.value == "parquet" if chosen else _looks_like_parquet(location)))
     if not (has_columns or inferred):
         hint = "only the columns of Parquet files are read from them" if kind == "FILES" else "a topic does not say what its records hold"
-        raise fault(
+        raise syntax_error(
             span, f"the columns of a stream from {kind.lower()} are not named", hint=f"write CREATE STREAM name (column type, …): {hint}"
         )
     return Feed(kind=kind, location=location, relation=relation, options=options, span=span)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.statements.statement import (
-    Definition,
-    Opening,
+    DefinitionStatement,
     Statement,
+    StatementOpening,
     create_text,
     read_new_name,
     read_trailer,
@@ -17,7 +17,7 @@ from platform_plugin.language.statements.statement import (
 from platform_plugin.language.text import options as known
 from platform_plugin.language.text.bodies import read_query
 from platform_plugin.language.text.columns import read_columns
-from platform_plugin.language.text.places import Span, fault
+from platform_plugin.language.text.places import Span, syntax_error
 from platform_plugin.language.text.writing import (
     columns_text,
     name_text,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTable(Definition):
+class CreateTable(DefinitionStatement):
     """A history table, empty with these columns or filled by a query."""
 
     name: WrittenName
@@ -50,7 +50,7 @@ class CreateTable(Definition):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateHistory(Definition):
+class CreateHistory(DefinitionStatement):
     """A table that receives every segment that a stream evicts."""
 
     name: WrittenName
@@ -58,12 +58,12 @@ class CreateHistory(Definition):
     if_not_exists: bool = False
 
 
-def read_create_table(cursor: TokenCursor, opening: Opening) -> Statement:
+def read_create_table(cursor: TokenCursor, opening: StatementOpening) -> Statement:
     """The statement after CREATE TABLE."""
     name, exists = read_new_name(cursor, "table", replaced=opening.replaced)
     if cursor.accept("AS", "HISTORY", "OF"):
         if opening.replaced:
-            raise fault(name.span, "a history can't be replaced", hint="drop it first")
+            raise syntax_error(name.span, "a history can't be replaced", hint="drop it first")
         return CreateHistory(name=name, stream=cursor.name("a stream name"), if_not_exists=exists)
     table = CreateTable(name=name, if_not_exists=exists, or_replace=opening.replaced)
     if cursor.at_words("("):

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.statements.statement import (
-    Definition,
-    Opening,
+    DefinitionStatement,
     Statement,
+    StatementOpening,
     create_text,
     read_new_name,
     read_trailer,
@@ -37,7 +37,7 @@ class ViewColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateView(Definition):
+class CreateView(DefinitionStatement):
     """A query with a name; `continuous` is true where the statement says CONTINUOUS."""
 
     name: WrittenName
@@ -50,7 +50,7 @@ class CreateView(Definition):
     or_replace: bool = False
 
 
-def read_create_view(cursor: TokenCursor, opening: Opening) -> Statement:
+def read_create_view(cursor: TokenCursor, opening: StatementOpening) -> Statement:
     """The statement after CREATE VIEW, or after CREATE CONTINUOUS VIEW."""
     name, exists = read_new_name(cursor, "view", replaced=opening.replaced)
     aliases: tuple[ViewColumn, ...] = ()

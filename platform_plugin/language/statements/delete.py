@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.statements.statement import (
-    Opening,
     Statement,
+    StatementOpening,
 )
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Delete(Statement):
     where: Span | None = None
 
 
-def read_delete(cursor: TokenCursor, _: Opening) -> Statement:
+def read_delete(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after DELETE."""
     cursor.expect("FROM")
     name = cursor.name("a table")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.statements.statement import (
-    Opening,
     Statement,
+    StatementOpening,
 )
 from platform_plugin.language.text.kind_words import list_kind_words
 
@@ -25,7 +25,7 @@ class Describe(Statement):
     internal: bool = False
 
 
-def read_describe(cursor: TokenCursor, _: Opening) -> Statement:
+def read_describe(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after DESCRIBE."""
     if cursor.upper() in list_kind_words() and cursor.upper(1) != "." and cursor.kind(1) != "end":
         cursor.advance()

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.statements.statement import (
-    Opening,
     Statement,
+    StatementOpening,
 )
 from platform_plugin.language.text.kind_words import read_kind_word
-from platform_plugin.language.text.places import fault
+from platform_plugin.language.text.places import syntax_error
 from platform_plugin.language.text.writing import (
     name_text,
 )
@@ -30,13 +30,13 @@ class Drop(Statement):
     cascade: bool = False
 
 
-def read_drop(cursor: TokenCursor, _: Opening) -> Statement:
+def read_drop(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after DROP."""
     kind = read_kind_word(cursor, also=("SCHEMA",))
     exists = cursor.accept("IF", "EXISTS")
     name = cursor.name(f"a {kind.lower()} name")
     if kind == "SCHEMA" and name.schema is not None:
-        raise fault(name.span, "a schema's name has one part")
+        raise syntax_error(name.span, "a schema's name has one part")
     cascade = cursor.accept("CASCADE")
     if not cascade:
         cursor.accept("RESTRICT")

@@ -8,10 +8,10 @@ from typing import Literal as Choice
 
 from platform_plugin.language.statements.select import Select
 from platform_plugin.language.statements.statement import (
-    Opening,
     Statement,
+    StatementOpening,
 )
-from platform_plugin.language.text.bodies import at_query, read_query
+from platform_plugin.language.text.bodies import is_at_query, read_query
 
 if TYPE_CHECKING:
     from platform_plugin.language.text.cursor import TokenCursor
@@ -25,7 +25,7 @@ class Explain(Statement):
     mode: Choice["simple", "extended", "formatted", "cost", "codegen"] = "simple"
 
 
-def read_explain(cursor: TokenCursor, opening: Opening) -> Statement:
+def read_explain(cursor: TokenCursor, opening: StatementOpening) -> Statement:
     """The statement after EXPLAIN, with the one that it explains."""
     mode: Choice["simple", "extended", "formatted", "cost", "codegen"] = "simple"
     match cursor.accept_one("EXTENDED", "FORMATTED", "COST", "CODEGEN"):
@@ -38,7 +38,7 @@ def read_explain(cursor: TokenCursor, opening: Opening) -> Statement:
         case "CODEGEN":
             mode = "codegen"
     first = cursor.index
-    if at_query(cursor):
+    if is_at_query(cursor):
         return Explain(statement=Select(query=read_query(cursor), span=cursor.span(first)), mode=mode)
     if cursor.upper() not in ("CREATE", "INSERT", "DELETE", "UPDATE", "REFRESH"):
         cursor.advance(0)

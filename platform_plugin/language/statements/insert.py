@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.statements.statement import (
-    Opening,
     Statement,
+    StatementOpening,
 )
-from platform_plugin.language.text.bodies import at_query, read_query
-from platform_plugin.language.text.places import Span, fault
+from platform_plugin.language.text.bodies import is_at_query, read_query
+from platform_plugin.language.text.places import Span, syntax_error
 from platform_plugin.language.text.values import Cell, Parameter, read_cell
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Insert(Statement):
     by_name: bool = False
 
 
-def read_insert(cursor: TokenCursor, opening: Opening) -> Statement:
+def read_insert(cursor: TokenCursor, opening: StatementOpening) -> Statement:
     """The statement after INSERT."""
     if cursor.at_words("OVERWRITE"):
         raise cursor.fail("INTO", message="INSERT OVERWRITE is not supported", hint="DELETE the rows, then INSERT INTO")
@@ -41,7 +41,7 @@ def read_insert(cursor: TokenCursor, opening: Opening) -> Statement:
     name = cursor.name("a relation")
     by_name = cursor.accept("BY", "NAME")
     # A parenthesis begins either the columns or a query in brackets.
-    columns = cursor.names("a column") if cursor.at_words("(") and not at_query(cursor) else ()
+    columns = cursor.names("a column") if cursor.at_words("(") and not is_at_query(cursor) else ()
     rows = None
     if cursor.at_words("VALUES"):
         rows = read_rows(cursor, opening.parameters, len(columns) or None)
@@ -75,7 +75,7 @@ def read_rows(cursor: TokenCursor, parameters: Mapping[int, Parameter], width: i
         width = width or len(row)
         if len(row) != width:
             span = tokens.span(first, index + 1)
-            raise fault(span, f"row {len(rows) + 1} has {len(row)} values instead of {width}", expected=f"{width} values")
+            raise syntax_error(span, f"row {len(rows) + 1} has {len(row)} values instead of {width}", expected=f"{width} values")
         rows.append(tuple(row))
         index += 1
         if index >= last:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.statements.statement import (
-    Opening,
     Statement,
+    StatementOpening,
 )
 
 if TYPE_CHECKING:
@@ -36,16 +36,16 @@ class RefreshSample(Statement):
     name: WrittenName
 
 
-def read_refresh_view(cursor: TokenCursor, _: Opening) -> Statement:
+def read_refresh_view(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after REFRESH VIEW."""
     return RefreshView(name=cursor.name("a view name"))
 
 
-def read_rebuild_view(cursor: TokenCursor, _: Opening) -> Statement:
+def read_rebuild_view(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after REBUILD VIEW."""
     return RebuildView(name=cursor.name("a view name"))
 
 
-def read_refresh_sample(cursor: TokenCursor, _: Opening) -> Statement:
+def read_refresh_sample(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after REFRESH SAMPLE."""
     return RefreshSample(name=cursor.name("a sample name"))

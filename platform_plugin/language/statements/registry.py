@@ -30,7 +30,7 @@ from platform_plugin.language.statements import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from platform_plugin.language.statements.statement import Opening, Statement
+    from platform_plugin.language.statements.statement import Statement, StatementOpening
     from platform_plugin.language.text.cursor import TokenCursor
 
 
@@ -43,7 +43,7 @@ class StatementKind:
     value: type[Statement]
     page: str
     """Its page in `docs/sql`."""
-    read: Callable[[TokenCursor, Opening], Statement] | None = None
+    read: Callable[[TokenCursor, StatementOpening], Statement] | None = None
     text: Callable[[Any], str] | None = None
     """Writes the value as a statement again; without it the original text is used."""
     run: str | None = None

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.statements.statement import (
-    Opening,
     Statement,
+    StatementOpening,
 )
 from platform_plugin.language.text.kind_words import KIND_WORDS, list_kind_words
 
@@ -33,7 +33,7 @@ def list_subjects() -> tuple[str, ...]:
     return (*(kind.plural for kind in KIND_WORDS), *_LISTS)
 
 
-def read_show(cursor: TokenCursor, _: Opening) -> Statement:
+def read_show(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after SHOW."""
     if cursor.accept("CREATE"):
         cursor.accept_one(*list_kind_words())

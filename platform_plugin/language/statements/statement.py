@@ -1,4 +1,4 @@
-"""The classes `Statement` and `Definition`, and the parts of the grammar that several statements share."""
+"""The classes `Statement` and `DefinitionStatement`, and the parts of the grammar that several statements share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition(Statement):
+class DefinitionStatement(Statement):
     """A statement whose text the lake stores, so that it holds values and no parameters."""
 
     @property
@@ -40,7 +40,7 @@ class Definition(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class StatementOpening:
     """The words that a statement began with, and what its reader needs besides the cursor."""
 
     words: str

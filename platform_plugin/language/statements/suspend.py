@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.statements.statement import (
-    Opening,
     Statement,
+    StatementOpening,
 )
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ class ResumeQuery(Statement):
     id: str
 
 
-def read_suspend(cursor: TokenCursor, _: Opening) -> Statement:
+def read_suspend(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after SUSPEND QUERY."""
     return SuspendQuery(id=_read_id(cursor))
 
 
-def read_resume(cursor: TokenCursor, _: Opening) -> Statement:
+def read_resume(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after RESUME QUERY."""
     return ResumeQuery(id=_read_id(cursor))
 

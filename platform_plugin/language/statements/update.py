@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.statements.statement import (
-    Opening,
     Statement,
+    StatementOpening,
 )
 from platform_plugin.language.text.cursor import TokenCursor, refuse_twice
 from platform_plugin.language.text.values import Cell, read_cell
@@ -36,7 +36,7 @@ class Update(Statement):
     where: Span | None = None
 
 
-def read_update(cursor: TokenCursor, opening: Opening) -> Statement:
+def read_update(cursor: TokenCursor, opening: StatementOpening) -> Statement:
     """The statement after UPDATE."""
     name = cursor.name("a table")
     alias = None if cursor.at_words("SET") else cursor.alias("SET")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.language.text.tokens import BINARY, DOUBLE, NUMBER, QUOTED, STRING, WORD, closing
+from platform_plugin.language.text.tokens import BINARY, DOUBLE, NUMBER, QUOTED, STRING, WORD, find_closing
 
 if TYPE_CHECKING:
     from platform_plugin.language.text.tokens import Tokens
@@ -199,4 +199,4 @@ class _NameReader:
     def _type_end(self) -> int | None:
         """The end of a type behind AS in a CAST."""
         opened = self.opened[-1] if self.opened else 0
-        return closing(self.tokens, opened) if opened and self.tokens.upper(opened - 1) in ("CAST", "TRY_CAST") else None
+        return find_closing(self.tokens, opened) if opened and self.tokens.upper(opened - 1) in ("CAST", "TRY_CAST") else None

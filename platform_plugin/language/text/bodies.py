@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 
 
-def at_query(cursor: TokenCursor) -> bool:
+def is_at_query(cursor: TokenCursor) -> bool:
     """Whether a query begins at the cursor, whatever brackets stand before it."""
     ahead = 0
     while cursor.upper(ahead) == "(":
@@ -24,7 +24,7 @@ def at_query(cursor: TokenCursor) -> bool:
 
 def read_query(cursor: TokenCursor) -> Span:
     """The rest of a statement, which must begin like a query."""
-    if not at_query(cursor):
+    if not is_at_query(cursor):
         word = cursor.tokens.text(cursor.index) if cursor.kind() == WORD else ""
         raise cursor.fail("a query", hint=did_you_mean(word, QUERY_WORDS) if word else None)
     return cursor.rest("a query")

@@ -12,7 +12,7 @@ from platform_plugin.algebra.types.blob_text import blob_text
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.language.text.cursor import TokenCursor, refuse_twice
 from platform_plugin.language.text.datatypes import read_type
-from platform_plugin.language.text.places import did_you_mean, fault
+from platform_plugin.language.text.places import did_you_mean, syntax_error
 from platform_plugin.language.text.values import Literal, moment_value, read_cell
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ def read_columns(cursor: TokenCursor) -> tuple[tuple[Field, ...], tuple[str, ...
     cursor.listed(lambda: _read_item(cursor, found))
     span = cursor.span(first)
     if not found.columns:
-        raise fault(span, "a relation needs at least one column")
+        raise syntax_error(span, "a relation needs at least one column")
     names = [column.name for column in found.columns]
     refuse_twice(span, names)
     by_name = {name.lower(): name for name in names}
     for key in found.keys:
         if key.lower() not in by_name:
-            raise fault(span, f'primary key column "{key}" is not a column', hint=did_you_mean(key, names))
+            raise syntax_error(span, f'primary key column "{key}" is not a column', hint=did_you_mean(key, names))
     keys = tuple(by_name[key.lower()] for key in found.keys)
     refuse_twice(span, keys)
     return tuple(replace(column, nullable=False) if column.name in keys else column for column in found.columns), keys
@@ -108,7 +108,7 @@ def read_default(cursor: TokenCursor, kind: DataType | None = None) -> str | Non
         return None
     text = default_text(literal)
     if kind is not None and not _fits(literal, kind, text):
-        raise fault(cursor.span(first), f"default {cursor.span(first).text[:40]} is no {kind}")
+        raise syntax_error(cursor.span(first), f"default {cursor.span(first).text[:40]} is no {kind}")
     return text
 
 

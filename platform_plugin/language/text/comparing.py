@@ -1,4 +1,4 @@
-"""`normalised`: a statement's text without layout and comments, for comparing two statements."""
+"""`normalise_statement`: a statement's text without layout and comments, for comparing two statements."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from platform_plugin.language.text.tokens import WORD, tokenize
 from platform_plugin.language.text.words import RESERVED
 
 
-def normalised(text: str) -> str:
+def normalise_statement(text: str) -> str:
     r"""A statement without comments and layout, with keywords in one case, for comparing.
 
-    >>> normalised("select uid -- who\n from  Posts") == normalised("SELECT uid FROM Posts")
+    >>> normalise_statement("select uid -- who\n from  Posts") == normalise_statement("SELECT uid FROM Posts")
     True
     """
     tokens = tokenize(text)

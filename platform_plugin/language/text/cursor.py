@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.text.names import WrittenName
-from platform_plugin.language.text.places import InvalidSyntax, Span, did_you_mean, fault
+from platform_plugin.language.text.places import InvalidSyntax, Span, did_you_mean, syntax_error
 from platform_plugin.language.text.tokens import DOUBLE, END, NUMBER, QUOTED, STRING, WORD, Tokens
 from platform_plugin.language.text.values import string_value
 from platform_plugin.language.text.words import NOT_COLUMNS, NOT_RELATIONS
@@ -97,7 +97,9 @@ class TokenCursor:
         if hint is None and self.kind() == WORD:
             hint = did_you_mean(found, (word.split()[0] for word in self._tried if word[:1].isalpha() and word[:1].isupper()))
         said = " or ".join(filter(None, (", ".join(wanted[:-1]), wanted[-1]))) if wanted else None
-        return fault(self.tokens.source, message or f"unexpected {found} in {self.where}", position, end=end, expected=said, hint=hint)
+        return syntax_error(
+            self.tokens.source, message or f"unexpected {found} in {self.where}", position, end=end, expected=said, hint=hint
+        )
 
     def span(self, first: int, last: int | None = None) -> Span:
         """The source from one token to another, or to the cursor."""
@@ -168,7 +170,7 @@ class TokenCursor:
             parts.append(self.identifier(what))
         if len(parts) > 2:
             at = self.span(first)
-            raise fault(
+            raise syntax_error(
                 at,
                 f"a name of {len(parts)} parts",
                 expected="relation or schema.relation",
@@ -213,7 +215,7 @@ def refuse_twice(span: Span, names: Sequence[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
-            raise fault(span, f'column "{name}" is named twice')
+            raise syntax_error(span, f'column "{name}" is named twice')
         seen.add(name.lower())
 
 

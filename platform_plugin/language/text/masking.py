@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.language.query.references import SessionWindow, TimeTravel
 from platform_plugin.language.query.sessions import find_sessions
-from platform_plugin.language.text.places import did_you_mean, fault
-from platform_plugin.language.text.tokens import BINARY, DOUBLE, NUMBER, QUOTED, SIGN, STRING, WORD, closing
+from platform_plugin.language.text.places import did_you_mean, syntax_error
+from platform_plugin.language.text.tokens import BINARY, DOUBLE, NUMBER, QUOTED, SIGN, STRING, WORD, find_closing
 from platform_plugin.language.text.values import Literal, Parameter, read_cell
 from platform_plugin.language.text.words import AFTER_RELATION
 
@@ -117,10 +117,10 @@ def _travels(tokens: Tokens, parameters: dict[int, Parameter]) -> dict[int, tupl
             if what not in ("VERSION", "TIMESTAMP", "STALENESS"):
                 span = tokens.span(index + 2, index + 3)
                 hint = did_you_mean(what, ("VERSION", "TIMESTAMP", "STALENESS"))
-                raise fault(
+                raise syntax_error(
                     span, f"AT has no {span.text[:40]}", expected="VERSION => n, TIMESTAMP => 't' or STALENESS => '5 seconds'", hint=hint
                 )
-            after = closing(tokens, index + 1)
+            after = find_closing(tokens, index + 1)
             found[index] = (after + 1, _travel(tokens, parameters, what, first=index, value=index + 4, after=after))
         elif (
             word in ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME")
@@ -140,7 +140,7 @@ def _travel(tokens: Tokens, parameters: dict[int, Parameter], what: str, *, firs
     span = tokens.span(first, min(after + 1, len(tokens)) if tokens.upper(first) == "AT" else after)
     item = cell[0] if cell and cell[1] == after else None
     if isinstance(item, Parameter) and item.name is None:
-        raise fault(span, "a snapshot can't be given by ?", hint="use a named parameter")
+        raise syntax_error(span, "a snapshot can't be given by ?", hint="use a named parameter")
     if what == "VERSION" and (isinstance(item, Parameter) or (isinstance(item, Literal) and item.kind == "integer")):
         version = item if isinstance(item, Parameter) else item.value
         return TimeTravel(version=version, span=span)  # type: ignore[arg-type]
@@ -150,7 +150,7 @@ def _travel(tokens: Tokens, parameters: dict[int, Parameter], what: str, *, firs
         return TimeTravel(timestamp=item, span=span)
     if what == "STALENESS" and (isinstance(item, Parameter) or (isinstance(item, Literal) and item.kind == "string")):
         return TimeTravel(staleness=item, span=span)
-    raise fault(span, "a snapshot is named by one value", expected=_EXPECTED[what])
+    raise syntax_error(span, "a snapshot is named by one value", expected=_EXPECTED[what])
 
 
 _EXPECTED = {"VERSION": "a whole number", "TIMESTAMP": "'a timestamp'", "STALENESS": "'a duration'"}
@@ -169,7 +169,7 @@ def _streams(tokens: Tokens) -> tuple[dict[int, tuple[int, int]], set[int]]:
         if tokens.upper(index) != "STREAM" or tokens.upper(index - 1) not in ("FROM", "JOIN", ","):
             continue
         if tokens.upper(index + 1) == "(" and _is_name(tokens, index + 2):
-            after = closing(tokens, index + 1)
+            after = find_closing(tokens, index + 1)
             found[index + 2] = (index, after + 1)
             dropped.update((index, index + 1, after))
         elif _is_name(tokens, index + 1) and tokens.upper(index - 1) != ",":

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from platform_plugin.errors import InvalidStatement, PlatformError
-from platform_plugin.redaction import redacted
+from platform_plugin.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,7 +67,7 @@ class Span:
 
     def __repr__(self) -> str:
         return (
-            f"Span({redacted(self.text)!r} at {self.line}:{self.column})"
+            f"Span({redact_text(self.text)!r} at {self.line}:{self.column})"
             if self.end - self.start < _SHOWN
             else f"Span({self.start}:{self.end})"
         )
@@ -92,10 +92,10 @@ class Place:
         return error
 
 
-def at(source: str | Span, position: int = 0, end: int | None = None) -> Place:
+def locate_offset(source: str | Span, position: int = 0, end: int | None = None) -> Place:
     r"""The place of an offset in a text or in a span; the excerpt is of the whole source.
 
-    >>> print(at("SELECT *\nFORM posts", 9, 13).shown)
+    >>> print(locate_offset("SELECT *\nFORM posts", 9, 13).shown)
         FORM posts
         ^^^^
     """
@@ -118,26 +118,26 @@ def at(source: str | Span, position: int = 0, end: int | None = None) -> Place:
     return Place(line=span.line, column=span.column, shown=shown)
 
 
-def fault(
+def syntax_error(
     source: str | Span, message: str, position: int = 0, *, end: int | None = None, expected: str | None = None, hint: str | None = None
 ) -> InvalidSyntax:
     """The syntax error for a place, for the caller to raise."""
-    return at(source, position, end).attach(InvalidSyntax(message, hint=hint), expected)
+    return locate_offset(source, position, end).attach(InvalidSyntax(message, hint=hint), expected)
 
 
-def refusal(
+def refusal_error(
     source: str | Span, rule: str, message: str, position: int = 0, *, end: int | None = None, hint: str | None = None
 ) -> RefusedQuery:
     """The refusal of a query at a place, with the rule that forbids it, for the caller to raise."""
-    error = at(source, position, end).attach(RefusedQuery(message, detail=f"rule: {rule}", hint=hint))
+    error = locate_offset(source, position, end).attach(RefusedQuery(message, detail=f"rule: {rule}", hint=hint))
     error.rule = rule
     return error
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest_word(name: str, known: Iterable[str]) -> str | None:
     """The word of a list that is most like this one, whatever its case, or None if none is like it.
 
-    >>> nearest("retention_row", ["retention", "retention_rows"]), nearest("x", ["retention"])
+    >>> nearest_word("retention_row", ["retention", "retention_rows"]), nearest_word("x", ["retention"])
     ('retention_rows', None)
     """
     words = {word.lower(): word for word in known}
@@ -151,7 +151,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """The hint for an unknown name: the nearest one of a list, or None."""
-    found = nearest(name, known)
+    found = nearest_word(name, known)
     return f"did you mean {found}?" if found else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from platform_plugin.language.text.places import Span, fault
+from platform_plugin.language.text.places import Span, syntax_error
 
 # Deeper brackets than this are refused, so that no parser behind us ever runs out of stack.
 DEEPEST = 250
@@ -97,11 +97,11 @@ def tokenize(source: str, start: int = 0, end: int | None = None) -> Tokens:
             after = _comment_end(source, position, last)
         elif kind == "hint":
             if hint_at >= 0:
-                raise fault(source, "a hint inside a hint", position, end=after)
+                raise syntax_error(source, "a hint inside a hint", position, end=after)
             hint_at, brackets = position, 0
         elif kind == SIGN and source[position:after] == "*/":
             if hint_at < 0:
-                raise fault(source, "a comment ends that never began", position, end=after)
+                raise syntax_error(source, "a comment ends that never began", position, end=after)
             hint_at = -1
         elif hint_at >= 0:
             brackets = _hint_brackets(source, position, after, brackets)
@@ -111,7 +111,7 @@ def tokenize(source: str, start: int = 0, end: int | None = None) -> Tokens:
             ends.append(after)
         position = after
     if hint_at >= 0:
-        raise fault(source, "a hint is never closed", hint_at, expected="*/")
+        raise syntax_error(source, "a hint is never closed", hint_at, expected="*/")
     tokens = Tokens(source, kinds, starts, ends)
     _refuse_deep(tokens)
     return tokens
@@ -121,7 +121,7 @@ def _hint_brackets(source: str, position: int, after: int, depth: int) -> int:
     """The depth behind a token of a hint: Spark looks up what calls and sub-queries there name, although no hint takes any."""
     text = source[position:after]
     if text in "([" and (depth or text == "["):
-        raise fault(
+        raise syntax_error(
             source, "an expression inside a hint", position, end=after, hint="hints take names and numbers: /*+ BROADCAST(posts) */"
         )
     return depth + 1 if text == "(" else depth - 1 if text == ")" else depth
@@ -133,20 +133,20 @@ def _comment_end(source: str, start: int, last: int) -> int:
         depth += 1 if edge.group() == "/*" else -1
         if depth == 0:
             return edge.end()
-    raise fault(source, "a comment is never closed", start, end=start + 2, expected="*/ (comments nest)")
+    raise syntax_error(source, "a comment is never closed", start, end=start + 2, expected="*/ (comments nest)")
 
 
 def _lexical_fault(source: str, position: int) -> Exception:
     character = source[position]
     if character in "'\"`":
         what = "quoted name" if character == "`" else "string"
-        return fault(
+        return syntax_error(
             source, f"a {what} is never closed", position, expected=f"a closing {character}", hint=f"write {character} inside it twice"
         )
     if source.startswith("/*", position):
-        return fault(source, "a comment is never closed", position, expected="*/")
+        return syntax_error(source, "a comment is never closed", position, expected="*/")
     shown = character if character.isprintable() else f"U+{ord(character):04X}"
-    return fault(source, f"unexpected character {shown}", position, hint="put names with other characters between back-ticks")
+    return syntax_error(source, f"unexpected character {shown}", position, hint="put names with other characters between back-ticks")
 
 
 def _refuse_deep(tokens: Tokens) -> None:
@@ -174,7 +174,7 @@ def _refuse_deep(tokens: Tokens) -> None:
         elif text == ";":
             depth = cases = angles = 0
         if depth + cases + angles > DEEPEST or run > DEEPEST:
-            raise fault(
+            raise syntax_error(
                 source,
                 f"a statement is nested more than {DEEPEST} levels deep",
                 starts[index],
@@ -194,16 +194,16 @@ def check_brackets(tokens: Tokens, first: int, last: int) -> None:
             opened.append(index)
         elif text in ")]":
             if not opened:
-                raise fault(source, f"{text} has no partner", starts[index], end=ends[index])
+                raise syntax_error(source, f"{text} has no partner", starts[index], end=ends[index])
             partner = source[starts[opened.pop()]]
             if _OPENERS[partner] != text:
-                raise fault(source, f"{partner} is closed by {text}", starts[index], end=ends[index], expected=_OPENERS[partner])
+                raise syntax_error(source, f"{partner} is closed by {text}", starts[index], end=ends[index], expected=_OPENERS[partner])
     if opened:
         text = source[starts[opened[-1]]]
-        raise fault(source, f"{text} is never closed", starts[opened[-1]], end=ends[opened[-1]], expected=_OPENERS[text])
+        raise syntax_error(source, f"{text} is never closed", starts[opened[-1]], end=ends[opened[-1]], expected=_OPENERS[text])
 
 
-def closing(tokens: Tokens, index: int) -> int:
+def find_closing(tokens: Tokens, index: int) -> int:
     """The index of the bracket that closes the one at `index`, or the number of tokens if there is none."""
     depth = 0
     for inner in range(index, len(tokens)):

@@ -13,7 +13,7 @@ import sqlglot
 from sqlglot.errors import SqlglotError
 
 from platform_plugin.language.text.bare_names import FOREIGN, KEYWORDS
-from platform_plugin.language.text.places import did_you_mean, fault
+from platform_plugin.language.text.places import did_you_mean, syntax_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,12 +79,12 @@ def parse_tree(tokens: Tokens, masked: MaskedQuery) -> Node:
         with _room():
             tree = sqlglot.parse_one(masked.text, dialect="spark")
     except RecursionError as error:
-        raise fault(whole, "a query is nested too deeply", hint="name inner parts with WITH … AS (…)") from error
+        raise syntax_error(whole, "a query is nested too deeply", hint="name inner parts with WITH … AS (…)") from error
     except SqlglotError as error:
         raise _placed(tokens, masked, error) from error
     except Exception as error:
         # The parser is not ours: whatever else it stumbles over is a query that can't be read.
-        raise fault(whole, "this query can't be read") from error
+        raise syntax_error(whole, "this query can't be read") from error
     return tree
 
 
@@ -101,10 +101,10 @@ def _placed(tokens: Tokens, masked: MaskedQuery, error: SqlglotError) -> Excepti
         index = masked.origins.get(at, 0)
     expected = said.removeprefix("Expecting ").removeprefix("Expected ").lower() if said.startswith("Expect") else None
     if index is None:
-        return fault(tokens.span(0, len(tokens)), "this query can't be read", expected=expected)
+        return syntax_error(tokens.span(0, len(tokens)), "this query can't be read", expected=expected)
     place, hint = _typo(tokens, index)
     span = tokens.span(place, place + 1)
-    return fault(span, f"unexpected {span.text[:40]} in a query", expected=expected, hint=hint)
+    return syntax_error(span, f"unexpected {span.text[:40]} in a query", expected=expected, hint=hint)
 
 
 def _typo(tokens: Tokens, index: int) -> tuple[int, str | None]:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 from typing import Literal as Choice
 
-from platform_plugin.language.text.places import InvalidSyntax, Span, fault
+from platform_plugin.language.text.places import InvalidSyntax, Span, syntax_error
 from platform_plugin.language.text.tokens import BINARY, DOUBLE, NUMBER, QUOTED, SIGN, STRING, WORD, Tokens
 from platform_plugin.language.text.words import BEFORE_OPERAND
 
@@ -206,7 +206,7 @@ def _parameters(tokens: Tokens, first: int, last: int) -> Iterator[tuple[int, Pa
 
 
 def _mixed(tokens: Tokens, index: int) -> InvalidSyntax:
-    return fault(tokens.span(index, index + 1), "? and :name in one statement", hint="use one style of parameter")
+    return syntax_error(tokens.span(index, index + 1), "? and :name in one statement", hint="use one style of parameter")
 
 
 def ends_operand(tokens: Tokens, index: int) -> bool:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.types.blob_text import parse_blob
-from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, List, Map, Primitive, Struct, quoted
+from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, List, Map, Primitive, Struct, quote_identifier
 from platform_plugin.language.text.words import RESERVED
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def identifier(name: str) -> str:
     >>> identifier("posts"), identifier("order"), identifier("two words")
     ('posts', '`order`', '`two words`')
     """
-    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.upper() not in RESERVED else quoted(name)
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.upper() not in RESERVED else quote_identifier(name)
 
 
 def name_text(name: WrittenName) -> str:

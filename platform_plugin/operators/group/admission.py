@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.copies import nodes
+from platform_plugin.algebra.plan.copies import walk_expression
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Derived,
@@ -30,17 +30,17 @@ from platform_plugin.algebra.plan.nodes import (
 )
 from platform_plugin.algebra.volatility import volatile_name
 from platform_plugin.errors import RefusedView
-from platform_plugin.language.text.places import Span, at
+from platform_plugin.language.text.places import Span, locate_offset
 from platform_plugin.operators.group.rewrites import (
     NOT_ROWS,
-    ask_above,
-    group_first,
-    group_inside,
-    group_rows,
-    group_sides,
-    join_groups,
-    keep_side,
-    sessions,
+    advise_call_above,
+    advise_grouped_rows,
+    advise_grouped_sides,
+    advise_grouped_subquery,
+    advise_grouping_first,
+    advise_joined_groups,
+    advise_kept_side,
+    advise_sessions,
 )
 
 if TYPE_CHECKING:
@@ -73,19 +73,19 @@ class Refuser:
         error = RefusedView(message, detail=f"rule {rule}: {RULES[rule]}", hint=hint)
         error.rule, error.operator = rule, operator
         start, end = place or (0, 0)
-        return at(Span(self.source, start, end)).attach(error)
+        return locate_offset(Span(self.source, start, end)).attach(error)
 
 
-def loose(node: Node) -> tuple[Scan, ...]:
+def find_ungrouped_streams(node: Node) -> tuple[Scan, ...]:
     """The streams in a plan that no grouping in it stands above."""
     if isinstance(node, Scan):
         return (node,) if node.kind == "stream" else ()
     if isinstance(node, (Aggregate, Distinct)) or (isinstance(node, SetOperation) and not node.all and node.kind == "union"):
         return ()
-    return tuple(found for below in (*inputs(node), *subqueries(node)) for found in loose(below))
+    return tuple(found for below in (*inputs(node), *subqueries(node)) for found in find_ungrouped_streams(below))
 
 
-def changing(node: Node) -> tuple[Scan, ...]:
+def find_changing_relations(node: Node) -> tuple[Scan, ...]:
     """All relations in a plan that change without anybody's asking, states of streams among them."""
     return tuple(found for found in scans(node) if found.kind in (*CHANGING, "state"))
 
@@ -97,7 +97,7 @@ def name_of(scan: Scan) -> str:
 
 def check_below(node: Node, grouping: str, refuse: Refuser) -> None:
     """Refuses what may not stand between a stream and the grouping above it."""
-    stream = next((name_of(found) for found in loose(node)), "…")
+    stream = next((name_of(found) for found in find_ungrouped_streams(node)), "…")
     for found in walk(node):
         if not isinstance(found, (Scan,)):
             _check_settled(found, stream, refuse)
@@ -105,19 +105,19 @@ def check_below(node: Node, grouping: str, refuse: Refuser) -> None:
 
 
 def _check(node: Node, grouping: str, refuse: Refuser) -> None:
-    streams = loose(node)
+    streams = find_ungrouped_streams(node)
     if not streams:
         return
     stream = name_of(streams[0])
     for plan in subqueries(node):
-        if others := (loose(plan) or changing(plan)):
+        if others := (find_ungrouped_streams(plan) or find_changing_relations(plan)):
             raise refuse(
                 "R3",
                 "sub-query",
                 f'a condition on stream "{stream}" looks into "{_what(others[0])}", which changes',
                 others[0].at,
-                group_first(stream, "compare in a query around that")
-                + (f"; and read SELECT DISTINCT … FROM {_what(others[0])} there" if loose(plan) else ""),
+                advise_grouping_first(stream, "compare in a query around that")
+                + (f"; and read SELECT DISTINCT … FROM {_what(others[0])} there" if find_ungrouped_streams(plan) else ""),
             )
     match node:
         case Join():
@@ -154,7 +154,7 @@ def _check(node: Node, grouping: str, refuse: Refuser) -> None:
                 word,
                 f'{word} would have to keep the rows of stream "{stream}"',
                 node.at,
-                group_sides(node, stream),
+                advise_grouped_sides(node, stream),
             )
         case SetOperation():
             _check_union(node, stream, refuse)
@@ -172,27 +172,27 @@ def _what(scan: Scan) -> str:
 
 def _check_union(node: SetOperation, stream: str, refuse: Refuser) -> None:
     for side in (node.left, node.right):
-        if not loose(side) and (others := changing(side)):
+        if not find_ungrouped_streams(side) and (others := find_changing_relations(side)):
             raise refuse(
                 "R3",
                 "UNION ALL",
                 f'rows of stream "{stream}" are put together with groups',
                 others[0].at,
-                group_first(stream, "put the groups together with the others, which have 1 AS n"),
+                advise_grouping_first(stream, "put the groups together with the others, which have 1 AS n"),
             )
 
 
 def _check_join(node: Join, stream: str, refuse: Refuser, *, grouped: bool = True) -> None:
-    left, right = loose(node.left), loose(node.right)
+    left, right = find_ungrouped_streams(node.left), find_ungrouped_streams(node.right)
     if left and right:
         a, b = name_of(left[0]), name_of(right[0])
         message = f'streams "{a}" and "{b}" are joined, but stream "{a}" must be grouped first, and so must "{b}"'
         if a == b:
             message = f'stream "{a}" is joined with itself, but it must be grouped first, on both sides'
-        raise refuse("R3", "join", message, node.at, join_groups(node, left[0], right[0], grouped=grouped))
+        raise refuse("R3", "join", message, node.at, advise_joined_groups(node, left[0], right[0], grouped=grouped))
     other = node.right if left else node.left
-    if others := changing(other):
-        kept = group_first(stream, "join the groups")
+    if others := find_changing_relations(other):
+        kept = advise_grouping_first(stream, "join the groups")
         raise refuse(
             "R3",
             "join",
@@ -210,19 +210,19 @@ def _refuse_side(node: Join, scan: Scan, other: Node, refuse: Refuser, *, groupe
     words = "LATERAL" if node.lateral else {"semi": "LEFT SEMI", "anti": "LEFT ANTI"}.get(node.kind, node.kind.upper())
     side = "right" if other is node.right else "left"
     message = f'{words} JOIN keeps rows of "{table}", on its {side}, for which stream "{name_of(scan)}" has no row yet'
-    raise refuse("R4", f"{words} JOIN", message, node.at, keep_side(node, scan, other, grouped=grouped))
+    raise refuse("R4", f"{words} JOIN", message, node.at, advise_kept_side(node, scan, other, grouped=grouped))
 
 
 def _check_settled(node: Node, stream: str, refuse: Refuser) -> None:
     for value in scalars(node):
-        for call in nodes(value.node):
+        for call in walk_expression(value.node):
             if isinstance(call, exp.Anonymous) and str(call.this) == "session_window":
                 raise refuse(
                     "R2",
                     "session_window",
                     "sessions of different ranges of a stream would have to be joined",
                     _place(call, value),
-                    sessions(call, stream),
+                    advise_sessions(call, stream),
                 )
             name = volatile_name(call)
             if name is not None:
@@ -231,38 +231,38 @@ def _check_settled(node: Node, stream: str, refuse: Refuser) -> None:
                     name,
                     f"{name} is asked before the grouping, so stored groups would keep old answers",
                     _place(call, value),
-                    ask_above(name, value),
+                    advise_call_above(name, value),
                 )
 
 
 def _place(call: exp.Expr, value: Scalar) -> Place | None:
-    found = [call.meta["at"]] if "at" in call.meta else [inner.meta["at"] for inner in nodes(value.node) if "at" in inner.meta]
+    found = [call.meta["at"]] if "at" in call.meta else [inner.meta["at"] for inner in walk_expression(value.node) if "at" in inner.meta]
     return min(found) if found else None
 
 
 def is_volatile(query: Query) -> bool:
     """Whether a plan's answer depends on the time, on who asks, or on chance."""
-    return any(volatile_name(call) for found in walk(query) for value in scalars(found) for call in nodes(value.node))
+    return any(volatile_name(call) for found in walk(query) for value in scalars(found) for call in walk_expression(value.node))
 
 
 def refuse_loose(query: Query, refuse: Refuser) -> None:
     """Refuses a query in which a stream is left without a grouping above it."""
-    streams = loose(query)
+    streams = find_ungrouped_streams(query)
     if not streams:
         return
     for found in walk(query):
-        if isinstance(found, Join) and loose(found):
-            _check_join(found, name_of(loose(found)[0]), refuse, grouped=False)
+        if isinstance(found, Join) and find_ungrouped_streams(found):
+            _check_join(found, name_of(find_ungrouped_streams(found)[0]), refuse, grouped=False)
     for found in walk(query):
         for plan in subqueries(found):
-            if inner := loose(plan):
+            if inner := find_ungrouped_streams(plan):
                 column = next((output.name for output in outputs(plan)), "key")
                 raise refuse(
                     "R1",
                     "sub-query",
                     f'stream "{name_of(inner[0])}" must be grouped in the sub-query that reads it',
                     inner[0].at,
-                    group_inside(found, plan, inner[0], column),
+                    advise_grouped_subquery(found, plan, inner[0], column),
                 )
     stream = streams[0]
     name = name_of(stream)
@@ -271,4 +271,4 @@ def refuse_loose(query: Query, refuse: Refuser) -> None:
         ("R1", f'stream "{name}" must be grouped') if whole else ("R9", f'stream "{name}" must be grouped: a view keeps groups, not rows')
     )
     column = stream.fields[0].name if stream.fields else "key"
-    raise refuse(rule, "stream", message, stream.at, group_rows(name, column))
+    raise refuse(rule, "stream", message, stream.at, advise_grouped_rows(name, column))

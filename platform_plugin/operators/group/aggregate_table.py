@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.types.data_types import DataType
     from platform_plugin.operators.group.calls import Call
-    from platform_plugin.operators.group.splitting import ByValue, Splitting
+    from platform_plugin.operators.group.splitting import Splitting, ValueKeys
 
-    SplitFunction = Callable[[Call, DataType | None, Callable[[], exp.Expr]], Splitting | ByValue]
+    SplitFunction = Callable[[Call, DataType | None, Callable[[], exp.Expr]], Splitting | ValueKeys]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

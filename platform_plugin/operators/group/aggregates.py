@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.functions import AGGREGATES, canonical
+from platform_plugin.algebra.functions import AGGREGATES, canonical_name
 from platform_plugin.algebra.plan.names import output_name
 from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, Primitive, Struct, list_of
 from platform_plugin.algebra.types.infer import DOUBLE, LONG, STRING, sum_type
 from platform_plugin.distribution import page
 from platform_plugin.operators.group.aggregate_table import Row
-from platform_plugin.operators.group.calls import Call, cast, fn, make
+from platform_plugin.operators.group.calls import Call, call_expression, cast, parse_expression
 from platform_plugin.operators.group.moments import MOMENTS, PAIRS, moment_answer, moment_merge, moment_parts, pair_merge, pair_parts
 from platform_plugin.operators.group.sketches import sketch, split_hll, split_kll
-from platform_plugin.operators.group.splitting import ByValue, NoSplit, Part, Splitting, known_type, number_of, one_part
+from platform_plugin.operators.group.splitting import NoSplit, Part, Splitting, ValueKeys, require_type, split_single_column, value_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from platform_plugin.operators.group.splitting import Parts
 
 
-def split_call(call: Call, argument_type: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting | ByValue:
+def split_call(call: Call, argument_type: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting | ValueKeys:
     """How a call is split. `argument_type` is its first argument's type if known; `row_id` gives the column that numbers the rows."""
-    name = canonical(call.name)
+    name = canonical_name(call.name)
     if call.distinct and name not in ("min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "any_value"):
         return _distinct(call, name, argument_type)
     row = next((row for row in TABLE if name in row.functions), None)
     if row is None:
         raise NoSplit(
             f"aggregate {call.name} can't be kept up to date part by part",
-            f"{near(name)} can, not the same: see {page('views/aggregates.md')}",
+            f"{find_similar_aggregates(name)} can, not the same: see {page('views/aggregates.md')}",
         )
     if call.order is not None and name not in ("listagg", "percentile_cont", "percentile_disc", "mode"):
         raise NoSplit(
@@ -47,7 +47,7 @@ def split_call(call: Call, argument_type: DataType | None, row_id: Callable[[], 
     return row.split(call, argument_type, row_id)
 
 
-def near(name: str) -> str:
+def find_similar_aggregates(name: str) -> str:
     """The aggregates that split and are most like one that does not."""
     for members, found in _NEAR.items():
         if any(part in name for part in members.split()):
@@ -65,9 +65,9 @@ _NEAR = {
 
 def _count(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
     del kind, row_id
-    value = call.filtered(fn(call.name, *call.args))
+    value = call.filtered(call_expression(call.name, *call.args))
     name = "n" if isinstance(call.args[0], exp.Star) else f"n_{call.word()}"
-    return one_part(name, value, "sum", LONG, lambda column: make("coalesce(_0, 0)", column))
+    return split_single_column(name, value, "sum", LONG, lambda column: parse_expression("coalesce(_0, 0)", column))
 
 
 def _sum_part(call: Call, kind: DataType) -> Part:
@@ -79,34 +79,34 @@ def _sum_part(call: Call, kind: DataType) -> Part:
 
     def merge(columns: Parts) -> exp.Expr:
         # The sum of decimals gains ten digits at every level, so each merge brings it back to the type of the first.
-        total = fn("sum", columns[0])
+        total = call_expression("sum", columns[0])
         return cast(total, str(summed)) if isinstance(summed, Decimal) else total
 
-    return Part(name=f"sum_{call.word()}", value=call.filtered(fn("sum", call.args[0])), merge=merge, type=summed)
+    return Part(name=f"sum_{call.word()}", value=call.filtered(call_expression("sum", call.args[0])), merge=merge, type=summed)
 
 
 def _sum(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
     del row_id
-    return Splitting(parts=(_sum_part(call, known_type(call, kind)),), answer=lambda columns: columns[0])
+    return Splitting(parts=(_sum_part(call, require_type(call, kind)),), answer=lambda columns: columns[0])
 
 
 def _try_sum(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
     """NULL says both no rows and overflow, so the number of rows tells them apart."""
     del row_id
-    summed = sum_type(known_type(call, kind))
+    summed = sum_type(require_type(call, kind))
     total = f"TRY_CAST(try_sum(_0) AS {summed})" if isinstance(summed, Decimal) else "try_sum(_0)"
 
     def merge(columns: Parts) -> exp.Expr:
-        return make(f"CASE WHEN count_if(_0 IS NULL AND _1 > 0) = 0 THEN {total} END", *columns)
+        return parse_expression(f"CASE WHEN count_if(_0 IS NULL AND _1 > 0) = 0 THEN {total} END", *columns)
 
-    value = Part(name=f"try_sum_{call.word()}", value=call.filtered(fn("try_sum", call.args[0])), merge=merge, type=summed)
-    number = number_of(call)
+    value = Part(name=f"try_sum_{call.word()}", value=call.filtered(call_expression("try_sum", call.args[0])), merge=merge, type=summed)
+    number = value_count(call)
     return Splitting(parts=(value, number), answer=lambda columns: columns[0])
 
 
 def _avg(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
     del row_id
-    found = known_type(call, kind)
+    found = require_type(call, kind)
     if isinstance(found, Decimal):
         return _decimal_avg(call, found)
     if found == LONG:
@@ -114,9 +114,9 @@ def _avg(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> S
         found = DOUBLE
 
     def answer(columns: Parts) -> exp.Expr:
-        return make("CASE WHEN _1 > 0 THEN CAST(_0 AS DOUBLE) / _1 END", *columns)
+        return parse_expression("CASE WHEN _1 > 0 THEN CAST(_0 AS DOUBLE) / _1 END", *columns)
 
-    return Splitting(parts=(_sum_part(call, found), number_of(call)), answer=answer)
+    return Splitting(parts=(_sum_part(call, found), value_count(call)), answer=answer)
 
 
 def _decimal_avg(call: Call, kind: Decimal) -> Splitting:
@@ -130,9 +130,9 @@ def _decimal_avg(call: Call, kind: Decimal) -> Splitting:
     result = Decimal(precision=kind.precision + 4, scale=kind.scale + 4)
 
     def answer(columns: Parts) -> exp.Expr:
-        return make(f"CASE WHEN _1 > 0 THEN CAST(_0 / CAST(_1 AS DECIMAL(20,0)) AS {result}) END", *columns)
+        return parse_expression(f"CASE WHEN _1 > 0 THEN CAST(_0 / CAST(_1 AS DECIMAL(20,0)) AS {result}) END", *columns)
 
-    return Splitting(parts=(_sum_part(call, kind), number_of(call)), answer=answer)
+    return Splitting(parts=(_sum_part(call, kind), value_count(call)), answer=answer)
 
 
 # Up to here the quotient of the sum has at least four places more than the argument.
@@ -141,20 +141,30 @@ WIDEST_AVG = 24
 
 def _same(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
     del row_id
-    name = canonical(call.name)
+    name = canonical_name(call.name)
     kept = Primitive("boolean") if name.startswith("bool") else kind
-    return one_part(f"{name}_{call.word()}", call.filtered(fn(name, *call.args)), name, kept)
+    return split_single_column(f"{name}_{call.word()}", call.filtered(call_expression(name, *call.args)), name, kept)
 
 
 def _by_row(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
     """The first or last by the row id, so that every reader sees the same one, whatever was merged with what."""
-    pick, bound = ("max_by", "max") if canonical(call.name) == "last" else ("min_by", "min")
+    pick, bound = ("max_by", "max") if canonical_name(call.name) == "last" else ("min_by", "min")
     value, rows = call.args[0], row_id()
     if call.ignores_nulls:
-        rows = make("CASE WHEN _0 IS NOT NULL THEN _1 END", value, rows)
-    word = f"{canonical(call.name)}_{call.word()}" + ("_set" if call.ignores_nulls else "")
-    chosen = Part(name=word, value=call.filtered(fn(pick, value, rows)), merge=lambda columns: fn(pick, columns[0], columns[1]), type=kind)
-    place = Part(name=f"{word}_row", value=call.filtered(fn(bound, rows)), merge=lambda columns: fn(bound, columns[1]), type=LONG)
+        rows = parse_expression("CASE WHEN _0 IS NOT NULL THEN _1 END", value, rows)
+    word = f"{canonical_name(call.name)}_{call.word()}" + ("_set" if call.ignores_nulls else "")
+    chosen = Part(
+        name=word,
+        value=call.filtered(call_expression(pick, value, rows)),
+        merge=lambda columns: call_expression(pick, columns[0], columns[1]),
+        type=kind,
+    )
+    place = Part(
+        name=f"{word}_row",
+        value=call.filtered(call_expression(bound, rows)),
+        merge=lambda columns: call_expression(bound, columns[1]),
+        type=LONG,
+    )
     return Splitting(parts=(chosen, place), answer=lambda columns: columns[0])
 
 
@@ -165,10 +175,20 @@ def _by_other(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr])
             f"{call.name} of {len(call.args)} arguments can't be kept up to date part by part",
             f"write {call.name}(x, y), not the same: one value, not several",
         )
-    name, bound = canonical(call.name), canonical(call.name)[:3]
+    name, bound = canonical_name(call.name), canonical_name(call.name)[:3]
     word = f"{name}_{call.word()}_{call.word(1)}"
-    chosen = Part(name=word, value=call.filtered(fn(name, *call.args)), merge=lambda columns: fn(name, columns[0], columns[1]), type=kind)
-    by = Part(name=f"{word}_by", value=call.filtered(fn(bound, call.args[1])), merge=lambda columns: fn(bound, columns[1]), type=None)
+    chosen = Part(
+        name=word,
+        value=call.filtered(call_expression(name, *call.args)),
+        merge=lambda columns: call_expression(name, columns[0], columns[1]),
+        type=kind,
+    )
+    by = Part(
+        name=f"{word}_by",
+        value=call.filtered(call_expression(bound, call.args[1])),
+        merge=lambda columns: call_expression(bound, columns[1]),
+        type=None,
+    )
     return Splitting(parts=(chosen, by), answer=lambda columns: columns[0])
 
 
@@ -177,8 +197,8 @@ def _list(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> 
     stored = None if kind is None else list_of(kind)
     part = Part(
         name=f"list_{call.word()}",
-        value=call.filtered(fn("collect_list", call.args[0])),
-        merge=lambda columns: fn("flatten", fn("collect_list", columns[0])),
+        value=call.filtered(call_expression("collect_list", call.args[0])),
+        merge=lambda columns: call_expression("flatten", call_expression("collect_list", columns[0])),
         type=stored,
     )
     return Splitting(parts=(part,), answer=lambda columns: columns[0])
@@ -188,15 +208,15 @@ def _set(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr] | Non
     del row_id
     part = Part(
         name=f"set_{call.word()}",
-        value=call.filtered(fn("collect_set", call.args[0])),
-        merge=lambda columns: fn("array_distinct", fn("flatten", fn("collect_list", columns[0]))),
+        value=call.filtered(call_expression("collect_set", call.args[0])),
+        merge=lambda columns: call_expression("array_distinct", call_expression("flatten", call_expression("collect_list", columns[0]))),
         type=None if kind is None else list_of(kind),
     )
     return Splitting(parts=(part,), answer=lambda columns: columns[0])
 
 
 def _joined(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
-    found = known_type(call, kind)
+    found = require_type(call, kind)
     separator = call.args[1] if len(call.args) > 1 else exp.Literal.number("''")
     sorted_by = _own_order(call)
     if found == Primitive("blob") or (sorted_by is not None and found != STRING):
@@ -208,8 +228,8 @@ def _joined(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -
     stored = _set(texts, STRING) if call.distinct else _list(texts, STRING, row_id)
 
     def answer(columns: Parts) -> exp.Expr:
-        values = columns[0] if sorted_by is None else fn("sort_array", columns[0], exp.Boolean(this=not sorted_by))
-        return make("CASE WHEN size(_0) > 0 THEN array_join(_1, _2) END", columns[0], values, separator)
+        values = columns[0] if sorted_by is None else call_expression("sort_array", columns[0], exp.Boolean(this=not sorted_by))
+        return parse_expression("CASE WHEN size(_0) > 0 THEN array_join(_1, _2) END", columns[0], values, separator)
 
     return Splitting(parts=stored.parts, answer=answer)
 
@@ -245,38 +265,40 @@ def _moments(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) 
     part = Part(
         name=f"moments_{call.word()}", value=moment_parts(call), merge=lambda columns: moment_merge(columns[0]), type=_doubles("n mean m2")
     )
-    return Splitting(parts=(part,), answer=lambda columns: moment_answer(canonical(call.name), columns[0]))
+    return Splitting(parts=(part,), answer=lambda columns: moment_answer(canonical_name(call.name), columns[0]))
 
 
 def _pairs(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
     del kind, row_id
     name = f"moments_{call.word()}_{call.word(1)}"
     part = Part(name=name, value=pair_parts(call), merge=lambda columns: pair_merge(columns[0]), type=_doubles("n mx my sxx syy sxy"))
-    return Splitting(parts=(part,), answer=lambda columns: moment_answer(canonical(call.name), columns[0]))
+    return Splitting(parts=(part,), answer=lambda columns: moment_answer(canonical_name(call.name), columns[0]))
 
 
 def _doubles(names: str) -> Struct:
     return Struct(fields=tuple(Field(name=name, type=DOUBLE) for name in names.split()))
 
 
-def _percentile(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> ByValue:
+def _percentile(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> ValueKeys:
     del kind, row_id
-    name = canonical(call.name)
+    name = canonical_name(call.name)
     if name == "median":
-        return ByValue(values=call.args[:1], answer=lambda values, number: make("percentile(_0, 0.5D, _1)", values[0], number))
+        return ValueKeys(
+            values=call.args[:1], answer=lambda values, number: parse_expression("percentile(_0, 0.5D, _1)", values[0], number)
+        )
     if name == "percentile_cont":
         order = _sorted_column(call)
         if order.args.get("desc"):
             return _expanded((order.this,), call)
         share = call.args[0]
-        return ByValue(values=(order.this,), answer=lambda values, number: fn("percentile", values[0], share, number))
+        return ValueKeys(values=(order.this,), answer=lambda values, number: call_expression("percentile", values[0], share, number))
     if len(call.args) == 3:
         share = call.args[1]
-        return ByValue(
+        return ValueKeys(
             values=(call.args[0], call.args[2]),
-            answer=lambda values, number: make("percentile(_0, _1, _2 * _3)", values[0], share, values[1], number),
+            answer=lambda values, number: parse_expression("percentile(_0, _1, _2 * _3)", values[0], share, values[1], number),
         )
-    return ByValue(values=call.args[:1], answer=lambda values, number: fn("percentile", values[0], *call.args[1:], number))
+    return ValueKeys(values=call.args[:1], answer=lambda values, number: call_expression("percentile", values[0], *call.args[1:], number))
 
 
 def _sorted_column(call: Call) -> exp.Expr:
@@ -286,22 +308,23 @@ def _sorted_column(call: Call) -> exp.Expr:
     return found
 
 
-def _whole(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> ByValue:
+def _whole(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> ValueKeys:
     """Aggregates of which nothing smaller than the values with their numbers is enough."""
     del kind, row_id
-    if canonical(call.name) == "mode" and call.order is None and len(call.args) == 1:
-        return ByValue(
-            values=call.args, answer=lambda values, number: make("max_by(_0, CASE WHEN _0 IS NOT NULL THEN _1 END)", values[0], number)
+    if canonical_name(call.name) == "mode" and call.order is None and len(call.args) == 1:
+        return ValueKeys(
+            values=call.args,
+            answer=lambda values, number: parse_expression("max_by(_0, CASE WHEN _0 IS NOT NULL THEN _1 END)", values[0], number),
         )
     values = tuple(item.this for item in call.order.expressions) if call.order is not None else call.args[:1]
     return _expanded(values, call)
 
 
-def _expanded(values: tuple[exp.Expr, ...], call: Call) -> ByValue:
-    return ByValue(values=values, answer=lambda columns, _: call.over(values, columns), expand=True)
+def _expanded(values: tuple[exp.Expr, ...], call: Call) -> ValueKeys:
+    return ValueKeys(values=values, answer=lambda columns, _: call.over(values, columns), expand=True)
 
 
-def _distinct(call: Call, name: str, kind: DataType | None) -> Splitting | ByValue:
+def _distinct(call: Call, name: str, kind: DataType | None) -> Splitting | ValueKeys:
     if name in ("collect_list", "collect_set"):
         return _set(call, kind)
     if name == "listagg":
@@ -312,11 +335,11 @@ def _distinct(call: Call, name: str, kind: DataType | None) -> Splitting | ByVal
             "only count, sum and avg can: "
             f"write SELECT …, {call.name}({call.shown()}) FROM (SELECT DISTINCT …, {call.shown()} FROM …) GROUP BY …",
         )
-    return ByValue(values=call.args, answer=lambda values, _: call.over(call.args, values))
+    return ValueKeys(values=call.args, answer=lambda values, _: call.over(call.args, values))
 
 
 def _sketch(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
-    name = canonical(call.name)
+    name = canonical_name(call.name)
     family = next(family for family in _SKETCH_MERGES if name.startswith(family))
     return sketch(_SKETCH_MERGES[family] + name.rpartition("_agg")[2])(call, kind, row_id)
 
@@ -450,5 +473,5 @@ TABLE = [
 SPLIT = frozenset(name for row in TABLE for name in row.functions)
 """The aggregates that split, by their canonical names."""
 
-REFUSED = frozenset(canonical(name) for name in AGGREGATES) - SPLIT - {"grouping", "grouping_id"}
+REFUSED = frozenset(canonical_name(name) for name in AGGREGATES) - SPLIT - {"grouping", "grouping_id"}
 """The aggregates of Spark that do not split."""

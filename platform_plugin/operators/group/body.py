@@ -18,8 +18,8 @@ from platform_plugin.errors import PlatformError
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.text.bare_names import find_names
 from platform_plugin.language.text.datatypes import parse_type
-from platform_plugin.language.text.places import Span, fault
-from platform_plugin.language.text.tokens import BINARY, DOUBLE, NUMBER, QUOTED, SIGN, STRING, WORD, Tokens, closing, tokenize
+from platform_plugin.language.text.places import Span, syntax_error
+from platform_plugin.language.text.tokens import BINARY, DOUBLE, NUMBER, QUOTED, SIGN, STRING, WORD, Tokens, find_closing, tokenize
 from platform_plugin.language.text.values import number_value
 from platform_plugin.operators.group.admission import Refuser
 
@@ -64,7 +64,7 @@ def read_body(text: str | Span) -> exp.Expr:
     try:
         tree = sqlglot.parse_one(" ".join(pieces), dialect="spark")
     except SqlglotError as error:
-        raise fault(span, "this query can't be read", hint="simplify it until it can, for instance with WITH … AS (…)") from error
+        raise syntax_error(span, "this query can't be read", hint="simplify it until it can, for instance with WITH … AS (…)") from error
     return _restore(tree, tokens, runs, pieces)
 
 
@@ -111,7 +111,7 @@ def _is_call(tokens: Tokens, index: int, word: str) -> bool:
     if word == "EXISTS":
         return tokens.upper(index + 2) not in ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
     if word in _WORDY:
-        inside = range(index + 2, closing(tokens, index + 1))
+        inside = range(index + 2, find_closing(tokens, index + 1))
         return not any(tokens.upper(place) in _WORDY[word] and _depth(tokens, index + 2, place) == 0 for place in inside)
     return word not in _NO_CALL
 
@@ -127,7 +127,7 @@ def _runs(tokens: Tokens) -> dict[int, int]:
     for index in range(len(tokens)):
         word = tokens.upper(index)
         if word in ("CAST", "TRY_CAST") and tokens.upper(index + 1) == "(":
-            after = closing(tokens, index + 1)
+            after = find_closing(tokens, index + 1)
             places = [place for place in range(index + 2, after) if tokens.upper(place) == "AS" and _depth(tokens, index + 2, place) == 0]
             if places:
                 runs[places[-1] + 1] = after
@@ -148,7 +148,7 @@ def _runs(tokens: Tokens) -> dict[int, int]:
 def _type_end(tokens: Tokens, index: int) -> int:
     after = index + 1
     if tokens.upper(after) == "(":
-        return closing(tokens, after) + 1
+        return find_closing(tokens, after) + 1
     if tokens.upper(after) == "<":
         depth = 0
         while after < len(tokens):
@@ -186,7 +186,7 @@ def _stream_words(tokens: Tokens) -> set[int]:
         if tokens.upper(index) != "STREAM" or tokens.upper(index - 1) not in ("FROM", "JOIN", ","):
             continue
         if tokens.upper(index + 1) == "(" and tokens.kind(index + 2) in (WORD, QUOTED):
-            dropped |= {index, index + 1, closing(tokens, index + 1)}
+            dropped |= {index, index + 1, find_closing(tokens, index + 1)}
         elif tokens.kind(index + 1) == QUOTED or (tokens.kind(index + 1) == WORD and tokens.upper(index + 1) not in _NO_CALL | _AFTER_FROM):
             dropped.add(index)
     return dropped
@@ -204,7 +204,7 @@ def _refuse_mixed_joins(tokens: Tokens) -> None:
             if depth == 0 and word == ",":
                 comma = True
             elif comma and depth == 0 and word in ("RIGHT", "FULL", "NATURAL", "USING"):
-                raise fault(
+                raise syntax_error(
                     tokens.span(index, index + 1), f"{word} after a comma in FROM", hint="write CROSS JOIN for the comma, and put it last"
                 )
 
@@ -268,7 +268,7 @@ def _restore_identifier(node: exp.Identifier, tokens: Tokens, places: dict[int, 
         # Bare words may be calls without brackets.
         node.args["quoted"] = tokens.kind(index) == QUOTED
     elif found and found[1] == "l":
-        raise fault(tokens.span(index, index + 1), "a string where a name belongs", hint="names go between back-ticks")
+        raise syntax_error(tokens.span(index, index + 1), "a string where a name belongs", hint="names go between back-ticks")
 
 
 def _literal_type(tokens: Tokens, index: int) -> DataType | None:
@@ -319,6 +319,6 @@ def _refuse_unclear(node: exp.Expr, tokens: Tokens) -> None:
         if isinstance(side, exp.Binary) and not isinstance(side, (type(node), exp.Dot)):
             leaf = next((inner for inner in side.walk() if "at" in inner.meta), None)
             start, end = leaf.meta["at"] if leaf is not None else (tokens.starts[0], tokens.starts[0])
-            raise fault(
+            raise syntax_error(
                 Span(tokens.source, start, end), "unclear which operator comes first", hint="put brackets round the inner operation"
             )

@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.algebra.plan.copies import aliases_in, canonical, columns_in, map_columns_below, map_inputs, map_scalars, ref
-from platform_plugin.algebra.plan.names import unique
+from platform_plugin.algebra.plan.copies import (
+    aliases_in,
+    column_reference,
+    columns_in,
+    map_columns_below,
+    map_inputs,
+    map_scalars,
+    number_aliases,
+)
+from platform_plugin.algebra.plan.names import unique_name
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Column,
@@ -27,8 +35,8 @@ from platform_plugin.algebra.plan.nodes import (
     scans,
 )
 from platform_plugin.algebra.types.infer import LONG
-from platform_plugin.algebra.types.widening import common
-from platform_plugin.operators.group.admission import loose
+from platform_plugin.algebra.types.widening import common_type
+from platform_plugin.operators.group.admission import find_ungrouped_streams
 from platform_plugin.operators.group.calls import cast
 from platform_plugin.operators.group.parts import ROW_ID, StaticPart
 
@@ -40,7 +48,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import DataType
 
 
-def branch_out(node: Any, aliases: Aliases, clash: Callable[[SetOperation, str], Exception]) -> list[Any]:
+def split_branches(node: Any, aliases: Aliases, clash: Callable[[SetOperation, str], Exception]) -> list[Any]:
     """A source or query as several without UNION, whose rows together are its rows; at most one stream is left in each.
 
     A join in which the stream stands on the right is turned round, and sorting is left out, since no row depends on either.
@@ -50,27 +58,27 @@ def branch_out(node: Any, aliases: Aliases, clash: Callable[[SetOperation, str],
         return [
             _shaped(branch, outputs(node), kinds, aliases)
             for side in (node.left, node.right)
-            for branch in branch_out(side, aliases, clash)
+            for branch in split_branches(side, aliases, clash)
         ]
     if isinstance(node, Sort):
-        return branch_out(node.query, aliases, clash)
-    if not loose(node) or isinstance(node, Scan):
+        return split_branches(node.query, aliases, clash)
+    if not find_ungrouped_streams(node) or isinstance(node, Scan):
         return [node]
     if isinstance(node, Join):
-        if loose(node.left):
-            return [replace(node, left=branch) for branch in branch_out(node.left, aliases, clash)]
+        if find_ungrouped_streams(node.left):
+            return [replace(node, left=branch) for branch in split_branches(node.left, aliases, clash)]
         kind = "left" if node.kind == "right" else node.kind
-        return [replace(node, left=branch, right=node.left, kind=kind) for branch in branch_out(node.right, aliases, clash)]
+        return [replace(node, left=branch, right=node.left, kind=kind) for branch in split_branches(node.right, aliases, clash)]
     if isinstance(node, Derived):
-        return [replace(node, query=branch) for branch in branch_out(node.query, aliases, clash)]
-    return [replace(node, source=branch) for branch in branch_out(node.source, aliases, clash)]
+        return [replace(node, query=branch) for branch in split_branches(node.query, aliases, clash)]
+    return [replace(node, source=branch) for branch in split_branches(node.source, aliases, clash)]
 
 
 def _types(node: SetOperation, clash: Callable[[SetOperation, str], Exception]) -> tuple[DataType | None, ...]:
     """The types that UNION brings both sides to: a branch on its own must bring them there too."""
     found: list[DataType | None] = []
     for left, right in zip(outputs(node.left), outputs(node.right), strict=True):
-        kind = common([left.type, right.type])
+        kind = common_type([left.type, right.type])
         if left.type != right.type and kind is None:
             raise clash(node, left.name)
         found.append(None if left.type == right.type else kind)
@@ -85,7 +93,7 @@ def _shaped(query: Query, names: tuple[Output, ...], kinds: tuple[DataType | Non
     alias = aliases.take("side")
 
     def item(found: Output, wanted: Output, kind: DataType | None) -> Item:
-        value = ref(alias, found.name)
+        value = column_reference(alias, found.name)
         return Item(value=value if kind is None else Scalar(cast(value.node, str(kind))), name=wanted.name, type=kind or found.type)
 
     items = tuple(item(*pair) for pair in zip(own, names, kinds, strict=True))
@@ -105,7 +113,7 @@ def add_row_id(source: Any) -> tuple[Any, Column]:
             return replace(source, left=inner), column
         case Derived(query=Project() as query, alias=alias):
             inner, column = add_row_id(query.source)
-            items = (*query.items, Item(value=ref(*column), name=ROW_ID, type=LONG))
+            items = (*query.items, Item(value=column_reference(*column), name=ROW_ID, type=LONG))
             return replace(source, query=replace(query, source=inner, items=items)), Column(alias, ROW_ID)
         case _:
             raise TypeError(type(source).__name__)
@@ -120,9 +128,9 @@ class Statics:
 
     def add(self, query: Query, feeds: str | None = None) -> str:
         """The name of the part that is this query."""
-        same = canonical(query)
+        same = number_aliases(query)
         for part in self.parts:
-            if part.feeds == feeds and canonical(part.query) == same:
+            if part.feeds == feeds and number_aliases(part.query) == same:
                 return part.name
         name = f"static_{len(self.parts) + 1}"
         self.parts.append(StaticPart(name=name, query=query, feeds=feeds))
@@ -134,11 +142,11 @@ class Statics:
         moved: dict[Column, Column] = {}
         source = self._source(part.source, needed, moved)
         found: Aggregate = replace(part, source=source)
-        return map_columns_below(found, lambda column: ref(*moved[column]) if column in moved else None) if moved else found
+        return map_columns_below(found, lambda column: column_reference(*moved[column]) if column in moved else None) if moved else found
 
     def _outline(self, source: Any) -> Any:
         """A source in which what becomes a static part is left out, so that only what others need of it is counted."""
-        if not loose(source):
+        if not find_ungrouped_streams(source):
             return Single() if scans(source) else source
         if isinstance(source, Join) and source.lateral:
             return replace(source, left=self._outline(source.left))
@@ -147,7 +155,7 @@ class Statics:
     def _source(self, source: Any, needed: set[Column], moved: dict[Column, Column]) -> Any:
         if not scans(source):
             return source
-        if not loose(source):
+        if not find_ungrouped_streams(source):
             return self._whole(source, needed, moved)
         if isinstance(source, Join) and source.lateral:
             left = self._source(source.left, needed, moved)
@@ -169,7 +177,9 @@ class Statics:
         name, alias = self.add(plan), self.aliases.take("found")
         found = outputs(plan)
         scan = Scan(relation=(name,), kind="static", alias=alias, fields=found)
-        return Project(source=scan, items=tuple(Item(value=ref(alias, item.name), name=item.name, type=item.type) for item in found))
+        return Project(
+            source=scan, items=tuple(Item(value=column_reference(alias, item.name), name=item.name, type=item.type) for item in found)
+        )
 
     def _whole(self, source: Source, needed: set[Column], moved: dict[Column, Column]) -> Scan:
         """A source without streams becomes one static part with the columns that are needed."""
@@ -178,8 +188,8 @@ class Statics:
         taken: set[str] = set()
         items = []
         for column, kind in wanted.items():
-            name = unique(column.name, taken)
-            items.append(Item(value=ref(*column), name=name, type=kind))
+            name = unique_name(column.name, taken)
+            items.append(Item(value=column_reference(*column), name=name, type=kind))
             if column != (alias, name):
                 moved[column] = Column(alias, name)
         query = Project(source=source, items=tuple(items))
@@ -189,7 +199,7 @@ class Statics:
     def _tables(self, node: Any) -> Any:
         """Tables inside of a correlated part, each settled by itself."""
         if isinstance(node, Scan):
-            items = tuple(Item(value=ref(node.alias, found.name), name=found.name, type=found.type) for found in node.fields)
+            items = tuple(Item(value=column_reference(node.alias, found.name), name=found.name, type=found.type) for found in node.fields)
             return replace(node, relation=(self.add(Project(source=node, items=items)),), kind="static")
         return map_inputs(node, self._tables)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from platform_plugin.algebra.build.grouping import call_in
-from platform_plugin.algebra.plan.copies import map_nodes, nodes
+from platform_plugin.algebra.plan.copies import map_nodes, walk_expression
 from platform_plugin.algebra.plan.names import output_name
 from platform_plugin.operators.group.body import read_body
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _HOLE = re.compile(r"_\d+")
 
 
-def fn(name: str, *args: exp.Expr) -> exp.Anonymous:
+def call_expression(name: str, *args: exp.Expr) -> exp.Anonymous:
     """A call of a function."""
     return exp.Anonymous(this=name, expressions=[argument.copy() for argument in args])
 
@@ -31,10 +31,10 @@ def _read(text: str) -> exp.Expr:
     return found
 
 
-def make(text: str, *values: exp.Expr) -> exp.Expr:
+def parse_expression(text: str, *values: exp.Expr) -> exp.Expr:
     """An expression from its SQL, in which _0, _1, … stand for others.
 
-    >>> make("coalesce(_0.n, 0) > 1", exp.column("moments")).sql("spark", normalize_functions=False)
+    >>> parse_expression("coalesce(_0.n, 0) > 1", exp.column("moments")).sql("spark", normalize_functions=False)
     'coalesce(moments.`n`, 0) > 1'
     """
 
@@ -95,7 +95,7 @@ class Call:
         """A word for a column that stores something of an argument: the argument's column where it is one."""
         if index >= len(self.args):
             return "x"
-        found = [node for node in nodes(self.args[index]) if isinstance(node, exp.Column)]
+        found = [node for node in walk_expression(self.args[index]) if isinstance(node, exp.Column)]
         if len(found) == 1 and isinstance(self.args[index], (exp.Column, exp.Cast)):
             return re.sub(r"\W", "_", found[0].name)
         return re.sub(r"\W", "_", found[0].name) + "_x" if found else "x"

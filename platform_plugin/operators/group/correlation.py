@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.algebra.plan.copies import aliases_in, columns_in, map_columns, ref
-from platform_plugin.algebra.plan.names import unique
+from platform_plugin.algebra.plan.copies import aliases_in, column_reference, columns_in, map_columns
+from platform_plugin.algebra.plan.names import unique_name
 from platform_plugin.algebra.plan.nodes import Filter, Item, Scalar, columns
-from platform_plugin.operators.group.lookups import conjuncts, filtered
+from platform_plugin.operators.group.lookups import add_filters, conjuncts
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.plan.nodes import Aggregate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Apart:
+class CorrelatedConditions:
     """Conditions that mention the query around, and the keys that a state has for their sake."""
 
     keys: tuple[Item, ...] = ()
@@ -28,13 +28,16 @@ class Apart:
     def over(self, source: Any, alias: str) -> Any:
         """The stored groups, called `alias`, for which the conditions are true."""
         names = {column: item.name for item in self.keys for column in columns_in(item.value)}
-        return filtered(
+        return add_filters(
             source,
-            (map_columns(found, lambda column: ref(alias, names[column]) if column in names else None) for found in self.conditions),
+            (
+                map_columns(found, lambda column: column_reference(alias, names[column]) if column in names else None)
+                for found in self.conditions
+            ),
         )
 
 
-def uncorrelate(node: Aggregate) -> tuple[Aggregate, Apart]:
+def uncorrelate(node: Aggregate) -> tuple[Aggregate, CorrelatedConditions]:
     """A grouping by more keys without the conditions of its WHERE that mention the query around, and those conditions."""
     own = aliases_in(node)
     every: list[Scalar] = []
@@ -44,10 +47,10 @@ def uncorrelate(node: Aggregate) -> tuple[Aggregate, Apart]:
         base = base.source
     outer = [found for found in every if not found.plans and any(column.alias not in own for column in columns_in(found))]
     if not outer or node.sets is not None:
-        return node, Apart()
+        return node, CorrelatedConditions()
     kinds = columns(base)
     taken = {item.name.lower() for item in (*node.keys, *node.calls)}
     inner = sorted({column for found in outer for column in columns_in(found) if column.alias in own})
-    keys = tuple(Item(value=ref(*column), name=unique(column.name, taken), type=kinds.get(column)) for column in inner)
-    finer = replace(node, source=filtered(base, (found for found in every if found not in outer)), keys=(*node.keys, *keys))
-    return finer, Apart(keys=keys, conditions=tuple(outer))
+    keys = tuple(Item(value=column_reference(*column), name=unique_name(column.name, taken), type=kinds.get(column)) for column in inner)
+    finer = replace(node, source=add_filters(base, (found for found in every if found not in outer)), keys=(*node.keys, *keys))
+    return finer, CorrelatedConditions(keys=keys, conditions=tuple(outer))

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from platform_plugin.algebra.build.grouping import call_in
-from platform_plugin.algebra.plan.copies import aliases_in, canonical, columns_in, map_columns, map_inputs, nodes, ref
-from platform_plugin.algebra.plan.names import Aliases, output_name, unique
+from platform_plugin.algebra.plan.copies import (
+    aliases_in,
+    column_reference,
+    columns_in,
+    map_columns,
+    map_inputs,
+    number_aliases,
+    walk_expression,
+)
+from platform_plugin.algebra.plan.names import Aliases, output_name, unique_name
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Column,
@@ -29,14 +37,14 @@ from platform_plugin.algebra.plan.nodes import (
 )
 from platform_plugin.algebra.plan.render import render
 from platform_plugin.algebra.types.infer import type_of
-from platform_plugin.operators.group.admission import check_below, is_volatile, loose, name_of, refuse_loose
+from platform_plugin.operators.group.admission import check_below, find_ungrouped_streams, is_volatile, name_of, refuse_loose
 from platform_plugin.operators.group.aggregates import split_call
-from platform_plugin.operators.group.branches import Statics, add_row_id, branch_out
+from platform_plugin.operators.group.branches import Statics, add_row_id, split_branches
 from platform_plugin.operators.group.calls import read_call
 from platform_plugin.operators.group.correlation import uncorrelate
-from platform_plugin.operators.group.lookups import arrange
+from platform_plugin.operators.group.lookups import arrange_joins
 from platform_plugin.operators.group.parts import ROW_ID, SplitPlan, State, StreamPart
-from platform_plugin.operators.group.splitting import ByValue, NoSplit, Splitting
+from platform_plugin.operators.group.splitting import NoSplit, Splitting, ValueKeys
 from platform_plugin.operators.group.store import Store, join_answers
 
 if TYPE_CHECKING:
@@ -52,7 +60,7 @@ if TYPE_CHECKING:
 _ROW = Column("the branch", ROW_ID)
 
 
-def cut(whole: Query, refuse: Refuser, typer: Typer | None) -> SplitPlan:
+def cut_plan(whole: Query, refuse: Refuser, typer: Typer | None) -> SplitPlan:
     """A plan split at the first grouping above each stream."""
     aliases = Aliases()
     for alias in sorted(aliases_in(whole)):
@@ -89,16 +97,16 @@ class _Cutter:
         node = map_inputs(node, self._cut_all)
         if isinstance(node, SetOperation) and node.kind == "union" and not node.all and _loose_in(node):
             node = Distinct(query=replace(node, all=True), at=node.at)
-        if isinstance(node, Distinct) and loose(node.query):
+        if isinstance(node, Distinct) and find_ungrouped_streams(node.query):
             return self._cut(self._grouped(node), "DISTINCT")
-        if isinstance(node, Aggregate) and loose(node.source):
+        if isinstance(node, Aggregate) and find_ungrouped_streams(node.source):
             return self._cut(node, "GROUP BY")
         return node
 
     def _grouped(self, node: Distinct) -> Aggregate:
         """DISTINCT is a grouping by all columns."""
         alias = self.aliases.take("rows_of")
-        keys = tuple(Item(value=ref(alias, found.name), name=found.name, type=found.type) for found in outputs(node.query))
+        keys = tuple(Item(value=column_reference(alias, found.name), name=found.name, type=found.type) for found in outputs(node.query))
         return Aggregate(source=Derived(query=node.query, alias=alias), keys=keys, calls=(), at=node.at)
 
     def _drop_sorts(self, node: Any) -> Any:
@@ -117,7 +125,10 @@ class _Cutter:
         node, apart = uncorrelate(node)
         self._refuse_outer(node)
         source = node.source
-        branches = [arrange(branch) if loose(branch) else branch for branch in branch_out(source, self.aliases, self._clash)]
+        branches = [
+            arrange_joins(branch) if find_ungrouped_streams(branch) else branch
+            for branch in split_branches(source, self.aliases, self._clash)
+        ]
         main = self._store(node)
         by_value: list[tuple[Store, list[tuple[Item, Any]]]] = []
         answers: dict[str, Callable[[str], exp.Expr]] = {}
@@ -156,10 +167,10 @@ class _Cutter:
                 "A1", "grouping", "grouping(…) without GROUPING SETS", _place(item), "write 0, or GROUP BY ROLLUP(…), CUBE or GROUPING SETS"
             )
         main.passed.append(item)
-        answers[item.name] = lambda alias: ref(alias, item.name).node
+        answers[item.name] = lambda alias: column_reference(alias, item.name).node
 
     def _by_value(
-        self, found: list[tuple[Store, list[tuple[Item, Any]]]], item: Item, split: ByValue, condition: exp.Expr | None, node: Aggregate
+        self, found: list[tuple[Store, list[tuple[Item, Any]]]], item: Item, split: ValueKeys, condition: exp.Expr | None, node: Aggregate
     ) -> None:
         for store, items in found:
             if store.values == split.values and store.condition == condition:
@@ -168,18 +179,18 @@ class _Cutter:
         types = columns(node.source)
         names = {key.name.lower() for key in node.keys}
         keys = tuple(
-            Item(value=Scalar(value), name=unique(_word(value), names), type=type_of(Scalar(value), types)) for value in split.values
+            Item(value=Scalar(value), name=unique_name(_word(value), names), type=type_of(Scalar(value), types)) for value in split.values
         )
         store = self._store(node, keys, condition)
         store.values = split.values
         store.add_rows()
         found.append((store, [(item, split)]))
 
-    def _split(self, item: Item, source: Source) -> Splitting | ByValue:
+    def _split(self, item: Item, source: Source) -> Splitting | ValueKeys:
         call = read_call(item.value.node)
         types = columns(source)
         kind = type_of(Scalar(call.args[0]), types) if call.args and not isinstance(call.args[0], exp.Star) else None
-        row = ref(*_ROW).node
+        row = column_reference(*_ROW).node
         try:
             try:
                 return split_call(call, kind, lambda: row)
@@ -204,7 +215,7 @@ class _Cutter:
             source = branch if store.condition is None else Filter(source=branch, condition=Scalar(store.condition))
             part = Aggregate(source=source, keys=store.keys, calls=tuple(store.stored))
             numbered = _ROW in columns_in(part)
-            if numbered and loose(branch):
+            if numbered and find_ungrouped_streams(branch):
                 inner, column = add_row_id(source)
                 calls = tuple(replace(item, value=map_columns(item.value, _instead(column))) for item in part.calls)
                 part = replace(part, source=inner, calls=calls)
@@ -212,7 +223,7 @@ class _Cutter:
                 calls = tuple(replace(item, value=map_columns(item.value, _minus_one)) for item in part.calls)
                 part = replace(part, calls=calls)
             parts.append((part, numbered))
-        shape = (tuple(canonical(part) for part, _ in parts), tuple(store.merges))
+        shape = (tuple(number_aliases(part) for part, _ in parts), tuple(store.merges))
         for known, state in zip(self.shapes, self.states, strict=True):
             if known == shape:
                 return state
@@ -221,10 +232,10 @@ class _Cutter:
         self.states.append(State(name=name, keys=keys, partials=partials, merge=store.merge(keys)))
         self.shapes.append(shape)
         for part, numbered in parts:
-            if not loose(part.source):
+            if not find_ungrouped_streams(part.source):
                 self.statics.add(part, feeds=name)
                 continue
-            stream = loose(part.source)[0]
+            stream = find_ungrouped_streams(part.source)[0]
             query = self.statics.settle(part)
             number = len(self.streams) + 1
             self.streams.append(
@@ -239,12 +250,12 @@ class _Cutter:
         own = aliases_in(node)
         for column in sorted(columns_in(node)):
             if column.alias not in own:
-                stream = name_of(loose(node.source)[0])
+                stream = name_of(find_ungrouped_streams(node.source)[0])
                 raise self.refuse(
                     "R4",
                     "correlated sub-query",
                     f'a sub-query over stream "{stream}" is asked again for each "{column.alias}.{column.name}"',
-                    loose(node.source)[0].at,
+                    find_ungrouped_streams(node.source)[0].at,
                     f"group {stream} by the columns that are compared, in a sub-query in FROM, and LEFT JOIN the groups: "
                     "a count of no rows is NULL there, so write coalesce(n, 0)",
                 )
@@ -260,7 +271,7 @@ class _Cutter:
         )
 
 
-def _told(name: str, found: ByValue) -> str:
+def _told(name: str, found: ValueKeys) -> str:
     values = ", ".join(output_name(value) for value in found.values)
     if found.expand:
         return f"{name} keeps every different {values} of a group, and goes through all its rows at each read"
@@ -268,11 +279,11 @@ def _told(name: str, found: ByValue) -> str:
 
 
 def _loose_in(node: SetOperation) -> bool:
-    return bool(loose(node.left) or loose(node.right))
+    return bool(find_ungrouped_streams(node.left) or find_ungrouped_streams(node.right))
 
 
 def _instead(column: Column) -> Callable[[Column], Scalar | None]:
-    return lambda found: ref(*column) if found == _ROW else None
+    return lambda found: column_reference(*column) if found == _ROW else None
 
 
 def _minus_one(found: Column) -> Scalar | None:
@@ -285,13 +296,13 @@ def _minus_one(found: Column) -> Scalar | None:
 
 
 def _place(item: Item) -> Place | None:
-    found = [inner.meta["at"] for inner in nodes(item.value.node) if "at" in inner.meta]
+    found = [inner.meta["at"] for inner in walk_expression(item.value.node) if "at" in inner.meta]
     call = call_in(item.value.node)
     return call.meta["at"] if call is not None and "at" in call.meta else min(found, default=None)
 
 
 def _word(value: exp.Expr) -> str:
-    found = [node.name for node in nodes(value) if isinstance(node, exp.Column)]
+    found = [node.name for node in walk_expression(value) if isinstance(node, exp.Column)]
     return f"of_{found[0]}" if len(found) == 1 and not isinstance(value, exp.Column) else found[0] if found else "value"
 
 

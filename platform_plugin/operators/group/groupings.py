@@ -13,8 +13,8 @@ import pyarrow as pa
 from platform_plugin.algebra.plan.copies import columns_in
 from platform_plugin.algebra.plan.nodes import Filter, Item, Scalar
 from platform_plugin.engine.arrow.plans import conjuncts, run_grouping
-from platform_plugin.engine.arrow.values import NotLocal
-from platform_plugin.operators.group.sharing import prepare
+from platform_plugin.engine.arrow.values import NotSupportedByArrow
+from platform_plugin.operators.group.sharing import prepare_part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.arrow.plans import ArrowTables
     from platform_plugin.operators.group.parts import StreamPart
-    from platform_plugin.operators.group.sharing import Prepared, ViewParts
+    from platform_plugin.operators.group.sharing import ComparablePart, ViewParts
 
     Alike = tuple[Any, tuple[Scalar, ...]]
 
@@ -31,8 +31,8 @@ class Groupings:
     """The parts over one stream of some views, by what they group. It depends on nothing but plans, so it is made once for many runs."""
 
     def __init__(self, views: Sequence[ViewParts], stream: str) -> None:
-        self.alike: dict[Alike, list[Prepared]] = {}
-        self.prepared: dict[tuple[str, str], tuple[Alike, Prepared]] = {}
+        self.alike: dict[Alike, list[ComparablePart]] = {}
+        self.prepared: dict[tuple[str, str], tuple[Alike, ComparablePart]] = {}
         self.columns: frozenset[str] = frozenset()
         """The names of all columns that are looked at."""
         for view in views:
@@ -41,7 +41,7 @@ class Groupings:
                     self._add(view, part)
 
     def _add(self, view: ViewParts, part: StreamPart) -> None:
-        found = prepare(view, part)
+        found = prepare_part(view, part)
         alike = (_filtered(found), tuple(key.value for key in found.keys))
         self.alike.setdefault(alike, []).append(found)
         self.prepared[view.view, part.name] = alike, found
@@ -59,7 +59,7 @@ class Grouped:
         self._groupings, self._known, self._made = groupings, known, made
 
     def rows_of(self, view: str, part: str) -> pa.Table:
-        """What the rows add to a part's state, once its grouping is made; `NotLocal` where that is Spark's to say."""
+        """What the rows add to a part's state, once its grouping is made; `NotSupportedByArrow` where that is Spark's to say."""
         alike, found = self._groupings.prepared[view, part]
         rows = self._made[alike].result()
         if rows is None:
@@ -69,7 +69,7 @@ class Grouped:
         return pa.table([rows.column(places[item.value]) for item in items], names=[item.name for item in items])
 
 
-def _filtered(part: Prepared) -> Any:
+def _filtered(part: ComparablePart) -> Any:
     """A part's source under its filters, one by one, so that filters that begin alike are alike that far."""
     source = part.base
     for condition in part.conditions:
@@ -81,16 +81,16 @@ def _filtered(part: Prepared) -> Any:
     return source
 
 
-def _calls(parts: Sequence[Prepared]) -> list[Scalar]:
+def _calls(parts: Sequence[ComparablePart]) -> list[Scalar]:
     """Every different aggregate of some parts."""
     return list(dict.fromkeys(call.value for part in parts for call in part.calls))
 
 
-def _grouped(source: Any, parts: Sequence[Prepared], known: ArrowTables) -> pa.Table | None:
+def _grouped(source: Any, parts: Sequence[ComparablePart], known: ArrowTables) -> pa.Table | None:
     """All that parts that group alike want, in columns by number; None where some of it is Spark's, so that each must ask for itself."""
     calls = [Item(value=value, name=f"p{number}") for number, value in enumerate(_calls(parts))]
     keys = [replace(key, name=f"k{number}") for number, key in enumerate(parts[0].keys)]
     try:
         return run_grouping(source, keys, calls, known)
-    except NotLocal:
+    except NotSupportedByArrow:
         return None

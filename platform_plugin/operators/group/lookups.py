@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.copies import column_of, columns_in, is_plan, map_nodes, nodes
+from platform_plugin.algebra.plan.copies import column_of, columns_in, is_plan, map_nodes, walk_expression
 from platform_plugin.algebra.plan.nodes import Column, Derived, Filter, Generate, Join, Project, Scalar, Scan, columns
-from platform_plugin.operators.group.admission import loose
+from platform_plugin.operators.group.admission import find_ungrouped_streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,34 +39,34 @@ def conjuncts(value: Scalar) -> tuple[Scalar, ...]:
 
 
 def _alone(node: exp.Expr, plans: tuple[Query, ...]) -> Scalar:
-    used = list(dict.fromkeys(int(inner.name) for inner in nodes(node) if is_plan(inner)))
+    used = list(dict.fromkeys(int(inner.name) for inner in walk_expression(node) if is_plan(inner)))
     numbered = map_nodes(node, lambda inner: exp.Placeholder(this=str(used.index(int(inner.name)))) if is_plan(inner) else None)
     return Scalar(numbered, tuple(plans[number] for number in used))
 
 
-def filtered(source: Any, conditions: Iterable[Scalar]) -> Any:
+def add_filters(source: Any, conditions: Iterable[Scalar]) -> Any:
     """A source under conditions, one filter for each."""
     return reduce(lambda below, condition: Filter(source=below, condition=condition), conditions, source)
 
 
-def arrange(source: Any) -> Any:
+def arrange_joins(source: Any) -> Any:
     """A branch whose inner joins start from the stream."""
     conditions: list[Scalar] = []
     below = source
     while isinstance(below, Filter):
         conditions = [*conjuncts(below.condition), *conditions]
         below = below.source
-    if isinstance(below, Derived) and isinstance(below.query, Project) and loose(below):
-        inner = arrange(below.query.source)
-        return filtered(replace(below, query=replace(below.query, source=inner)), conditions)
-    if isinstance(below, Generate) and loose(below):
+    if isinstance(below, Derived) and isinstance(below.query, Project) and find_ungrouped_streams(below):
+        inner = arrange_joins(below.query.source)
+        return add_filters(replace(below, query=replace(below.query, source=inner)), conditions)
+    if isinstance(below, Generate) and find_ungrouped_streams(below):
         settled = [found for found in conditions if not found.plans and below.alias not in {column.alias for column in columns_in(found)}]
-        inner = arrange(filtered(below.source, settled))
+        inner = arrange_joins(add_filters(below.source, settled))
         above = [found for found in conditions if found not in settled]
         while isinstance(inner, Filter):
             above.insert(0, inner.condition)
             inner = inner.source
-        return filtered(replace(below, source=inner), above)
+        return add_filters(replace(below, source=inner), above)
     if not _is_inner(below):
         return source
     region = _Region()
@@ -99,12 +99,12 @@ class _Region:
 
     def take(self, source: Any) -> None:
         """The parts of a tree of inner joins; a join of tables that has a condition stays whole, as its author wrote it."""
-        if _is_inner(source) and (loose(source) or source.condition is None):
+        if _is_inner(source) and (find_ungrouped_streams(source) or source.condition is None):
             self.take(source.left)
             self.take(source.right)
             if source.condition is not None:
                 self.conditions += conjuncts(source.condition)
-        elif loose(source):
+        elif find_ungrouped_streams(source):
             self.stream = source
         else:
             self.tables.append(_Table(source=source))
@@ -119,8 +119,8 @@ class _Region:
             on = [condition for condition in self.conditions if not condition.plans and self._crosses(condition, table, seen)]
             self.conditions = [condition for condition in self.conditions if condition not in on]
             both = Scalar(exp.and_(*(_wrapped(condition.node) for condition in on))) if on else None
-            source = Join(left=source, right=filtered(table.source, table.conditions), kind="inner" if on else "cross", condition=both)
-        return filtered(source, self.conditions)
+            source = Join(left=source, right=add_filters(table.source, table.conditions), kind="inner" if on else "cross", condition=both)
+        return add_filters(source, self.conditions)
 
     def _settle_own(self) -> None:
         """What concerns one table alone is asked when that table is read."""

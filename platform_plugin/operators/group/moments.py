@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_plugin.operators.group.calls import cast, fn, make
+from platform_plugin.operators.group.calls import call_expression, cast, parse_expression
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -66,9 +66,11 @@ ELSE named_struct('n', a.n + b.n,
 def moment_parts(call: Call) -> exp.Expr:
     """n, mean and M2, the sum of squared distances from the mean, of a range's rows."""
     value = cast(call.args[0], "DOUBLE")
-    number, mean, spread = (call.filtered(fn(name, found)) for name, found in (("count", call.args[0]), ("avg", value), ("var_pop", value)))
+    number, mean, spread = (
+        call.filtered(call_expression(name, found)) for name, found in (("count", call.args[0]), ("avg", value), ("var_pop", value))
+    )
     text = "named_struct('n', CAST(_0 AS DOUBLE), 'mean', coalesce(_1, 0.0D), 'm2', coalesce(_2 * _0, 0.0D))"
-    return make(text, number, mean, spread)
+    return parse_expression(text, number, mean, spread)
 
 
 def pair_parts(call: Call) -> exp.Expr:
@@ -79,19 +81,19 @@ def pair_parts(call: Call) -> exp.Expr:
         "named_struct('n', CAST(_0 AS DOUBLE), 'mx', coalesce(_1, 0.0D), 'my', coalesce(_2, 0.0D), "
         "'sxx', coalesce(_3, 0.0D), 'syy', coalesce(_4, 0.0D), 'sxy', coalesce(_5, 0.0D))"
     )
-    return make(text, *(call.filtered(fn(name, y, x)) for name in names))
+    return parse_expression(text, *(call.filtered(call_expression(name, y, x)) for name in names))
 
 
 def moment_merge(column: exp.Expr) -> exp.Expr:
     """All stored moments of a group as one."""
-    return make(_MERGE, column)
+    return parse_expression(_MERGE, column)
 
 
 def pair_merge(column: exp.Expr) -> exp.Expr:
     """The same for pairs."""
-    return make(_PAIR_MERGE, column)
+    return parse_expression(_PAIR_MERGE, column)
 
 
 def moment_answer(name: str, column: exp.Expr) -> exp.Expr:
     """A function's value from merged moments, of one column or of pairs."""
-    return make(_ANSWERS[name], column)
+    return parse_expression(_ANSWERS[name], column)

@@ -23,7 +23,7 @@ _BRANCH = "branch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Packed:
+class PackedColumns:
     """The places of each answer's columns among those of the whole."""
 
     frame: DataFrame
@@ -60,7 +60,7 @@ def plan_places(types: Sequence[Sequence[str]]) -> tuple[tuple[tuple[int, ...], 
     return tuple(answers), tuple(all_types)
 
 
-def pack(frames: Sequence[DataFrame], schemas: Sequence[StructType]) -> Packed:
+def pack(frames: Sequence[DataFrame], schemas: Sequence[StructType]) -> PackedColumns:
     """One frame with the rows of all; `schemas` are theirs, which only the server could tell otherwise."""
     from pyspark.sql.connect import functions as f
 
@@ -78,4 +78,4 @@ def pack(frames: Sequence[DataFrame], schemas: Sequence[StructType]) -> Packed:
     whole = branches[0]
     for branch in branches[1:]:
         whole = whole.unionAll(branch)
-    return Packed(frame=whole, places=places)
+    return PackedColumns(frame=whole, places=places)

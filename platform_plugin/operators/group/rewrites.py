@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from platform_plugin.algebra.functions import CLOCKS, DICE
-from platform_plugin.algebra.plan.copies import columns_in, is_plan, nodes
+from platform_plugin.algebra.plan.copies import columns_in, is_plan, walk_expression
 from platform_plugin.algebra.plan.nodes import Scan, scalars, scans
 
 if TYPE_CHECKING:
@@ -18,28 +18,28 @@ COUNTED = "count for its rows: count(*) is coalesce(sum(n), 0), sum(x) is sum(x 
 NOT_ROWS = "not the same: it gives groups, not rows"
 
 
-def called(scan: Scan) -> str:
+def user_name(scan: Scan) -> str:
     """A relation as the user would write it."""
     return scan.relation[-1]
 
 
-def compared(node: Join, stream: Scan) -> str:
+def find_join_columns(node: Join, stream: Scan) -> str:
     """The columns of a stream by which it is joined."""
     mentioned = columns_in(node.condition) if node.condition is not None else set()
     return ", ".join(sorted({column.name for column in mentioned if column.alias == stream.alias})) or "key"
 
 
-def join_groups(node: Join, left: Scan, right: Scan, *, grouped: bool) -> str:
+def advise_joined_groups(node: Join, left: Scan, right: Scan, *, grouped: bool) -> str:
     """Two streams that are joined, or one with itself."""
-    x, y = compared(node, left), compared(node, right)
+    x, y = find_join_columns(node, left), find_join_columns(node, right)
     both = "ON …" if "," in x + y else f"USING ({x})" if x == y else f"ON a.{x} = b.{y}"
-    one = f"(SELECT {x}, count(*) AS n FROM {called(left)} GROUP BY {x})"
+    one = f"(SELECT {x}, count(*) AS n FROM {user_name(left)} GROUP BY {x})"
     if node.kind in ("semi", "anti"):
-        joined = f"{one} AS a LEFT {node.kind.upper()} JOIN (SELECT {y} FROM {called(right)} GROUP BY {y}) AS b {both}"
+        joined = f"{one} AS a LEFT {node.kind.upper()} JOIN (SELECT {y} FROM {user_name(right)} GROUP BY {y}) AS b {both}"
         pairs, weight = "a group", "n"
     else:
         words = {"inner": "", "cross": ""}.get(node.kind, f"{node.kind.upper()} ")
-        joined = f"{one} AS a {words}JOIN (SELECT {y}, count(*) AS m FROM {called(right)} GROUP BY {y}) AS b {both}"
+        joined = f"{one} AS a {words}JOIN (SELECT {y}, count(*) AS m FROM {user_name(right)} GROUP BY {y}) AS b {both}"
         n, m = (
             f"coalesce({name}, 1)" if node.kind in kinds else name for name, kinds in (("n", ("right", "full")), ("m", ("left", "full")))
         )
@@ -52,15 +52,15 @@ def join_groups(node: Join, left: Scan, right: Scan, *, grouped: bool) -> str:
     )
 
 
-def group_first(stream: str, then: str) -> str:
+def advise_grouping_first(stream: str, then: str) -> str:
     """A stream beside what changes too."""
     return f"group {stream} first, by every column that is used and with count(*) AS n, {then}, and let each group {COUNTED}"
 
 
-def keep_side(node: Join, scan: Scan, other: Node, *, grouped: bool) -> str:
+def advise_kept_side(node: Join, scan: Scan, other: Node, *, grouped: bool) -> str:
     """A join that keeps rows for which the stream has none."""
-    stream, key = called(scan), compared(node, scan)
-    table = next((called(found) for found in scans(other)), "the table")
+    stream, key = user_name(scan), find_join_columns(node, scan)
+    table = next((user_name(found) for found in scans(other)), "the table")
     if node.lateral:
         words, weight = ("LEFT JOIN", "sum(coalesce(n, 1))") if node.kind == "left" else ("JOIN", "coalesce(sum(n), 0)")
         return f"group {stream} by the columns that are compared, with count(*) AS n, in FROM, and {words} the groups: count(*) is {weight}"
@@ -76,7 +76,7 @@ def keep_side(node: Join, scan: Scan, other: Node, *, grouped: bool) -> str:
     )
 
 
-def group_sides(node: SetOperation, stream: str) -> str:
+def advise_grouped_sides(node: SetOperation, stream: str) -> str:
     """INTERSECT or EXCEPT of rows."""
     word = node.kind.upper()
     if node.all:
@@ -84,9 +84,9 @@ def group_sides(node: SetOperation, stream: str) -> str:
     return f"group each side first, which changes nothing for {word}: SELECT DISTINCT … FROM {stream} {word} SELECT …"
 
 
-def group_inside(found: Node, plan: Query, stream: Scan, column: str) -> str:
+def advise_grouped_subquery(found: Node, plan: Query, stream: Scan, column: str) -> str:
     """A sub-query that reads rows of a stream."""
-    name = called(stream)
+    name = user_name(stream)
     own = {inner.alias for inner in _sources(plan)}
     outer = {used for used in columns_in(plan) if used.alias not in own}
     if outer:
@@ -106,13 +106,13 @@ def _sources(plan: Query) -> list[Scan]:
 
 def _is_scalar(found: Node, plan: Query) -> bool:
     for value in scalars(found):
-        for node in nodes(value.node):
+        for node in walk_expression(value.node):
             if is_plan(node) and value.plans[int(node.name)] is plan:
                 return not isinstance(node.parent, (exp.In, exp.Exists))
     return False
 
 
-def ask_above(name: str, value: Scalar) -> str:
+def advise_call_above(name: str, value: Scalar) -> str:
     """A function whose answer is not settled by its arguments, below a grouping."""
     if name in DICE or name.startswith("input_file"):
         return (
@@ -131,7 +131,7 @@ def ask_above(name: str, value: Scalar) -> str:
     return above
 
 
-def sessions(call: exp.Anonymous, stream: str) -> str:
+def advise_sessions(call: exp.Anonymous, stream: str) -> str:
     """Sessions are gaps and islands of the groups by time."""
     at = call.expressions[0].name if call.expressions and isinstance(call.expressions[0], exp.Column) else "at"
     gap = call.expressions[1].sql("spark") if len(call.expressions) > 1 and isinstance(call.expressions[1], exp.Literal) else "'…'"
@@ -144,7 +144,7 @@ def sessions(call: exp.Anonymous, stream: str) -> str:
     )
 
 
-def group_rows(name: str, column: str) -> str:
+def advise_grouped_rows(name: str, column: str) -> str:
     """Rows that nothing groups."""
     return (
         f"read the rows with a plain SELECT, or in a view without CONTINUOUS; "

@@ -15,11 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.copies import absorb, canonical, column_of, columns_in, map_columns, map_inputs, nodes, ref
+from platform_plugin.algebra.plan.copies import (
+    absorb_plans,
+    column_of,
+    column_reference,
+    columns_in,
+    map_columns,
+    map_inputs,
+    number_aliases,
+    walk_expression,
+)
 from platform_plugin.algebra.plan.nodes import Aggregate, Derived, Filter, Item, Output, Project, Scalar, Scan, scans
 from platform_plugin.algebra.plan.render import render
 from platform_plugin.algebra.types.infer import LONG
-from platform_plugin.operators.group.calls import fn
+from platform_plugin.operators.group.calls import call_expression
 from platform_plugin.operators.group.parts import ROW_ID, ROWS
 
 if TYPE_CHECKING:
@@ -97,13 +106,13 @@ class SharedPart:
 
     def sql(self, result: str) -> str:
         """The part's rows out of the shared result of that name."""
-        items = tuple(Item(value=ref("result", column), name=name) for name, column in self.columns)
+        items = tuple(Item(value=column_reference("result", column), name=name) for name, column in self.columns)
         source: Any = Scan(relation=(result,), kind="state", alias="result", fields=())
         conditions: list[exp.Expr] = []
         if self.number is not None:
-            conditions.append(exp.EQ(this=ref("result", SET).node, expression=exp.Literal.number(self.number)))
+            conditions.append(exp.EQ(this=column_reference("result", SET).node, expression=exp.Literal.number(self.number)))
         if self.hits is not None:
-            conditions.append(exp.GT(this=ref("result", self.hits).node, expression=exp.Literal.number(0)))
+            conditions.append(exp.GT(this=column_reference("result", self.hits).node, expression=exp.Literal.number(0)))
         for condition in conditions:
             source = Filter(source=source, condition=Scalar(condition))
         return render(Project(source=source, items=items))
@@ -151,7 +160,7 @@ def _times(number: int, one: str, many: str | None = None) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class ComparablePart:
     """A stream part ready to be compared: aliases numbered, static results by their given names, filters apart."""
 
     view: str
@@ -182,7 +191,7 @@ class Prepared:
 
 
 def _has_time_window(value: Scalar) -> bool:
-    return any(isinstance(node, exp.Anonymous) and str(node.this).lower() in _TIME_WINDOWS for node in nodes(value.node))
+    return any(isinstance(node, exp.Anonymous) and str(node.this).lower() in _TIME_WINDOWS for node in walk_expression(value.node))
 
 
 def plan_sharing(
@@ -193,15 +202,15 @@ def plan_sharing(
     `rows` is about how many rows a range has and `distinct` how many different values its columns have: with both, the finest grouping is
     chosen where it pays; without them it is not.
     """
-    classes: list[list[Prepared]] = []
+    classes: list[list[ComparablePart]] = []
     for view in views:
         for part in view.plan.streams:
             if part.stream == stream:
-                _place(prepare(view, part), classes)
+                _place(prepare_part(view, part), classes)
     return SharedPass(stream=stream, queries=tuple(_shared(parts, rows, distinct or {}) for parts in classes))
 
 
-def _place(found: Prepared, classes: list[list[Prepared]]) -> None:
+def _place(found: ComparablePart, classes: list[list[ComparablePart]]) -> None:
     for parts in classes:
         first = parts[0]
         same = first.base == found.base and (first.values == found.values or not (first.groups_alone or found.groups_alone))
@@ -211,16 +220,16 @@ def _place(found: Prepared, classes: list[list[Prepared]]) -> None:
     classes.append([found])
 
 
-def prepare(view: ViewParts, part: StreamPart) -> Prepared:
+def prepare_part(view: ViewParts, part: StreamPart) -> ComparablePart:
     """A stream part as it is compared with those of other views."""
-    query = canonical(by_given_names(part.query, view.statics, view.view))
+    query = number_aliases(rename_static_results(part.query, view.statics, view.view))
     assert isinstance(query, Aggregate)  # noqa: S101  every stream part is one
     source: Any = query.source
     conditions: list[Scalar] = []
     while isinstance(source, Filter):
         conditions.insert(0, source.condition)
         source = source.source
-    return Prepared(
+    return ComparablePart(
         view=view.view,
         part=part,
         state=view.plan.state(part.state),
@@ -231,11 +240,11 @@ def prepare(view: ViewParts, part: StreamPart) -> Prepared:
     )
 
 
-def by_given_names(node: Any, names: Mapping[str, str], view: str = "") -> Any:
+def rename_static_results(node: Any, names: Mapping[str, str], view: str = "") -> Any:
     """A plan in which results of static parts have these names; they belong to a view unless it is told that they are another's too."""
     if isinstance(node, Scan) and node.kind == "static":
         return replace(node, relation=(names.get(node.relation[-1], f"{view}_{node.relation[-1]}"),))
-    return map_inputs(node, lambda below: by_given_names(below, names, view))
+    return map_inputs(node, lambda below: rename_static_results(below, names, view))
 
 
 def _without_row_id(node: Any) -> Any:
@@ -247,11 +256,12 @@ def _without_row_id(node: Any) -> Any:
 
 def _is_safe(value: Scalar) -> bool:
     return not value.plans and all(
-        isinstance(node, _SAFE_NODES) or (isinstance(node, exp.Anonymous) and str(node.this) in _SAFE_CALLS) for node in nodes(value.node)
+        isinstance(node, _SAFE_NODES) or (isinstance(node, exp.Anonymous) and str(node.this) in _SAFE_CALLS)
+        for node in walk_expression(value.node)
     )
 
 
-def _shared(parts: list[Prepared], rows: int | None, distinct: Mapping[str, int]) -> SharedQuery:
+def _shared(parts: list[ComparablePart], rows: int | None, distinct: Mapping[str, int]) -> SharedQuery:
     filters = list(dict.fromkeys(_condition(part) for part in parts))
     own_filters = len(filters) > 1
     keys: list[Item] = []
@@ -278,14 +288,14 @@ def _shared(parts: list[Prepared], rows: int | None, distinct: Mapping[str, int]
     return SharedQuery(query=query, parts=tuple(made), lattice=lattice, row_id=row_id)
 
 
-def _condition(part: Prepared) -> Scalar | None:
+def _condition(part: ComparablePart) -> Scalar | None:
     """A part's filters as one, with the sub-queries of each."""
     if not part.conditions:
         return None
     plans: list[Query] = []
     both = reduce(
         lambda a, b: exp.And(this=exp.Paren(this=a), expression=exp.Paren(this=b)),
-        [absorb(value, plans).copy() for value in part.conditions],
+        [absorb_plans(value, plans).copy() for value in part.conditions],
     )
     return Scalar(both, tuple(plans))
 
@@ -298,7 +308,7 @@ def _number(keys: list[Item], item: Item) -> int:
     return len(keys) - 1
 
 
-def _add_calls(part: Prepared, condition: exp.Expr | None, calls: list[Item], merges: list[Item]) -> list[tuple[str, str]]:
+def _add_calls(part: ComparablePart, condition: exp.Expr | None, calls: list[Item], merges: list[Item]) -> list[tuple[str, str]]:
     """The stored columns of a part among those of all, each different one once, and how each merges."""
     values = [item.value.node if condition is None else _filtered(item.value.node, condition) for item in part.calls]
     merge = part.state.merge
@@ -313,13 +323,15 @@ def _add_calls(part: Prepared, condition: exp.Expr | None, calls: list[Item], me
             added.append((Item(value=Scalar(value), name=names[item.name], type=item.type), merged, item.name))
     for call, merged, _ in added:
         calls.append(call)
-        merges.append(replace(merged, value=map_columns(merged.value, lambda column: ref(ROWS, names[column.name])), name=call.name))
+        merges.append(
+            replace(merged, value=map_columns(merged.value, lambda column: column_reference(ROWS, names[column.name])), name=call.name)
+        )
     return [(item.name, names[item.name]) for item in part.calls]
 
 
 def _shape(merged: Item, own: str) -> Scalar:
     """How a column merges, whatever it is called; a column that merges with the help of others is only like itself."""
-    return map_columns(merged.value, lambda column: ref(ROWS, "own") if column.name == own else None)
+    return map_columns(merged.value, lambda column: column_reference(ROWS, "own") if column.name == own else None)
 
 
 def _filtered(node: exp.Expr, condition: exp.Expr) -> exp.Expr:
@@ -332,13 +344,13 @@ def _filtered(node: exp.Expr, condition: exp.Expr) -> exp.Expr:
 
 def _hits(condition: exp.Expr, calls: list[Item], merges: list[Item]) -> str:
     """A column with the number of a group's rows for which a condition is true: groups without any are none of the part's."""
-    value = Scalar(_filtered(fn("count", exp.Star()), condition))
+    value = Scalar(_filtered(call_expression("count", exp.Star()), condition))
     for call in calls:
         if call.value == value:
             return call.name
     name = f"p{len(calls) + 1}"
     calls.append(Item(value=value, name=name, type=LONG))
-    merges.append(Item(value=Scalar(fn("sum", ref(ROWS, name).node)), name=name, type=LONG))
+    merges.append(Item(value=Scalar(call_expression("sum", column_reference(ROWS, name).node)), name=name, type=LONG))
     return name
 
 
@@ -348,7 +360,7 @@ def _source(base: Any, filters: list[Scalar], *, everywhere: bool) -> Any:
     plans: list[Query] = []
     some = reduce(
         lambda a, b: exp.Or(this=exp.Paren(this=a), expression=exp.Paren(this=b)),
-        [absorb(found, plans).copy() for found in filters],
+        [absorb_plans(found, plans).copy() for found in filters],
     )
     return Filter(source=base, condition=Scalar(some, tuple(plans)))
 
@@ -375,7 +387,7 @@ def _pays(keys: list[Item], rows: int | None, distinct: Mapping[str, int]) -> bo
 def _by_sets(finest: Aggregate, sets: tuple[tuple[int, ...], ...], merges: tuple[Item, ...] | None) -> Aggregate:
     """A grouping by several sets of keys, of the rows or, if it is known how these merge, of the finest groups."""
     if merges is not None:
-        keys = tuple(replace(item, value=ref(ROWS, item.name)) for item in finest.keys)
+        keys = tuple(replace(item, value=column_reference(ROWS, item.name)) for item in finest.keys)
         finest = Aggregate(source=Derived(query=finest, alias=ROWS), keys=keys, calls=merges)
-    number = Item(value=Scalar(fn("grouping_id", *(item.value.node for item in finest.keys))), name=SET, type=LONG)
+    number = Item(value=Scalar(call_expression("grouping_id", *(item.value.node for item in finest.keys))), name=SET, type=LONG)
     return replace(finest, calls=(*finest.calls, number), sets=sets)

@@ -8,9 +8,9 @@ from sqlglot import exp
 
 from platform_plugin.algebra.types.data_types import DataType, Decimal, Primitive
 from platform_plugin.algebra.types.infer import DOUBLE, INT, LONG, STRING
-from platform_plugin.algebra.types.widening import decimal_of
-from platform_plugin.operators.group.calls import Call, cast, fn, make
-from platform_plugin.operators.group.splitting import NoSplit, Part, Splitting, known_type, number_of, one_part
+from platform_plugin.algebra.types.widening import decimal_type_of
+from platform_plugin.operators.group.calls import Call, call_expression, cast, parse_expression
+from platform_plugin.operators.group.splitting import NoSplit, Part, Splitting, require_type, split_single_column, value_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,18 +33,18 @@ def split_hll(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr])
     counted = call.args[0] if kind in (INT, LONG, STRING, Primitive("blob")) else cast(call.args[0], "STRING")
     part = Part(
         name=f"hll{size}_{call.word()}",
-        value=call.filtered(fn("hll_sketch_agg", counted, exp.Literal.number(size))),
-        merge=lambda columns: fn("hll_union_agg", columns[0]),
+        value=call.filtered(call_expression("hll_sketch_agg", counted, exp.Literal.number(size))),
+        merge=lambda columns: call_expression("hll_union_agg", columns[0]),
         type=Primitive("blob"),
     )
-    return Splitting(parts=(part,), answer=lambda columns: make("coalesce(hll_sketch_estimate(_0), 0)", columns[0]))
+    return Splitting(parts=(part,), answer=lambda columns: parse_expression("coalesce(hll_sketch_estimate(_0), 0)", columns[0]))
 
 
 def split_kll(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
     """A sketch with k = 4096 is right to within 0.13 % of the rows; the answer has the argument's own type, as Spark's has."""
     del row_id
-    found = known_type(call, kind)
-    if not isinstance(found, (Primitive, Decimal)) or (decimal_of(found) is None and found not in (DOUBLE, Primitive("float32"))):
+    found = require_type(call, kind)
+    if not isinstance(found, (Primitive, Decimal)) or (decimal_type_of(found) is None and found not in (DOUBLE, Primitive("float32"))):
         raise NoSplit(
             f"{call.name} of {found} can't be kept up to date part by part",
             "make a number of it, for instance unix_micros(at), and a time of the answer: timestamp_micros(…)",
@@ -55,18 +55,18 @@ def split_kll(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr])
     word, wide = ("bigint", "BIGINT") if whole else ("double", "DOUBLE")
     sketch = Part(
         name=f"kll_{call.word()}",
-        value=call.filtered(fn(f"kll_sketch_agg_{word}", cast(call.args[0], wide), exp.Literal.number(4096))),
-        merge=lambda columns: fn(f"kll_merge_agg_{word}", columns[0]),
+        value=call.filtered(call_expression(f"kll_sketch_agg_{word}", cast(call.args[0], wide), exp.Literal.number(4096))),
+        merge=lambda columns: call_expression(f"kll_merge_agg_{word}", columns[0]),
         type=Primitive("blob"),
     )
-    number = number_of(call)
+    number = value_count(call)
     share = call.args[1]
     many = isinstance(share, exp.Anonymous) and str(share.this) == "array"
 
     def answer(columns: Parts) -> exp.Expr:
         wanted = cast(share, "ARRAY<DOUBLE>" if many else "DOUBLE")
-        value = cast(fn(f"kll_sketch_get_quantile_{word}", columns[0], wanted), f"ARRAY<{found}>" if many else str(found))
-        return make("CASE WHEN _0 > 0 THEN _1 END", columns[1], value)
+        value = cast(call_expression(f"kll_sketch_get_quantile_{word}", columns[0], wanted), f"ARRAY<{found}>" if many else str(found))
+        return parse_expression("CASE WHEN _0 > 0 THEN _1 END", columns[1], value)
 
     return Splitting(parts=(sketch, number), answer=answer)
 
@@ -76,6 +76,8 @@ def sketch(merge: str) -> Callable[[Call, DataType | None, Callable[[], exp.Expr
 
     def make(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
         del kind, row_id
-        return one_part(f"{call.name}_{call.word()}", call.filtered(fn(call.name, *call.args)), merge, Primitive("blob"))
+        return split_single_column(
+            f"{call.name}_{call.word()}", call.filtered(call_expression(call.name, *call.args)), merge, Primitive("blob")
+        )
 
     return make

@@ -23,13 +23,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.build.query import build_plan
-from platform_plugin.algebra.plan.copies import nodes, ref
+from platform_plugin.algebra.plan.copies import column_reference, walk_expression
 from platform_plugin.algebra.plan.nodes import Derived, Item, Project, outputs, scans
 from platform_plugin.errors import UnknownObject
-from platform_plugin.language.text.places import Span, at, did_you_mean, fault
+from platform_plugin.language.text.places import Span, did_you_mean, locate_offset, syntax_error
 from platform_plugin.operators.group.admission import CHANGING, Refuser
 from platform_plugin.operators.group.body import read_body
-from platform_plugin.operators.group.cutting import cut
+from platform_plugin.operators.group.cutting import cut_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,18 +50,18 @@ def read_plan(query: str | Span, relations: Mapping[str, RelationFacts]) -> Quer
     source = query.source if isinstance(query, Span) else query
 
     def place(node: exp.Expr | None) -> tuple[int, int]:
-        found = [inner.meta["at"] for inner in nodes(node) if "at" in inner.meta] if node is not None else []
+        found = [inner.meta["at"] for inner in walk_expression(node) if "at" in inner.meta] if node is not None else []
         whole = (query.start, query.end) if isinstance(query, Span) else (0, len(source))
         return min(found) if found else whole
 
     def fail(node: exp.Expr | None, message: str, hint: str | None) -> Exception:
-        return fault(Span(source, *place(node)), message, hint=hint)
+        return syntax_error(Span(source, *place(node)), message, hint=hint)
 
     def relation(parts: tuple[str, ...], node: exp.Expr) -> RelationFacts:
         found = relations.get(".".join(parts).lower())
         if found is None:
             missing = UnknownObject(f'relation "{".".join(parts)}" does not exist', hint=did_you_mean(".".join(parts), relations))
-            raise at(Span(source, *place(node))).attach(missing)
+            raise locate_offset(Span(source, *place(node))).attach(missing)
         return found
 
     try:
@@ -94,7 +94,7 @@ def plan_split(
         raise refuse("R9", "query", "a continuous view reads a stream", None, "make it a plain view: CREATE VIEW … AS …")
     if names:
         whole = _renamed(whole, names, refuse)
-    return cut(whole, refuse, typer)
+    return cut_plan(whole, refuse, typer)
 
 
 def _renamed(plan: Query, names: tuple[str, ...], refuse: Refuser) -> Query:
@@ -102,5 +102,5 @@ def _renamed(plan: Query, names: tuple[str, ...], refuse: Refuser) -> Query:
     if len(found) != len(names):
         raise refuse("R10", "columns", f"the view names {len(names)} columns and its query has {len(found)}", None, "name all of them")
     alias = "result"
-    items = tuple(Item(value=ref(alias, old.name), name=new, type=old.type) for old, new in zip(found, names, strict=True))
+    items = tuple(Item(value=column_reference(alias, old.name), name=new, type=old.type) for old, new in zip(found, names, strict=True))
     return Project(source=Derived(query=plan, alias=alias), items=items)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.types.infer import LONG
-from platform_plugin.operators.group.calls import fn
+from platform_plugin.operators.group.calls import call_expression
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ class Splitting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ByValue:
+class ValueKeys:
     """A call that needs the different values of its arguments, stored as further keys with the number of rows of each.
 
     `answer` makes the call over those rows from the columns of the values and of the number; with `expand` each row stands for as
@@ -59,7 +59,7 @@ class NoSplit(Exception):
         self.hint = hint
 
 
-def known_type(call: Call, kind: DataType | None) -> DataType:
+def require_type(call: Call, kind: DataType | None) -> DataType:
     """The type of a call's argument, without which the call can't be split."""
     if kind is None:
         shown = call.shown()
@@ -70,19 +70,19 @@ def known_type(call: Call, kind: DataType | None) -> DataType:
     return kind
 
 
-def one_part(
+def split_single_column(
     name: str, value: exp.Expr, merge: str, kind: DataType | None, answer: Callable[[exp.Expr], exp.Expr] | None = None
 ) -> Splitting:
     """A call with one stored column, merged by the function of this name."""
-    part = Part(name=name, value=value, merge=lambda columns: fn(merge, columns[0]), type=kind)
+    part = Part(name=name, value=value, merge=lambda columns: call_expression(merge, columns[0]), type=kind)
     return Splitting(parts=(part,), answer=lambda columns: answer(columns[0]) if answer else columns[0])
 
 
-def number_of(call: Call) -> Part:
+def value_count(call: Call) -> Part:
     """The number of a call's values as a stored column; it is the last of its call."""
     return Part(
         name=f"n_{call.word()}",
-        value=call.filtered(fn("count", call.args[0])),
-        merge=lambda columns: fn("sum", columns[-1]),
+        value=call.filtered(call_expression("count", call.args[0])),
+        merge=lambda columns: call_expression("sum", columns[-1]),
         type=LONG,
     )

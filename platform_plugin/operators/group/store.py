@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.copies import map_columns, map_nodes, nodes, ref
-from platform_plugin.algebra.plan.names import unique
+from platform_plugin.algebra.plan.copies import column_reference, map_columns, map_nodes, walk_expression
+from platform_plugin.algebra.plan.names import unique_name
 from platform_plugin.algebra.plan.nodes import Aggregate, Derived, Generate, Item, Join, Output, Project, Scalar, Scan
 from platform_plugin.algebra.types.infer import LONG
-from platform_plugin.operators.group.calls import fn, make
+from platform_plugin.operators.group.calls import call_expression, parse_expression
 from platform_plugin.operators.group.parts import ROWS
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.plan.names import Aliases
     from platform_plugin.algebra.plan.nodes import Query, Source
-    from platform_plugin.operators.group.correlation import Apart
+    from platform_plugin.operators.group.correlation import CorrelatedConditions
     from platform_plugin.operators.group.parts import State
-    from platform_plugin.operators.group.splitting import ByValue, Splitting
+    from platform_plugin.operators.group.splitting import Splitting, ValueKeys
 
 _GROUPING = "grouping_set"
 
@@ -40,27 +40,27 @@ class Store:
 
     def add_rows(self) -> None:
         """A column with the number of rows."""
-        name = unique("n", self.names)
-        self.stored.append(Item(value=Scalar(fn("count", exp.Star())), name=name, type=LONG))
-        self.merges.append(Item(value=Scalar(fn("sum", ref(ROWS, name).node)), name=name, type=LONG))
+        name = unique_name("n", self.names)
+        self.stored.append(Item(value=Scalar(call_expression("count", exp.Star())), name=name, type=LONG))
+        self.merges.append(Item(value=Scalar(call_expression("sum", column_reference(ROWS, name).node)), name=name, type=LONG))
 
     def add_call(self, item: Item, split: Splitting, answers: dict[str, Callable[[str], exp.Expr]]) -> None:
         """The stored columns of a call, those that another call stores already not again."""
-        holes = [ref(ROWS, f"\0{number}").node for number in range(len(split.parts))]
+        holes = [column_reference(ROWS, f"\0{number}").node for number in range(len(split.parts))]
         names: list[str] = []
         merges: list[exp.Expr] = []
         for number, part in enumerate(split.parts):
             merge = part.merge(holes)
             merges.append(merge)
             same = self._same(part.value, merge, f"\0{number}")
-            names.append(same or unique(part.name, self.names))
+            names.append(same or unique_name(part.name, self.names))
             if same is None:
                 self.stored.append(Item(value=Scalar(part.value), name=names[-1], type=part.type))
                 self.merges.append(Item(value=Scalar(merge), name=names[-1], type=part.type))
         known = {f"\0{number}": name for number, name in enumerate(names)}
         self.merges = [replace(merged, value=_filled(merged.value, known)) for merged in self.merges]
         answer = split.answer
-        answers[item.name] = lambda alias: answer([ref(alias, name).node for name in names])
+        answers[item.name] = lambda alias: answer([column_reference(alias, name).node for name in names])
 
     def _same(self, value: exp.Expr, merge: exp.Expr, hole: str) -> str | None:
         """The stored column that is this value, if it is merged from itself alone in the same way."""
@@ -75,23 +75,23 @@ class Store:
         source = Scan(relation=(ROWS,), kind="state", alias=ROWS, fields=fields)
         return Aggregate(
             source=source,
-            keys=tuple(Item(value=ref(ROWS, key.name), name=key.name, type=key.type) for key in keys),
+            keys=tuple(Item(value=column_reference(ROWS, key.name), name=key.name, type=key.type) for key in keys),
             calls=tuple(self.merges),
         )
 
 
 def _filled(value: Scalar, names: dict[str, str]) -> Scalar:
-    return map_columns(value, lambda column: ref(ROWS, names[column.name]) if column.name in names else None)
+    return map_columns(value, lambda column: column_reference(ROWS, names[column.name]) if column.name in names else None)
 
 
 def join_answers(
     node: Aggregate,
     main: tuple[State, Store] | None,
     answers: dict[str, Callable[[str], exp.Expr]],
-    by_value: list[tuple[State, list[tuple[Item, ByValue]]]],
+    by_value: list[tuple[State, list[tuple[Item, ValueKeys]]]],
     *,
     aliases: Aliases,
-    apart: Apart,
+    apart: CorrelatedConditions,
 ) -> Query:
     """The query over merged states that gives what a grouping gives over the rows.
 
@@ -112,38 +112,42 @@ def join_answers(
             query = _valued(node, state, chosen, aliases, apart, with_set=with_set)
             alias = aliases.take("by_value")
             derived = Derived(query=query, alias=alias)
-            found |= {item.name: _missing(item, ref(alias, item.name).node) for item, _ in chosen}
+            found |= {item.name: _missing(item, column_reference(alias, item.name).node) for item, _ in chosen}
             if source is None:
                 source, first = derived, alias
                 continue
             pairs = [key.name for key in node.keys] + ([_GROUPING] if node.sets is not None else [])
-            equal = [exp.NullSafeEQ(this=ref(first, name).node, expression=ref(alias, name).node) for name in pairs]
+            equal = [
+                exp.NullSafeEQ(this=column_reference(first, name).node, expression=column_reference(alias, name).node) for name in pairs
+            ]
             condition = Scalar(exp.and_(*equal) if len(equal) > 1 else equal[0]) if equal else None
             source = Join(left=source, right=derived, kind="left" if equal else "cross", condition=condition)
     if source is None:
         msg = "a grouping without any state"
         raise ValueError(msg)
-    keys = tuple(replace(key, value=ref(first, key.name)) for key in node.keys)
+    keys = tuple(replace(key, value=column_reference(first, key.name)) for key in node.keys)
     return Project(source=source, items=(*keys, *(replace(item, value=Scalar(found[item.name])) for item in node.calls)), at=node.at)
 
 
 def _missing(item: Item, column: exp.Expr) -> exp.Expr:
     """A group of which no row is in a state of values has the answer of no rows."""
-    counts = any(str(call.this) in ("count", "count_if") for call in nodes(item.value.node) if isinstance(call, exp.Anonymous))
-    return make("coalesce(_0, 0)", column) if counts else column
+    counts = any(str(call.this) in ("count", "count_if") for call in walk_expression(item.value.node) if isinstance(call, exp.Anonymous))
+    return parse_expression("coalesce(_0, 0)", column) if counts else column
 
 
-def _main(node: Aggregate, state: State, store: Store, aliases: Aliases, apart: Apart, *, with_set: bool) -> tuple[Source, str]:
+def _main(
+    node: Aggregate, state: State, store: Store, aliases: Aliases, apart: CorrelatedConditions, *, with_set: bool
+) -> tuple[Source, str]:
     alias = aliases.take(state.name)
     scan = Scan(relation=(state.name,), kind="state", alias=alias, fields=state.columns)
     if node.sets is None and not apart.conditions:
         return scan, alias
     # Finer groups are stored than are asked for, so that each of these merges them once more.
-    keys = tuple(Item(value=ref(alias, key.name), name=key.name, type=key.type) for key in node.keys)
-    merges = [replace(item, value=map_columns(item.value, lambda column: ref(alias, column.name))) for item in store.merges]
+    keys = tuple(Item(value=column_reference(alias, key.name), name=key.name, type=key.type) for key in node.keys)
+    merges = [replace(item, value=map_columns(item.value, lambda column: column_reference(alias, column.name))) for item in store.merges]
     passed = [replace(item, value=_on_keys(item.value, node, alias)) for item in store.passed]
     if with_set:
-        passed.append(Item(value=Scalar(fn("grouping_id", *(key.value.node for key in keys))), name=_GROUPING, type=LONG))
+        passed.append(Item(value=Scalar(call_expression("grouping_id", *(key.value.node for key in keys))), name=_GROUPING, type=LONG))
     query = Aggregate(source=apart.over(scan, alias), keys=keys, calls=(*merges, *passed), sets=node.sets)
     outer = aliases.take("sets")
     return Derived(query=query, alias=outer), outer
@@ -153,23 +157,23 @@ def _on_keys(value: Scalar, node: Aggregate, alias: str) -> Scalar:
     """grouping(key) of the state's column that is the key."""
 
     def put(found: exp.Expr) -> exp.Expr | None:
-        return next((ref(alias, key.name).node for key in node.keys if key.value.node == found), None)
+        return next((column_reference(alias, key.name).node for key in node.keys if key.value.node == found), None)
 
     return Scalar(map_nodes(value.node, put))
 
 
 def _valued(
-    node: Aggregate, state: State, items: list[tuple[Item, ByValue]], aliases: Aliases, apart: Apart, *, with_set: bool
+    node: Aggregate, state: State, items: list[tuple[Item, ValueKeys]], aliases: Aliases, apart: CorrelatedConditions, *, with_set: bool
 ) -> Aggregate:
     alias = aliases.take(state.name)
     source: Source = Scan(relation=(state.name,), kind="state", alias=alias, fields=state.columns)
-    number = ref(alias, state.partials[0].name).node
-    values = [ref(alias, key.name).node for key in state.keys[len(node.keys) + len(apart.keys) :]]
+    number = column_reference(alias, state.partials[0].name).node
+    values = [column_reference(alias, key.name).node for key in state.keys[len(node.keys) + len(apart.keys) :]]
     if items[0][1].expand:
-        call = Scalar(make("explode(array_repeat(0, CAST(_0 AS INT)))", number))
+        call = Scalar(parse_expression("explode(array_repeat(0, CAST(_0 AS INT)))", number))
         source = Generate(source=source, call=call, alias=aliases.take("each"), names=("row",))
-    keys = tuple(Item(value=ref(alias, key.name), name=key.name, type=key.type) for key in node.keys)
+    keys = tuple(Item(value=column_reference(alias, key.name), name=key.name, type=key.type) for key in node.keys)
     calls = [replace(item, value=Scalar(split.answer(values, number))) for item, split in items]
     if with_set and node.sets is not None:
-        calls.append(Item(value=Scalar(fn("grouping_id", *(key.value.node for key in keys))), name=_GROUPING, type=LONG))
+        calls.append(Item(value=Scalar(call_expression("grouping_id", *(key.value.node for key in keys))), name=_GROUPING, type=LONG))
     return Aggregate(source=apart.over(source, alias), keys=keys, calls=tuple(calls), sets=node.sets)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.orchestration.assets.checks import Checked, build_checks
+from platform_plugin.orchestration.assets.checks import CheckedRelation, build_checks
 from platform_plugin.orchestration.assets.inventory import absence_text
 from platform_plugin.orchestration.assets.missing import find_missing
 from platform_plugin.orchestration.assets.tracing import Memory, Tracing, describe_columns
 from platform_plugin.orchestration.assets.translator import Relation, Translator
-from platform_plugin.orchestration.components.model import fingerprint, read_by
+from platform_plugin.orchestration.components.model import fingerprint, read_relations
 from platform_plugin.orchestration.preview import as_virtual, source_link
 from platform_plugin.orchestration.runs.jobs import MaintainedAsset
 from platform_plugin.orchestration.runs.step import build_asset, build_upkeep
@@ -39,13 +39,13 @@ INTAKE_POOLS = {"ingest": INGESTION_POOL, "sample": SAMPLE_POOL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Built:
+class BuiltAssets:
     """The assets of some models and a lake, with what sensors ask runs for and what is asserted afterwards."""
 
     assets: tuple[dg.AssetsDefinition | dg.AssetSpec, ...]
     checks: tuple[dg.AssetChecksDefinition, ...]
     targets: tuple[MaintainedAsset, ...]
-    checked: tuple[Checked, ...]
+    checked: tuple[CheckedRelation, ...]
 
 
 def build_definitions(models: Sequence[Model], inventory: Inventory, *, translator: Translator | None = None) -> dg.Definitions:
@@ -63,7 +63,7 @@ def build_assets(
     memory: Memory | None = None,
     checked_within: bool = False,
     elsewhere: Callable[[Name], bool] | None = None,
-) -> Built:
+) -> BuiltAssets:
     """The same, with what sensors need to know of the views; `step` tells the step of these views from that of others in their pool.
 
     With `checked_within` the steps of the assets also check them, and there is no other step that does. With `elsewhere`, which says what
@@ -93,15 +93,15 @@ def build_assets(
         if UPKEEP in spec.tags:
             targets.append(_target(relation, spec, INTAKE_POOLS[spec.tags[UPKEEP]]))
         model = relation.model
-        inside = [Checked(model=model, key=spec.key)] if checked_within and model is not None else []
+        inside = [CheckedRelation(model=model, key=spec.key)] if checked_within and model is not None else []
         assets.append(build_asset(model, spec, checked=inside) if model is not None else spec)
     for pool, views in by_pool.items():
         specs = [(view.name, each) for view, base, spec in views for each in (base, spec)]
         called = f"{step}_{pool}" if step and len(by_pool) > 1 else step or pool
-        own = [Checked(model=view.model, key=spec.key) for view, _, spec in views if checked_within and view.model is not None]
+        own = [CheckedRelation(model=view.model, key=spec.key) for view, _, spec in views if checked_within and view.model is not None]
         assets.append(build_upkeep(pool, called, [view for view, _, _ in views], specs, checked=own))
     checked = [
-        Checked(
+        CheckedRelation(
             model=relation.model,
             key=translator.asset_key(relation.name),
             after=(translator.base_key(relation.name),) if relation.is_continuous else (),
@@ -110,7 +110,7 @@ def build_assets(
         if relation.model is not None
     ]
     checks = None if checked_within else build_checks(checked, step=step)
-    return Built(
+    return BuiltAssets(
         assets=tuple(assets),
         checks=(checks,) if checks is not None else (),
         targets=tuple(targets),
@@ -265,7 +265,7 @@ def _reads(relation: Relation) -> tuple[Name, ...]:
     if relation.stored is None or relation.stored.query is None:
         return ()
     try:
-        return read_by(relation.stored.query)
+        return read_relations(relation.stored.query)
     except PlatformError as error:
         # Another client may have stored it; that must not keep the other assets from loading.
         _LOG.warning('the query of view "%s" can\'t be read: %s', relation.name, error.message)

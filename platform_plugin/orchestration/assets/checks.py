@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import Name
-from platform_plugin.language.text.counting import counted
+from platform_plugin.language.text.counting import count_text
 from platform_plugin.language.text.writing import identifier, type_text
 from platform_plugin.orchestration.assets.inventory import read_lake
 from platform_plugin.orchestration.components.model import Model
 from platform_plugin.orchestration.runs.failure import error_metadata
-from platform_plugin.orchestration.sensors.refreshing import Policy
+from platform_plugin.orchestration.sensors.refreshing import RefreshPolicy
 from platform_plugin.orchestration.sensors.waiting import read_waiting
 from platform_plugin.platform import Platform
 from platform_plugin.quality.full import run_suite
@@ -40,7 +40,7 @@ _SEVERITY = {"critical": dg.AssetCheckSeverity.ERROR, "warning": dg.AssetCheckSe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class CheckedRelation:
     """A relation, the asset that its checks stand on, and what has to be there before they can be made."""
 
     model: Model
@@ -48,7 +48,7 @@ class Checked:
     after: tuple[dg.AssetKey, ...] = ()
 
 
-def names_of(model: Model) -> list[str]:
+def check_names(model: Model) -> list[str]:
     """The checks of a relation: what its YAML file asks for, what goes without saying, and the expectations beside it.
 
     A view with a target lag is checked for it, a stream that pulls for its quarantine.
@@ -62,7 +62,7 @@ def names_of(model: Model) -> list[str]:
     return list(dict.fromkeys([*said, *(suite if len(suite) <= MOST_SINGLE else [TOGETHER])]))
 
 
-def build_checks(checked: Sequence[Checked], *, step: str | None = None) -> dg.AssetChecksDefinition | None:
+def build_checks(checked: Sequence[CheckedRelation], *, step: str | None = None) -> dg.AssetChecksDefinition | None:
     """All checks of some relations as one step, of which any may be chosen; None if there are none."""
     specs = check_specs(checked)
     if not specs:
@@ -76,17 +76,17 @@ def build_checks(checked: Sequence[Checked], *, step: str | None = None) -> dg.A
     return check_relations
 
 
-def check_specs(checked: Sequence[Checked]) -> list[dg.AssetCheckSpec]:
+def check_specs(checked: Sequence[CheckedRelation]) -> list[dg.AssetCheckSpec]:
     """What Dagster knows of the checks of some relations."""
     return [
         dg.AssetCheckSpec(name, asset=each.key, additional_deps=list(each.after), description=_describe(name, each.model))
         for each in checked
-        for name in names_of(each.model)
+        for name in check_names(each.model)
     ]
 
 
 def evaluate(
-    instance: dg.DagsterInstance, platform: Platform, checked: Sequence[Checked], asked: Sequence[dg.AssetCheckKey]
+    instance: dg.DagsterInstance, platform: Platform, checked: Sequence[CheckedRelation], asked: Sequence[dg.AssetCheckKey]
 ) -> Iterator[dg.AssetCheckResult]:
     """How some checks come out, one after the other; what nobody declares is passed over."""
     models = {each.key: each.model for each in checked} if asked else {}
@@ -138,7 +138,11 @@ def _within_lag(platform: Platform, model: Model, _before: dict[str, Any], key: 
     now = datetime.now(UTC)
     found = next((each for each in read_waiting(platform.lake, platform.lake.snapshot()) if each.view == model.name), None)
     lag = found.lag_seconds(now) if found is not None else 0.0
-    target = found.target_lag_seconds if found is not None and found.target_lag_seconds is not None else Policy().target_lag.total_seconds()
+    target = (
+        found.target_lag_seconds
+        if found is not None and found.target_lag_seconds is not None
+        else RefreshPolicy().target_lag.total_seconds()
+    )
     return dg.AssetCheckResult(
         asset_key=key.asset_key,
         check_name=key.name,
@@ -156,7 +160,7 @@ def _reconciles(platform: Platform, model: Model, _before: dict[str, Any], key: 
     parts = max(1, (found.position if found is not None else 0) // _ROWS_COMPARED)
     done = run_reconcile(platform.work, model.name, parts=parts, part=snapshot.id % parts)
     rows = (
-        f"its {counted(done.rows, 'row is the one', 'rows are those')} that its query gives"
+        f"its {count_text(done.rows, 'row is the one', 'rows are those')} that its query gives"
         if done.rows
         else "it has no rows, as its query gives none"
     )
@@ -169,7 +173,7 @@ def _reconciles(platform: Platform, model: Model, _before: dict[str, Any], key: 
         if done.why_not
         else told
         if done.agrees
-        else f"{counted(len(done.differences), 'row differs', 'rows differ')}",
+        else f"{count_text(len(done.differences), 'row differs', 'rows differ')}",
         metadata={"snapshot": done.snapshot, "rows_compared": done.rows, "parts": parts, **_table("differences", done.differences)},
     )
 
@@ -217,7 +221,7 @@ def _said_misfits(rows: pa.Table) -> str:
     """How many records and how many whole files are in a quarantine; a file has no record, and no partition as topics have."""
     files = pa.compute.sum(pa.compute.and_(rows["raw"].is_null(), rows["source_partition"].is_null())).as_py() or 0
     records = rows.num_rows - files
-    said = [counted(number, noun) for number, noun in ((records, "record"), (files, "whole file")) if number]
+    said = [count_text(number, noun) for number, noun in ((records, "record"), (files, "whole file")) if number]
     return f"{' and '.join(said)} did"
 
 
@@ -246,9 +250,9 @@ def _expectations(platform: Platform, model: Model, before: dict[str, Any], key:
                 check_name=key.name,
                 passed=not failed,
                 severity=dg.AssetCheckSeverity.ERROR if worst or not failed else dg.AssetCheckSeverity.WARN,
-                description=f"{len(failed)} of {counted(len(found), 'expectation')} not met"
+                description=f"{len(failed)} of {count_text(len(found), 'expectation')} not met"
                 if failed
-                else f"{counted(len(found), 'expectation')} met",
+                else f"{count_text(len(found), 'expectation')} met",
                 metadata={**common, **_table("not_met", table)},
             )
         ]

@@ -13,7 +13,7 @@ from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.language.text.writing import identifier
 from platform_plugin.orchestration.assets.translator import Translator
-from platform_plugin.orchestration.runs.failure import told_as_failure
+from platform_plugin.orchestration.runs.failure import raise_failures
 from platform_plugin.orchestration.runs.resource import PlatformResource
 
 MANAGER = "platform_views"
@@ -57,7 +57,7 @@ class ViewReader(dg.ConfigurableIOManager):
     def load_input(self, context: dg.InputContext) -> Any:
         """Read what an argument asks for."""
         asked = context.definition_metadata
-        with told_as_failure():
+        with raise_failures():
             snapshot = int(asked["snapshot"]) if "snapshot" in asked else self._snapshot(context.op_def.name)
             sql = _query(str(asked["relation"]), list(asked.get("columns", ())), asked.get("where"), snapshot)
             rows = self._read(sql, context.dagster_type.typing_type)

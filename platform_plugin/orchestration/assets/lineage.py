@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from platform_plugin.algebra.plan.copies import column_of, nodes
+from platform_plugin.algebra.plan.copies import column_of, walk_expression
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Column,
@@ -75,7 +75,7 @@ def _items(items: tuple[Item, ...], known: Mapping[Column, Origins]) -> list[Ori
 
 
 def _scalar(value: Scalar, known: Mapping[Column, Origins]) -> Origins:
-    columns = (column_of(node) for node in nodes(value.node))
+    columns = (column_of(node) for node in walk_expression(value.node))
     own = [known.get(column, Origins()) for column in columns if column is not None]
     return Origins().union(*own, *(found for plan in value.plans for found in _query(plan, known)))
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import NoLake
-from platform_plugin.lake.catalogue.tables import nearest_name
+from platform_plugin.lake.catalogue.tables import find_nearest_name
 from platform_plugin.language.text.places import did_you_mean
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def find_missing(models: Sequence[Model], inventory: Inventory, tracing: Tracing
     for model in models:
         absent = next((name for name in model.reads if str(name).lower() not in known and not elsewhere(name)), None)
         if absent is not None:
-            near = nearest_name(absent, known.values())
+            near = find_nearest_name(absent, known.values())
             hint = f"; did you mean {near}?" if near is not None else ""
             yield f'file "{model.file}": relation "{absent}" is in no file and not in the lake{hint}'
         elif model.reads and (found := _missing_column(model, tracing, known)):

@@ -10,10 +10,10 @@ import dagster as dg
 from platform_plugin.lake.catalogue.tables import Snapshot
 from platform_plugin.lake.lake import Lake
 from platform_plugin.orchestration.assets.inventory import read_lake
-from platform_plugin.orchestration.runs.failure import told_as_failure
-from platform_plugin.orchestration.sensors.firing import told_names
-from platform_plugin.orchestration.sensors.refreshing import Policy
-from platform_plugin.orchestration.sensors.waiting import Waiting, read_waiting
+from platform_plugin.orchestration.runs.failure import raise_failures
+from platform_plugin.orchestration.sensors.firing import name_list
+from platform_plugin.orchestration.sensors.refreshing import RefreshPolicy
+from platform_plugin.orchestration.sensors.waiting import WaitingView, read_waiting
 from platform_plugin.orchestration.shown.chart import as_markdown, draw_panels
 from platform_plugin.orchestration.shown.history import read_timeline
 
@@ -33,7 +33,7 @@ def build_overview() -> dg.AssetsDefinition:
 
     @dg.multi_asset(name="platform_overview", specs=[spec], required_resource_keys={RESOURCE_KEY})
     def overview(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
-        with told_as_failure():
+        with raise_failures():
             lake = getattr(context.resources, RESOURCE_KEY).platform.lake
             return dg.MaterializeResult(asset_key=KEY, metadata=overview_metadata(lake, lake.snapshot(), datetime.now(UTC)))
 
@@ -68,7 +68,7 @@ def overview_metadata(lake: Lake, snapshot: Snapshot, now: datetime) -> dict[str
             [
                 dg.TableRecord(
                     {
-                        "view": told_names([view.view]),
+                        "view": name_list([view.view]),
                         "status": _status(view, now),
                         "rows waiting": view.rows,
                         "lag, s": round(view.lag_seconds(now), 1),
@@ -82,11 +82,11 @@ def overview_metadata(lake: Lake, snapshot: Snapshot, now: datetime) -> dict[str
     return found
 
 
-def _target_lag_seconds(view: Waiting) -> float:
-    return view.target_lag_seconds or Policy().target_lag.total_seconds()
+def _target_lag_seconds(view: WaitingView) -> float:
+    return view.target_lag_seconds or RefreshPolicy().target_lag.total_seconds()
 
 
-def _status(view: Waiting, now: datetime) -> str:
+def _status(view: WaitingView, now: datetime) -> str:
     """How a view is kept, in a word or two; what its readers get is current in any case."""
     if view.waits_for_first_run:
         return "waits for its first run"

@@ -12,7 +12,7 @@ from platform_plugin.errors import PlatformError, RefusedView
 from platform_plugin.lake.catalogue.tables import DEFAULT_SCHEMA
 from platform_plugin.operators.group.split import plan_split, read_plan
 from platform_plugin.orchestration.assets.lineage import trace_columns
-from platform_plugin.orchestration.components.model import read_by
+from platform_plugin.orchestration.components.model import read_relations
 from platform_plugin.orchestration.shown.drawing import draw_split
 from platform_plugin.relations.bind import lake_name
 from platform_plugin.relations.kinds import named_kind
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class ShownSplit:
     """What is shown of how a view is split: the streams below its groupings, all that is read below and above them, and the plan drawn."""
 
     streams: tuple[str, ...]
@@ -39,7 +39,7 @@ class Split:
     drawn: str
 
     @classmethod
-    def of(cls, plan: SplitPlan) -> Split:
+    def of(cls, plan: SplitPlan) -> ShownSplit:
         """That of a plan."""
         kept = dict.fromkeys(table for static in plan.statics for table in static.tables)
         return cls(
@@ -51,7 +51,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traced:
+class TracedRelation:
     """What is known of a relation before anything runs; a column's type may be None. `split` is there for a continuous view.
 
     `trouble` says why a query could not be followed: it is refused as a view, or reads what neither a file nor the lake has.
@@ -59,7 +59,7 @@ class Traced:
 
     columns: tuple[Output, ...] = ()
     lineage: Mapping[str, Origins] = field(default_factory=dict)
-    split: Split | None = None
+    split: ShownSplit | None = None
     is_continuous: bool = False
     trouble: PlatformError | None = None
 
@@ -71,11 +71,11 @@ class Memory:
         """A text that is another one whenever something could come out otherwise."""
         return ""
 
-    def recall(self, key: str) -> Traced | None:
+    def recall(self, key: str) -> TracedRelation | None:
         """What was kept under a key."""
         return None
 
-    def keep(self, key: str, traced: Traced) -> Traced:
+    def keep(self, key: str, traced: TracedRelation) -> TracedRelation:
         """Keep something, and return it."""
         return traced
 
@@ -87,39 +87,39 @@ class Tracing:
         self._memory = memory or Memory()
         self._models = {_key(model.name): model for model in models}
         self._inventory = inventory
-        self._found: dict[str, Traced] = {}
+        self._found: dict[str, TracedRelation] = {}
         self._under_way: set[str] = set()
 
-    def of(self, name: Name) -> Traced:
+    def of(self, name: Name) -> TracedRelation:
         """What is known of a relation; nothing if there is none of that name."""
         key = _key(name)
         if key not in self._found:
             if key in self._under_way:
-                return Traced()
+                return TracedRelation()
             self._under_way.add(key)
             self._found[key] = self._trace(name)
             self._under_way.discard(key)
         return self._found[key]
 
-    def _trace(self, name: Name) -> Traced:
+    def _trace(self, name: Name) -> TracedRelation:
         model, stored = self._models.get(_key(name)), self._inventory.find(name)
         if model is not None:
             said = model.declared
             if said.query is not None:
                 is_view = model.kind == VIEW.name
                 return self._view(said.query, said.names, is_wanted=said.is_continuous) if is_view else self._query(said.query, ())
-            return Traced(columns=self.of(lake_name(said.like)).columns if said.like is not None else _outputs(said.columns))
+            return TracedRelation(columns=self.of(lake_name(said.like)).columns if said.like is not None else _outputs(said.columns))
         if stored is None:
-            return Traced()
+            return TracedRelation()
         if stored.query is not None:
             return self._view(stored.query, stored.names, is_wanted=stored.is_continuous)
-        return Traced(columns=_outputs(stored.fields))
+        return TracedRelation(columns=_outputs(stored.fields))
 
-    def _view(self, query: str | Span, names: tuple[str, ...], *, is_wanted: bool) -> Traced:
+    def _view(self, query: str | Span, names: tuple[str, ...], *, is_wanted: bool) -> TracedRelation:
         key = self._memory.key("view", query, names, is_wanted, self._readable(query))
         return self._memory.recall(key) or self._memory.keep(key, self._trace_view(query, names, is_wanted=is_wanted))
 
-    def _trace_view(self, query: str | Span, names: tuple[str, ...], *, is_wanted: bool) -> Traced:
+    def _trace_view(self, query: str | Span, names: tuple[str, ...], *, is_wanted: bool) -> TracedRelation:
         traced = self._trace_query(query, names)
         try:
             relations = self._relations(query, opaque=False)
@@ -131,9 +131,9 @@ class Tracing:
         except PlatformError as error:
             return replace(traced, is_continuous=is_wanted, trouble=traced.trouble or error)
         # One that reads other views only is computed when it is read.
-        return replace(traced, split=Split.of(split), is_continuous=True) if split.streams else traced
+        return replace(traced, split=ShownSplit.of(split), is_continuous=True) if split.streams else traced
 
-    def _query(self, query: str | Span, names: tuple[str, ...]) -> Traced:
+    def _query(self, query: str | Span, names: tuple[str, ...]) -> TracedRelation:
         key = self._memory.key("query", query, names, self._readable(query))
         return self._memory.recall(key) or self._memory.keep(key, self._trace_query(query, names))
 
@@ -144,23 +144,23 @@ class Tracing:
         except PlatformError:
             return []
 
-    def _trace_query(self, query: str | Span, names: tuple[str, ...]) -> Traced:
+    def _trace_query(self, query: str | Span, names: tuple[str, ...]) -> TracedRelation:
         try:
             plan = read_plan(query, self._relations(query, opaque=True))
         except PlatformError as error:
-            return Traced(trouble=error)
+            return TracedRelation(trouble=error)
         columns, lineage = outputs(plan), trace_columns(plan)
         if len(names) == len(columns):
             lineage = {name: lineage[column.name] for name, column in zip(names, columns, strict=True)}
             columns = tuple(replace(column, name=name) for name, column in zip(names, columns, strict=True))
-        return Traced(columns=columns, lineage=lineage)
+        return TracedRelation(columns=columns, lineage=lineage)
 
     def _relations(self, query: str | Span, *, opaque: bool) -> dict[str, RelationFacts]:
         """What a query names; a plain view is a relation like others if `opaque`, otherwise it comes with its text and what that names."""
         found: dict[str, RelationFacts] = {}
         waiting: list[str | Span] = [query]
         while waiting:
-            for name in read_by(waiting.pop()):
+            for name in read_relations(waiting.pop()):
                 if _key(name) in found:
                     continue
                 relation = self._relation(name, opaque=opaque)

@@ -7,21 +7,21 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, cast
 
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
-from platform_plugin.lake.catalogue.relations import Declaration, declare, read_declaration
+from platform_plugin.lake.catalogue.relations import Declaration, declare_relation, read_declaration
 from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements.create_schema import CreateSchema
 from platform_plugin.language.statements.create_table import CreateTable
-from platform_plugin.language.text.counting import counted
+from platform_plugin.language.text.counting import count_text
 from platform_plugin.language.text.datatypes import parse_type
-from platform_plugin.language.text.places import at
+from platform_plugin.language.text.places import locate_offset
 from platform_plugin.language.text.writing import identifier
 from platform_plugin.orchestration.assets.inventory import LakeRelation, read_changed, read_lake
 from platform_plugin.orchestration.components.differences import plan_differences
-from platform_plugin.orchestration.components.documentation import Days
+from platform_plugin.orchestration.components.documentation import DayPartitions
 from platform_plugin.orchestration.components.model import suite_option
 from platform_plugin.orchestration.shown.drawing import PICTURE, draw_sample
-from platform_plugin.quality.gate import gated
+from platform_plugin.quality.gate import hold_to_gate
 from platform_plugin.relations.kinds import kind_name, named_kind
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.schemas import run_create_schema
@@ -31,7 +31,7 @@ from platform_plugin.relations.target import find_existing
 from platform_plugin.relations.views.declaration import is_defined
 from platform_plugin.relations.views.kind import VIEW
 from platform_plugin.relations.views.record import read_records
-from platform_plugin.select.shows import created
+from platform_plugin.select.shows import create_statement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ LAG = "target_lag_seconds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class RelationRun:
     """What was done for a relation, before anybody looked at how it stands; `work` are figures of what it took up."""
 
     name: Name
@@ -61,7 +61,7 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class AppliedRelation:
     """What was done, and the relation afterwards; `changed` is the snapshot that last changed its rows, None for a view."""
 
     action: Action
@@ -73,30 +73,30 @@ class Applied:
     """What a stream's ingestion did, figure by figure."""
 
 
-def run_model(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> Applied:
+def run_model(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> AppliedRelation:
     """Create what is missing, rebuild a table that is the result of a query, and never touch rows that people put in."""
     return read_applied(platform, [run_declared(platform, model, progress=progress)])[0]
 
 
-def run_declared(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> Ran:
+def run_declared(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> RelationRun:
     """The same, without looking at the relation afterwards."""
-    with gated(platform.lake, model.name, model.suite, batches=find_declared_kind(model).has_arrivals, view=model.kind == VIEW.name):
+    with hold_to_gate(platform.lake, model.name, model.suite, batches=find_declared_kind(model).has_arrivals, view=model.kind == VIEW.name):
         action, metrics = run_definition(platform, model, progress=progress)
         work = _run_intake(platform, model.name, model.intake, progress)
-    return Ran(name=model.name, kind=model.kind, action=action, metrics=metrics, work=work)
+    return RelationRun(name=model.name, kind=model.kind, action=action, metrics=metrics, work=work)
 
 
-def run_stored(platform: Platform, name: Name, kind: str, *, progress: ProgressHandler | None = None) -> Ran:
+def run_stored(platform: Platform, name: Name, kind: str, *, progress: ProgressHandler | None = None) -> RelationRun:
     """Let a stream that pulls or a sample take up what there is for it; it needs no file."""
     known = named_kind(kind)
-    return Ran(
+    return RelationRun(
         name=name, kind=kind, action="unchanged", work=_run_intake(platform, name, known.intake if known is not None else None, progress)
     )
 
 
 def run_parts(
     platform: Platform, model: Model, spans: Sequence[tuple[date | int, date | int]], *, progress: ProgressHandler | None = None
-) -> Applied:
+) -> AppliedRelation:
     """Build parts of a table anew, days or numbers of rows, from the first up to but not including the second of each span.
 
     Its other rows stay as they are.
@@ -111,16 +111,16 @@ def run_parts(
         first_one = replace(cast("CreateTable", parse_statement(empty)), options=statement.options)
         run_definition(platform, replace(model, statement=first_one), progress=progress)
         action = "created"
-    with gated(work.lake, model.name, model.suite, batches=False):
+    with hold_to_gate(work.lake, model.name, model.suite, batches=False):
         done = [
             run_exchange(work, model.name, statement.query.text, column=parts.column, first=first, last=last, progress=progress)
             for first, last in spans
         ]
     told: dict[str, Any] = {"rows_in": sum(each.row_count for each in done)}
-    if isinstance(parts, Days):
+    if isinstance(parts, DayPartitions):
         told["days"] = sum((last - first).days for first, last in spans if isinstance(first, date) and isinstance(last, date))
     metrics = done[0].metrics if len(done) == 1 else None
-    return read_applied(platform, [Ran(name=model.name, kind=model.kind, action=action, metrics=metrics, work=told)])[0]
+    return read_applied(platform, [RelationRun(name=model.name, kind=model.kind, action=action, metrics=metrics, work=told)])[0]
 
 
 def _written(name: Name) -> str:
@@ -140,7 +140,7 @@ def run_definition(
         run_create_schema(work, CreateSchema(name=model.name.schema, if_not_exists=True))
     old = find_existing(work.lake, model.name, base)
     if old is not None and (there := kind_name(lake, old, base)) != model.kind:
-        raise at(model.declared.name.span).attach(
+        raise locate_offset(model.declared.name.span).attach(
             ObjectExists(
                 f'{model.kind} "{model.name}" can\'t be made: there is a {there} of that name',
                 hint=f"DROP {there.upper()} {model.name}, or choose another name",
@@ -165,7 +165,7 @@ def _note_suite(platform: Platform, old: Table, model: Model) -> bool:
         return False
     options = {name: value for name, value in known.options.items() if name != "suite"} | ({} if named is None else {"suite": named})
     with platform.lake.commit(f"suite of {model.kind} {model.name}") as commit:
-        declare(commit, old, Declaration(kind=known.kind, options=options))
+        declare_relation(commit, old, Declaration(kind=known.kind, options=options))
     return True
 
 
@@ -217,18 +217,18 @@ def intake_text(work: Mapping[str, Any]) -> str:
     """
     if "files_in" not in work:
         return ""
-    parts = [f"{counted(work['rows_in'], 'row')} read" + (f" from {counted(work['files_in'], 'file')}" if work["files_in"] else "")]
+    parts = [f"{count_text(work['rows_in'], 'row')} read" + (f" from {count_text(work['files_in'], 'file')}" if work["files_in"] else "")]
     parts += [f"{work[name]:,} {told}" for name, told in (("quarantined", "in quarantine"), ("waiting", "waiting")) if work.get(name)]
     return ", ".join(parts)
 
 
-def read_applied(platform: Platform, done: Sequence[Ran]) -> list[Applied]:
+def read_applied(platform: Platform, done: Sequence[RelationRun]) -> list[AppliedRelation]:
     """How relations stand after something was done for them; the catalogue is read once for all of them."""
     inventory = read_lake(platform.lake)
     return [_applied(platform, ran, inventory) for ran in done]
 
 
-def _applied(platform: Platform, ran: Ran, inventory: Inventory) -> Applied:
+def _applied(platform: Platform, ran: RelationRun, inventory: Inventory) -> AppliedRelation:
     stored = inventory.find(ran.name)
     if stored is None or inventory.snapshot is None:
         raise InvalidValue(f'{ran.kind} "{ran.name}" was dropped while it was made', hint="materialize it again")
@@ -237,7 +237,9 @@ def _applied(platform: Platform, ran: Ran, inventory: Inventory) -> Applied:
         stored = replace(stored, fields=_view_fields(platform, ran.name))
     else:
         changed = read_changed(platform.lake, platform.lake.table(ran.name))
-    return Applied(action=ran.action, snapshot=inventory.snapshot, stored=stored, changed=changed, metrics=ran.metrics, work=ran.work)
+    return AppliedRelation(
+        action=ran.action, snapshot=inventory.snapshot, stored=stored, changed=changed, metrics=ran.metrics, work=ran.work
+    )
 
 
 def _view_fields(platform: Platform, name: Name) -> tuple[Field, ...]:
@@ -251,7 +253,7 @@ def _check_same(platform: Platform, model: Model) -> None:
     lake = platform.lake
     snapshot = lake.snapshot()
     with lake.reading() as connection:
-        stored = parse_statement(created(lake, connection, model.declared.name, snapshot))
+        stored = parse_statement(create_statement(lake, connection, model.declared.name, snapshot))
     found = list(plan_differences(model.statement, stored))
     if found:
         what = f"{model.kind.upper()} {model.name}"

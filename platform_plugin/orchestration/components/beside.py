@@ -72,7 +72,7 @@ def find_declared(
     return ProjectDeclarations(keys=keys, names=names)
 
 
-def check_once(models: Iterable[Model], declared: ProjectDeclarations, translator: Translator) -> None:
+def refuse_duplicates(models: Iterable[Model], declared: ProjectDeclarations, translator: Translator) -> None:
     """Refuse what a file declares and another component as well."""
     for model in models:
         place = declared.place(str(model.name), translator.asset_key(model.name))

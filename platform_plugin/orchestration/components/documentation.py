@@ -22,7 +22,7 @@ ON_CHANGE = "on_change"
 Check = Literal["within_lag", "reconciles", "schema_stable", "no_quarantine"]
 
 
-class Days(BaseModel):
+class DayPartitions(BaseModel):
     """A table that a query builds day by day: the column that says the day, and the first day there is."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -44,7 +44,7 @@ def _kind_of(said: Any) -> str:
     return "rows" if isinstance(said, RowPartitions) or (isinstance(said, dict) and "rows" in said) else "days"
 
 
-Partitions = Annotated[Annotated[Days, Tag("days")] | Annotated[RowPartitions, Tag("rows")], Discriminator(_kind_of)]
+Partitions = Annotated[Annotated[DayPartitions, Tag("days")] | Annotated[RowPartitions, Tag("rows")], Discriminator(_kind_of)]
 
 
 class Documentation(BaseModel):

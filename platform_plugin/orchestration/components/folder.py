@@ -11,13 +11,13 @@ from pydantic import Field, PrivateAttr
 from platform_plugin.errors import PlatformError
 from platform_plugin.orchestration.assets.assets import build_assets
 from platform_plugin.orchestration.assets.inventory import Inventory, read_inventory
-from platform_plugin.orchestration.components.beside import ProjectDeclarations, check_once, find_components, find_declared
+from platform_plugin.orchestration.components.beside import ProjectDeclarations, find_components, find_declared, refuse_duplicates
 from platform_plugin.orchestration.components.documentation import RowPartitions
 from platform_plugin.orchestration.components.model import Model, fingerprint, read_models
 from platform_plugin.orchestration.components.nouns import Noun
-from platform_plugin.orchestration.components.remembered import FileMemory
+from platform_plugin.orchestration.components.remembered import JsonFileMemory
 from platform_plugin.orchestration.components.scaffolding import FolderScaffolder
-from platform_plugin.orchestration.sensors.arrivals import Ranged
+from platform_plugin.orchestration.sensors.arrivals import RowPartitionedTable
 from platform_plugin.orchestration.sensors.sensing import Sensing
 
 
@@ -49,10 +49,10 @@ class SqlFolder(Sensing):
             raise error.with_traceback(None) from None
         before = self.find_before(context)
         elsewhere = ProjectDeclarations() if before else self._find_declared(context)
-        check_once(models, elsewhere, self.translator)
+        refuse_duplicates(models, elsewhere, self.translator)
         inventory = self._read_inventory(context, elsewhere, alone=not before)
         # Every run loads its code location anew, so what takes time is found out once.
-        memory = FileMemory(context.project_root / ".platform" / "known" / f"{fingerprint(str(folder))}.json")
+        memory = JsonFileMemory(context.project_root / ".platform" / "known" / f"{fingerprint(str(folder))}.json")
         built = build_assets(
             models,
             inventory,
@@ -71,7 +71,7 @@ class SqlFolder(Sensing):
             targets=built.targets,
             checked=built.checked,
             ranged=[
-                Ranged(table=str(model.name), stream=str(model.reads[0]).lower(), size=model.documentation.partitions.rows)
+                RowPartitionedTable(table=str(model.name), stream=str(model.reads[0]).lower(), size=model.documentation.partitions.rows)
                 for model in told
                 if isinstance(model.documentation.partitions, RowPartitions) and model.reads
             ],

@@ -13,8 +13,8 @@ from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements.create_stream import CreateStream
 from platform_plugin.language.statements.create_table import CreateTable
 from platform_plugin.language.statements.create_view import CreateView
-from platform_plugin.language.text.comparing import normalised
-from platform_plugin.language.text.places import Span, at, did_you_mean, fault
+from platform_plugin.language.text.comparing import normalise_statement
+from platform_plugin.language.text.places import Span, did_you_mean, locate_offset, syntax_error
 from platform_plugin.orchestration.components.documentation import Documentation, read_documentation, read_suite
 from platform_plugin.relations.bind import lake_name
 from platform_plugin.relations.kinds import find_declared, named_kind
@@ -97,7 +97,7 @@ def _read(path: Path, file: str) -> Model:
     documentation = read_documentation(path, shown=file)
     try:
         model = parse_model(text, file=file, path=path, documentation=documentation)
-        model = with_suite(model, read_suite(path, shown=file, named=suite_named(model)))
+        model = with_suite(model, read_suite(path, shown=file, named=suite_path(model)))
     except PlatformError as error:
         raise InvalidStatement(f'file "{file}": {error.message}', detail=error.detail, hint=error.hint) from error
     _check_columns(model)
@@ -116,12 +116,12 @@ def parse_model(text: str, *, file: str, path: Path | None = None, documentation
     statement = parse_statement(text)
     found = find_declared(statement)
     if found is None:
-        raise fault(
+        raise syntax_error(
             statement.span, "not a definition", expected="CREATE TABLE, CREATE STREAM, CREATE VIEW or CREATE SAMPLE", hint="one to a file"
         )
     if statement.parameters:
         unbound = InvalidValue("a file has no parameters", hint="write the value itself, or join a table that holds it")
-        raise at(statement.parameters[0].span).attach(unbound)
+        raise locate_offset(statement.parameters[0].span).attach(unbound)
     kind, declared = found
     return Model(
         name=lake_name(declared.name),
@@ -131,13 +131,13 @@ def parse_model(text: str, *, file: str, path: Path | None = None, documentation
         file=file,
         path=path or Path(file),
         comment=_leading_comment(text),
-        reads=read_by(declared.query) if declared.query is not None else tuple(map(lake_name, declared.reads)),
+        reads=read_relations(declared.query) if declared.query is not None else tuple(map(lake_name, declared.reads)),
         code_version=fingerprint(statement.span.text),
         documentation=documentation or Documentation(),
     )
 
 
-def read_by(query: str | Span) -> tuple[Name, ...]:
+def read_relations(query: str | Span) -> tuple[Name, ...]:
     """The relations that a query reads, each once, in the order of their places."""
     text = query if isinstance(query, str) else query.text
     if text not in _READ:
@@ -150,7 +150,7 @@ def read_by(query: str | Span) -> tuple[Name, ...]:
 
 def fingerprint(text: str) -> str:
     """A short text that changes when the meaning of a statement may have changed."""
-    return hashlib.sha256(normalised(text).encode()).hexdigest()[:16]
+    return hashlib.sha256(normalise_statement(text).encode()).hexdigest()[:16]
 
 
 def _leading_comment(text: str) -> str | None:
@@ -162,7 +162,7 @@ def _leading_comment(text: str) -> str | None:
     return " ".join(line for line in lines if line) or None
 
 
-def suite_named(model: Model) -> str | None:
+def suite_path(model: Model) -> str | None:
     """The file of the suite that a model names, in its YAML file or in SQL."""
     written = suite_option(model.statement)
     said = model.documentation.suite

@@ -15,7 +15,7 @@ from platform_plugin.orchestration.assets.assets import build_assets
 from platform_plugin.orchestration.assets.inventory import Inventory, read_inventory
 from platform_plugin.orchestration.assets.translator import Translator
 from platform_plugin.orchestration.components.documentation import Check, Documentation, read_suite
-from platform_plugin.orchestration.components.model import parse_model, suite_named, with_suite
+from platform_plugin.orchestration.components.model import parse_model, suite_path, with_suite
 from platform_plugin.orchestration.components.place import lake_url
 from platform_plugin.orchestration.components.scaffolding import NounScaffolder
 from platform_plugin.orchestration.sensors.sensing import Sensing
@@ -23,7 +23,7 @@ from platform_plugin.orchestration.sensors.sensing import Sensing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from platform_plugin.orchestration.assets.assets import Built
+    from platform_plugin.orchestration.assets.assets import BuiltAssets
     from platform_plugin.orchestration.components.model import Model
 
 
@@ -73,11 +73,11 @@ class Noun(dg.Component, dg.Model, dg.Resolvable):
             suite=self.suite,
         )
         model = parse_model(self.statement, file=path.name, path=path, documentation=said)
-        named = suite_named(model)
+        named = suite_path(model)
         return model if named is None else with_suite(model, read_suite(path, shown=path.name, named=named))
 
 
-def build_single(model: Model, inventory: Inventory, translator: Translator, *, checked_within: bool = False) -> Built:
+def build_single(model: Model, inventory: Inventory, translator: Translator, *, checked_within: bool = False) -> BuiltAssets:
     """One relation's assets; of what else the lake holds only the columns count. They may be checked by their own step."""
     others = Inventory(snapshot=inventory.snapshot, known=inventory.relations, absence=inventory.absence)
     return build_assets([model], others, translator, step=f"{model.name.schema}__{model.name.relation}", checked_within=checked_within)

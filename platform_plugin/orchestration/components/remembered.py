@@ -14,7 +14,7 @@ from platform_plugin.algebra.plan.nodes import Output
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.language.text.writing import type_text
 from platform_plugin.orchestration.assets.lineage import Origin, Origins
-from platform_plugin.orchestration.assets.tracing import Memory, Split, Traced
+from platform_plugin.orchestration.assets.tracing import Memory, ShownSplit, TracedRelation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import DataType
 
 
-class FileMemory(Memory):
+class JsonFileMemory(Memory):
     """Keeps what is known in one file of JSON; a file that can't be read or written costs time and nothing else."""
 
     def __init__(self, path: Path) -> None:
@@ -40,7 +40,7 @@ class FileMemory(Memory):
         said = [__version__, *(_said(part) for part in parts)]
         return hashlib.sha256("\x1f".join(said).encode()).hexdigest()[:32]
 
-    def recall(self, key: str) -> Traced | None:
+    def recall(self, key: str) -> TracedRelation | None:
         """What was kept under a key, if that can be read."""
         try:
             traced = _from_plain(self._known[key])
@@ -49,7 +49,7 @@ class FileMemory(Memory):
         self._used.add(key)
         return traced
 
-    def keep(self, key: str, traced: Traced) -> Traced:
+    def keep(self, key: str, traced: TracedRelation) -> TracedRelation:
         """Keep what came out well; what failed is tried again next time."""
         if traced.trouble is None:
             self._known[key] = _to_plain(traced)
@@ -80,7 +80,7 @@ def _described(relation: RelationFacts) -> str:
     return f"{relation.kind} {relation.name} ({columns}) {relation.body or ''}"
 
 
-def _to_plain(traced: Traced) -> dict[str, Any]:
+def _to_plain(traced: TracedRelation) -> dict[str, Any]:
     split = traced.split
     return {
         "columns": [[column.name, _written(column.type)] for column in traced.columns],
@@ -90,12 +90,12 @@ def _to_plain(traced: Traced) -> dict[str, Any]:
     }
 
 
-def _from_plain(plain: dict[str, Any]) -> Traced:
+def _from_plain(plain: dict[str, Any]) -> TracedRelation:
     split = plain["split"]
-    return Traced(
+    return TracedRelation(
         columns=tuple(Output(name=name, type=_type(kind) if kind is not None else None) for name, kind in plain["columns"]),
         lineage={name: Origins(Origin(*origin) for origin in origins) for name, origins in plain["lineage"].items()},
-        split=None if split is None else Split(streams=tuple(split[0]), below=tuple(split[1]), above=tuple(split[2]), drawn=split[3]),
+        split=None if split is None else ShownSplit(streams=tuple(split[0]), below=tuple(split[1]), above=tuple(split[2]), drawn=split[3]),
         is_continuous=plain["is_continuous"],
     )
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def told_as_failure() -> Iterator[None]:
+def raise_failures() -> Iterator[None]:
     """Turn a platform error into a failure of the step, whose first line is the message and whose metadata say the rest."""
     try:
         yield
@@ -40,7 +40,7 @@ def error_metadata(error: PlatformError) -> dict[str, Any]:
     return metadata
 
 
-def all_as_failure(errors: Mapping[str, PlatformError]) -> dg.Failure:
+def combine_failures(errors: Mapping[str, PlatformError]) -> dg.Failure:
     """The errors of several relations as one failure that names each; what went well has been reported before."""
     if len(errors) == 1:
         return as_failure(next(iter(errors.values())))

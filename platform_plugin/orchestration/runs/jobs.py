@@ -35,7 +35,7 @@ class MaintainedAsset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class RunNeed:
     """A relation that a run is to be asked for, and why; without a reason it only goes along."""
 
     key: dg.AssetKey
@@ -62,7 +62,7 @@ class Jobs:
         return key in self.pools or key in moment.keys
 
     def ask(
-        self, due: Sequence[Need], checks: Iterable[dg.AssetCheckKey], *, pool: str, runs: Sequence[PastRun] = (), **said: Any
+        self, due: Sequence[RunNeed], checks: Iterable[dg.AssetCheckKey], *, pool: str, runs: Sequence[PastRun] = (), **said: Any
     ) -> list[Ask]:
         """The runs for some relations of a pool and for what is to be asserted afterwards.
 
@@ -87,7 +87,7 @@ class Jobs:
         return asks
 
 
-def _config(job: str, group: Sequence[Need], checks: Iterable[dg.AssetCheckKey]) -> dict[str, Any]:
+def _config(job: str, group: Sequence[RunNeed], checks: Iterable[dg.AssetCheckKey]) -> dict[str, Any]:
     """What a round is told to do."""
     asserted: defaultdict[str, list[str]] = defaultdict(list)
     for check in checks:

@@ -11,14 +11,14 @@ _FIRST_SECONDS = 1.0
 _FACTOR = 1.6
 
 
-def told_in_log(log: Any) -> ProgressHandler:
+def log_progress(log: Any) -> ProgressHandler:
     """A handler that writes a line when a job has taken a second, and then ever more rarely, for each line is an event of the run.
 
     >>> from platform_plugin.engine.spark.session.job import Progress
     >>> class Log:
     ...     def info(self, text, *values):
     ...         print(text % values)
-    >>> tell = told_in_log(Log())
+    >>> tell = log_progress(Log())
     >>> for seconds in (0.2, 1.1, 1.2, 2.0):
     ...     tell(Progress(tasks=8, tasks_done=2, tasks_running=4, bytes_read=3_000_000, stages=1, seconds=seconds))
     Spark: 2 of 8 tasks done, 4 running, 3.0 MB read in 1.1 s

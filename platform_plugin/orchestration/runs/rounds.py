@@ -13,18 +13,18 @@ from pydantic import Field
 
 from platform_plugin.errors import UnknownObject
 from platform_plugin.language.text.places import did_you_mean
-from platform_plugin.orchestration.assets.checks import Checked, evaluate
+from platform_plugin.orchestration.assets.checks import CheckedRelation, evaluate
 from platform_plugin.orchestration.preview import VERSION_TAG, version_tags
 from platform_plugin.orchestration.runs.batching import report_materializations
-from platform_plugin.orchestration.runs.failure import all_as_failure, error_metadata, note_failed, told_as_failure
+from platform_plugin.orchestration.runs.failure import combine_failures, error_metadata, note_failed, raise_failures
 from platform_plugin.orchestration.runs.jobs import MaintainedAsset, op_name
 from platform_plugin.orchestration.runs.step import RESOURCE_KEY
-from platform_plugin.orchestration.runs.work import RunOutcome, is_new, made_event
+from platform_plugin.orchestration.runs.work import RunOutcome, is_new, view_event
 
 Work = Callable[[Any, Sequence[MaintainedAsset], Any], RunOutcome]
 
 
-class Chosen(dg.Config):
+class RoundPurpose(dg.Config):
     """What a round is for."""
 
     assets: list[str] = Field(
@@ -34,15 +34,15 @@ class Chosen(dg.Config):
 
 
 def build_round(
-    name: str, work: Work, targets: Sequence[MaintainedAsset], checked: Sequence[Checked], *, pool: str | None, description: str
+    name: str, work: Work, targets: Sequence[MaintainedAsset], checked: Sequence[CheckedRelation], *, pool: str | None, description: str
 ) -> dg.JobDefinition:
     """The job, whose one op may be asked for any of its targets."""
     by_key = {target.key.to_user_string(): target for target in targets}
 
     @dg.op(name=op_name(name), pool=pool, required_resource_keys={RESOURCE_KEY}, description=description, out=dg.Out(dg.Nothing))
-    def do_round(context: dg.OpExecutionContext, config: Chosen) -> Iterator[Any]:
+    def do_round(context: dg.OpExecutionContext, config: RoundPurpose) -> Iterator[Any]:
         resource = getattr(context.resources, RESOURCE_KEY)
-        with told_as_failure():
+        with raise_failures():
             chosen = [_target(by_key, key) for key in config.assets or by_key]
             inputs = read_inputs(context.instance, chosen)
             done = work(resource, chosen, context.log)
@@ -59,7 +59,7 @@ def build_round(
                 if (found := told.get(str(target.name).lower())) is not None
             ]
             + [
-                made_event(target, found)
+                view_event(target, found)
                 for target in chosen
                 if target.view is not None and (found := told.get(str(target.name).lower())) is not None and is_new(found)
             ],
@@ -74,7 +74,7 @@ def build_round(
         yield from (_evaluation(result) for result in evaluate(context.instance, resource.platform, checked, asked))
         if done.failed:
             note_failed(context.instance, context.run.run_id, done.failed)
-            raise all_as_failure(done.failed)
+            raise combine_failures(done.failed)
         yield dg.Output(None, metadata=dict(done.shared))
 
     @dg.job(name=name, description=description, executor_def=dg.in_process_executor)

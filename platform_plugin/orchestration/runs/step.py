@@ -9,21 +9,21 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from platform_plugin.lake.catalogue.tables import Name
-from platform_plugin.orchestration.assets.checks import Checked, check_specs, evaluate
+from platform_plugin.orchestration.assets.checks import CheckedRelation, check_specs, evaluate
 from platform_plugin.orchestration.assets.ranges import plan_spans
 from platform_plugin.orchestration.components.apply import intake_text, run_model, run_parts
-from platform_plugin.orchestration.components.documentation import Days, RowPartitions
+from platform_plugin.orchestration.components.documentation import DayPartitions, RowPartitions
 from platform_plugin.orchestration.components.model import Model
-from platform_plugin.orchestration.runs.failure import all_as_failure, note_failed, told_as_failure
+from platform_plugin.orchestration.runs.failure import combine_failures, note_failed, raise_failures
 from platform_plugin.orchestration.runs.jobs import MaintainedAsset
-from platform_plugin.orchestration.runs.progress import told_in_log
-from platform_plugin.orchestration.runs.work import is_new, made_event, run_views
+from platform_plugin.orchestration.runs.progress import log_progress
+from platform_plugin.orchestration.runs.work import is_new, run_views, view_event
 from platform_plugin.orchestration.shown.metadata import applied_metadata, view_metadata
 
 RESOURCE_KEY = "platform"
 
 
-def build_asset(model: Model, spec: dg.AssetSpec, *, checked: Sequence[Checked] = ()) -> dg.AssetsDefinition:
+def build_asset(model: Model, spec: dg.AssetSpec, *, checked: Sequence[CheckedRelation] = ()) -> dg.AssetsDefinition:
     """A model as an asset: materializing it makes the lake hold what the file declares; what is `checked` is so in the same step."""
     parts = model.documentation.partitions
     checks = check_specs(checked)
@@ -48,13 +48,13 @@ def build_asset(model: Model, spec: dg.AssetSpec, *, checked: Sequence[Checked] 
     def run(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
         started = time.monotonic()
         try:
-            with told_as_failure():
+            with raise_failures():
                 platform = getattr(context.resources, RESOURCE_KEY).platform
-                progress = told_in_log(context.log)
+                progress = log_progress(context.log)
                 match parts:
                     case None:
                         applied = run_model(platform, model, progress=progress)
-                    case Days():
+                    case DayPartitions():
                         window = context.partition_time_window
                         applied = run_parts(platform, model, [(window.start.date(), window.end.date())], progress=progress)
                     case _:
@@ -75,7 +75,7 @@ def build_asset(model: Model, spec: dg.AssetSpec, *, checked: Sequence[Checked] 
 
 def _partitions(model: Model) -> dg.PartitionsDefinition | None:
     match model.documentation.partitions:
-        case Days(start=start):
+        case DayPartitions(start=start):
             return dg.DailyPartitionsDefinition(start.isoformat())
         case RowPartitions():
             # A sensor adds the ranges as the stream grows.
@@ -85,7 +85,12 @@ def _partitions(model: Model) -> dg.PartitionsDefinition | None:
 
 
 def build_upkeep(
-    pool: str, step: str, targets: Sequence[MaintainedAsset], specs: Sequence[tuple[Name, dg.AssetSpec]], *, checked: Sequence[Checked] = ()
+    pool: str,
+    step: str,
+    targets: Sequence[MaintainedAsset],
+    specs: Sequence[tuple[Name, dg.AssetSpec]],
+    *,
+    checked: Sequence[CheckedRelation] = (),
 ) -> dg.AssetsDefinition:
     """The continuous views of a pool as assets of one step, of which any may be chosen; `specs` are those of bases and views.
 
@@ -106,14 +111,14 @@ def build_upkeep(
     def maintain(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
         chosen = set(context.selected_asset_keys)
         asked = {by_key[key] for key in chosen}
-        with told_as_failure():
+        with raise_failures():
             done = run_views(getattr(context.resources, RESOURCE_KEY), [each for each in targets if each.name in asked], context.log)
         told = {str(each.name).lower(): each for each in done.told}
         for target in targets:
             made = told.get(str(target.name).lower())
             # Nobody materializes a view itself, but its page must not say for ever that it waits for its first run.
             if made is not None and target.view is not None and target.view not in chosen and is_new(made):
-                context.log_event(made_event(target, made))
+                context.log_event(view_event(target, made))
         for key in sorted(chosen, key=str):
             found = told.get(str(by_key[key]).lower())
             if found is not None and found.kept is not None:
@@ -124,7 +129,7 @@ def build_upkeep(
         context.log.info(done.summary)
         if done.failed:
             note_failed(context.instance, context.run.run_id, done.failed)
-            raise all_as_failure(done.failed)
+            raise combine_failures(done.failed)
         if checked:
             platform = getattr(context.resources, RESOURCE_KEY).platform
             yield from evaluate(context.instance, platform, checked, sorted(context.selected_asset_check_keys, key=str))

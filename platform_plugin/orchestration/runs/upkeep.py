@@ -12,10 +12,10 @@ from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import View, read_tables
 from platform_plugin.lake.read.sizes import read_files, read_rewritten
 from platform_plugin.orchestration.components.apply import find_changed, run_definition
-from platform_plugin.orchestration.sensors.waiting import Waiting, read_waiting
-from platform_plugin.quality.gate import gated
+from platform_plugin.orchestration.sensors.waiting import WaitingView, read_waiting
+from platform_plugin.quality.gate import hold_to_gate
 from platform_plugin.relations.views.follow.maintain import run_maintenance
-from platform_plugin.relations.views.read.stored import find_wanted, run_storing
+from platform_plugin.relations.views.read.stored import find_result_requests, store_results
 from platform_plugin.relations.views.record import RESULT_PART, read_records, result_fields
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model
     """
     with ExitStack() as gates:
         for model in models:
-            gates.enter_context(gated(platform.lake, model.name, model.suite, view=True))
+            gates.enter_context(hold_to_gate(platform.lake, model.name, model.suite, view=True))
         return _run_upkeep(platform, names, models, progress=progress)
 
 
@@ -91,8 +91,8 @@ def _run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Mode
     done = run_maintenance(platform.work, frozenset(chosen), progress=progress)
     failed |= done.failed
     well = frozenset(name for name in chosen if str(name) not in failed)
-    if wanted := find_wanted(platform.work, well, maintained=frozenset(done.views)):
-        failed |= run_storing(platform.work, wanted, progress=progress).failed
+    if wanted := find_result_requests(platform.work, well, maintained=frozenset(done.views)):
+        failed |= store_results(platform.work, wanted, progress=progress).failed
     newest = lake.snapshot()
     after = {waiting.view: waiting for waiting in read_waiting(lake, newest)}
     states = _read_states(platform, [made[name] for name in chosen], newest, after=base.id)
@@ -103,8 +103,8 @@ def _run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Mode
                 name,
                 actions.get(str(name).lower(), "unchanged"),
                 states[name],
-                before=before.get(name, Waiting(view=name)),
-                after=after.get(name, Waiting(view=name)),
+                before=before.get(name, WaitingView(view=name)),
+                after=after.get(name, WaitingView(view=name)),
                 began=began,
             )
             for name in chosen
@@ -154,7 +154,7 @@ def _read_states(platform: Platform, views: Sequence[View], snapshot: Snapshot, 
     return found
 
 
-def _kept(name: Name, action: Action, state: _State, *, before: Waiting, after: Waiting, began: datetime) -> UpkeepResult:
+def _kept(name: Name, action: Action, state: _State, *, before: WaitingView, after: WaitingView, began: datetime) -> UpkeepResult:
     return UpkeepResult(
         name=name,
         action=action,

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.language.text.counting import counted
-from platform_plugin.orchestration.components.apply import Ran, intake_text, read_applied, run_declared, run_stored
+from platform_plugin.language.text.counting import count_text
+from platform_plugin.orchestration.components.apply import RelationRun, intake_text, read_applied, run_declared, run_stored
 from platform_plugin.orchestration.preview import VERSION_TAG
-from platform_plugin.orchestration.runs.progress import told_in_log
+from platform_plugin.orchestration.runs.progress import log_progress
 from platform_plugin.orchestration.runs.upkeep import run_upkeep
 from platform_plugin.orchestration.shown.metadata import (
     applied_metadata,
     job_metadata,
-    kept_metadata,
     link_metadata,
     task_metadata,
+    upkeep_metadata,
     view_metadata,
 )
 
@@ -60,7 +60,7 @@ def is_new(told: RunReport) -> bool:
     return told.kept is not None and told.kept.action in ("created", "replaced")
 
 
-def made_event(target: MaintainedAsset, told: RunReport) -> dg.AssetMaterialization:
+def view_event(target: MaintainedAsset, told: RunReport) -> dg.AssetMaterialization:
     """What is told of a view itself, once it is there."""
     said = target.model.documentation.columns if target.model is not None else {}
     shown = view_metadata(told.kept, said) if told.kept is not None else {}
@@ -70,16 +70,16 @@ def made_event(target: MaintainedAsset, told: RunReport) -> dg.AssetMaterializat
 def run_views(resource: PlatformResource, targets: Sequence[MaintainedAsset], log: Any) -> RunOutcome:
     """Make continuous views as their files say, and let all of them take up what has arrived."""
     models = [target.model for target in targets if target.model is not None]
-    done = run_upkeep(resource.platform, [target.name for target in targets], models, progress=told_in_log(log))
+    done = run_upkeep(resource.platform, [target.name for target in targets], models, progress=log_progress(log))
     shared = {**job_metadata(resource.read_metrics()), "seconds": round(done.seconds, 3), "views": len(done.kept)}
     shared |= link_metadata(resource.read_links())
     tasks = task_metadata(resource.read_tasks())
     everywhere = {**shared, **(tasks if len(done.kept) <= _MOST_WITH_TASKS else {})}
     rows = sum(each.rows_in for each in done.kept)
     return RunOutcome(
-        summary=f"{counted(len(done.kept), 'view')} took up {counted(rows, 'row')} at snapshot {done.snapshot.id}",
+        summary=f"{count_text(len(done.kept), 'view')} took up {count_text(rows, 'row')} at snapshot {done.snapshot.id}",
         told=tuple(
-            RunReport(name=kept.name, metadata={**everywhere, **kept_metadata(kept)}, version=kept.taken_up, kept=kept)
+            RunReport(name=kept.name, metadata={**everywhere, **upkeep_metadata(kept)}, version=kept.taken_up, kept=kept)
             for kept in done.kept
         ),
         failed=done.failed,
@@ -89,10 +89,10 @@ def run_views(resource: PlatformResource, targets: Sequence[MaintainedAsset], lo
 
 def run_each(resource: PlatformResource, targets: Sequence[MaintainedAsset], log: Any) -> RunOutcome:
     """Let streams read a batch of their sources, and samples take up what has arrived; one that fails holds up no other."""
-    done: list[Ran] = []
+    done: list[RelationRun] = []
     seconds: dict[Name, float] = {}
     failed: dict[str, PlatformError] = {}
-    progress = told_in_log(log)
+    progress = log_progress(log)
     for target in targets:
         began = time.monotonic()
         try:

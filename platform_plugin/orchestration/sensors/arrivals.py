@@ -9,7 +9,7 @@ import dagster as dg
 
 from platform_plugin.lake.catalogue.relations import Declaration, read_declarations
 from platform_plugin.lake.ring.arrivals import read_ends, read_last_arrival
-from platform_plugin.language.text.counting import counted
+from platform_plugin.language.text.counting import count_text
 from platform_plugin.orchestration.assets.overview import KEY, overview_metadata
 from platform_plugin.orchestration.assets.ranges import plan_keys
 from platform_plugin.orchestration.sensors.changes import read_changes
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranged:
+class RowPartitionedTable:
     """A table that is built `size` rows of a stream at a time; the stream's name is in lower case."""
 
     table: str
@@ -45,7 +45,7 @@ def build_arrivals_sensor(
     translator: Translator,
     *,
     built: Collection[dg.AssetKey] = (),
-    ranged: Collection[Ranged] = (),
+    ranged: Collection[RowPartitionedTable] = (),
     overview: bool = True,
     running: bool = True,
 ) -> dg.SensorDefinition:
@@ -87,7 +87,7 @@ def build_arrivals_sensor(
             events=events,
             memory=memory,
             partitions=added,
-            reason=f"no new rows in {counted(len(streams), 'stream')} at snapshot {moment.snapshot.id}",
+            reason=f"no new rows in {count_text(len(streams), 'stream')} at snapshot {moment.snapshot.id}",
         )
 
     return build_sensor(

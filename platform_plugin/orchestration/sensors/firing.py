@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.catalogue.tables import DEFAULT_SCHEMA, shown
+from platform_plugin.lake.catalogue.tables import DEFAULT_SCHEMA, display_name
 from platform_plugin.lake.lake import Lake
 from platform_plugin.orchestration.assets.inventory import absence_text
 from platform_plugin.orchestration.sensors.reporting import report_events
@@ -98,7 +98,7 @@ class Ask:
     @property
     def told(self) -> str:
         """What it is for and why, as a tick says it that can't ask for it now."""
-        return f"{told_names(self.relations)}: {self.reason}" if self.relations else self.reason
+        return f"{name_list(self.relations)}: {self.reason}" if self.relations else self.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,21 +198,21 @@ def request_runs(asks: Sequence[Ask], runs: Sequence[PastRun]) -> list[dg.RunReq
             run_config=dict(ask.config) if ask.config is not None else None,
             tags={
                 **ask.tags,
-                **({FOR: told_names(ask.relations)[:_LONGEST_TAG]} if ask.relations else {}),
+                **({FOR: name_list(ask.relations)[:_LONGEST_TAG]} if ask.relations else {}),
                 WHY: ask.reason[:_LONGEST_TAG],
             },
         )
     return list(found.values())
 
 
-def told_names(names: Sequence[Name]) -> str:
+def name_list(names: Sequence[Name]) -> str:
     """Names as people say them: without the schema where that is the default one, and not all of very many.
 
     >>> from platform_plugin.lake.catalogue.tables import Name
-    >>> told_names([Name.of("sales"), Name.of(("raw", "clicks"))]), told_names([Name.of(f"v{number}") for number in range(7)])
+    >>> name_list([Name.of("sales"), Name.of(("raw", "clicks"))]), name_list([Name.of(f"v{number}") for number in range(7)])
     ('sales, raw.clicks', 'v0, v1, v2, v3, v4 and 2 more')
     """
-    said = [shown(name.relation) if name.schema == DEFAULT_SCHEMA else str(name) for name in names]
+    said = [display_name(name.relation) if name.schema == DEFAULT_SCHEMA else str(name) for name in names]
     return ", ".join(said[:_MOST_NAMED]) + (f" and {len(said) - _MOST_NAMED} more" if len(said) > _MOST_NAMED else "")
 
 
@@ -294,10 +294,10 @@ def _assets(run: dg.DagsterRun) -> Iterator[str]:
         yield from assets if isinstance(assets, list) else ()
 
 
-def find_untold(runs: Sequence[PastRun], pool: str) -> frozenset[str]:
+def find_unreported(runs: Sequence[PastRun], pool: str) -> frozenset[str]:
     """What a run was for that was killed, or lost its machine, as the last of its pool: it may have done its work and not told of it.
 
-    >>> find_untold([PastRun(pool="spark", ended=datetime.now(UTC), assets=frozenset({"impact/impact_base"}))], "spark")
+    >>> find_unreported([PastRun(pool="spark", ended=datetime.now(UTC), assets=frozenset({"impact/impact_base"}))], "spark")
     frozenset({'impact/impact_base'})
     """
     last = next((run for run in runs if run.pool == pool and not run.is_under_way), None)

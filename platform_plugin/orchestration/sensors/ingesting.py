@@ -15,9 +15,9 @@ from platform_plugin.lake.catalogue.relations import read_declarations
 from platform_plugin.lake.catalogue.table_statistics import read_next_row_id
 from platform_plugin.lake.catalogue.tables import read_tables
 from platform_plugin.lake.files.sources import EVERYWHERE
-from platform_plugin.orchestration.runs.jobs import Need
+from platform_plugin.orchestration.runs.jobs import RunNeed
 from platform_plugin.orchestration.sensors.firing import Decision, build_sensor, checks_of, count_failures, pause_seconds
-from platform_plugin.relations.streams.feeds.declaration import FilesFeed, TableFeed, feed_declared
+from platform_plugin.relations.streams.feeds.declaration import FilesFeed, TableFeed, read_declared_feed
 from platform_plugin.relations.streams.feeds.file_listing import plan_batch, read_listing
 from platform_plugin.relations.streams.feeds.positions import read_position
 from platform_plugin.relations.streams.feeds.sources import read_known_files, read_marks
@@ -47,7 +47,7 @@ _LISTED_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class SourceLook:
     """What was seen of a source: what waits there, or None where only reading it can tell."""
 
     waiting: int | None
@@ -57,7 +57,7 @@ class Look:
     def told(self) -> str:
         """How much waits, as a sentence.
 
-        >>> Look(waiting=1, what="files").told, Look(waiting=2000, what="rows").told
+        >>> SourceLook(waiting=1, what="files").told, SourceLook(waiting=2000, what="rows").told
         ('1 file waits', '2,000 rows wait')
         """
         return f"1 {self.what.removesuffix('s')} waits" if self.waiting == 1 else f"{self.waiting or 0:,} {self.what} wait"
@@ -97,12 +97,12 @@ def read_listings(globs: Collection[str], *, sources: Sources = EVERYWHERE, seco
     return dict(found)
 
 
-def read_look(lake: Lake, stream: Table, feed: Feed, listings: Mapping[str, Listing]) -> Look:
+def look_at_source(lake: Lake, stream: Table, feed: Feed, listings: Mapping[str, Listing]) -> SourceLook:
     """How much of a source was not read yet, by a listing or from the catalogue; no row is read."""
     with lake.reading() as connection:
         match feed:
             case FilesFeed() if feed.glob not in listings:
-                return Look(waiting=None, what="files")
+                return SourceLook(waiting=None, what="files")
             case FilesFeed():
                 listing = listings[feed.glob]
                 if listing.trouble is not None:
@@ -118,22 +118,22 @@ def read_look(lake: Lake, stream: Table, feed: Feed, listings: Mapping[str, List
                     settle_seconds=settle,
                     marks=read_marks(connection, stream.uuid),
                 )
-                return Look(waiting=sum(map(len, (batch.files, batch.waiting, batch.changed, batch.late))), what="files")
+                return SourceLook(waiting=sum(map(len, (batch.files, batch.waiting, batch.changed, batch.late))), what="files")
             case TableFeed():
                 schema, _, relation = feed.table.rpartition(".")
                 source = lake.table((schema, relation) if schema else relation)
                 next_row_id = read_next_row_id(connection, source.id)
                 position = read_position(connection, stream.uuid)
-                return Look(waiting=next_row_id - (position.next_row_id if position is not None else 0), what="rows")
+                return SourceLook(waiting=next_row_id - (position.next_row_id if position is not None else 0), what="rows")
             case _:
-                return Look(waiting=None, what="records")
+                return SourceLook(waiting=None, what="records")
 
 
-def read_pulled(lake: Lake, snapshot: Snapshot) -> list[tuple[Name, Feed]]:
+def read_streams_with_sources(lake: Lake, snapshot: Snapshot) -> list[tuple[Name, Feed]]:
     """The streams of a lake that have a source, with it."""
     found = []
     with lake.reading() as connection:
-        declared = {uuid: feed for uuid, declaration in read_declarations(connection).items() if (feed := feed_declared(declaration))}
+        declared = {uuid: feed for uuid, declaration in read_declarations(connection).items() if (feed := read_declared_feed(declaration))}
         if declared:
             uuids = [UUID(uuid) for uuid in declared]
             found = [(table.name, declared[str(table.uuid)]) for table in read_tables(connection, snapshot.id, uuids=uuids)]
@@ -154,7 +154,9 @@ def build_ingestion_sensor(
         due: list[tuple[Name, str]] = []
         troubles: list[str] = []
         memory: dict[str, Any] = {}
-        streams = [(name, feed) for name, feed in read_pulled(moment.lake, moment.snapshot) if jobs.can_run(asset_key(name), moment)]
+        streams = [
+            (name, feed) for name, feed in read_streams_with_sources(moment.lake, moment.snapshot) if jobs.can_run(asset_key(name), moment)
+        ]
         looked: list[tuple[Name, Feed]] = []
         for name, feed in streams:
             known = moment.memory.get(str(name), {})
@@ -172,7 +174,7 @@ def build_ingestion_sensor(
         for name, feed in looked:
             now = moment.now.timestamp()
             try:
-                look = read_look(moment.lake, moment.lake.table(name, moment.snapshot), feed, listings)
+                look = look_at_source(moment.lake, moment.lake.table(name, moment.snapshot), feed, listings)
             except PlatformError as error:
                 troubles.append(error.message)
                 continue
@@ -186,7 +188,7 @@ def build_ingestion_sensor(
             told = f"nothing waits in the sources of {len(streams)} streams"
             return Decision(reason="; ".join([*troubles, told]), memory=memory)
         newest = moment.snapshot.id
-        needs = [Need(key=asset_key(name), name=name, reason=why) for name, why in due]
+        needs = [RunNeed(key=asset_key(name), name=name, reason=why) for name, why in due]
         checks = checks_of(moment, (need.key for need in needs))
         asks = jobs.ask(needs, checks, pool=POOL, runs=moment.runs, first=newest, last=newest)
         return Decision(asks=tuple(asks), memory=memory)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-    from platform_plugin.orchestration.assets.checks import Checked
+    from platform_plugin.orchestration.assets.checks import CheckedRelation
     from platform_plugin.orchestration.assets.translator import Translator
     from platform_plugin.orchestration.runs.jobs import MaintainedAsset
     from platform_plugin.orchestration.runs.rounds import Work
-    from platform_plugin.orchestration.sensors.arrivals import Ranged
+    from platform_plugin.orchestration.sensors.arrivals import RowPartitionedTable
 
 REFRESH_JOB = "maintain_views"
 INGEST_JOB = "ingest_streams"
@@ -41,9 +41,9 @@ def build_loops(
     translator: Translator,
     *,
     targets: Sequence[MaintainedAsset] = (),
-    checked: Sequence[Checked] = (),
+    checked: Sequence[CheckedRelation] = (),
     built: Collection[dg.AssetKey] = (),
-    ranged: Collection[Ranged] = (),
+    ranged: Collection[RowPartitionedTable] = (),
     refresh: bool = True,
     ingest: bool = True,
     sample: bool = True,
@@ -90,7 +90,7 @@ def build_loops(
 
 
 def _build_jobs(
-    name: str, upkeep: str, work: Work, targets: Sequence[MaintainedAsset], checked: Sequence[Checked], *, description: str
+    name: str, upkeep: str, work: Work, targets: Sequence[MaintainedAsset], checked: Sequence[CheckedRelation], *, description: str
 ) -> Jobs:
     """A job for each pool of some relations; and one for all assets of the code location that are kept current in that way."""
     together = {}

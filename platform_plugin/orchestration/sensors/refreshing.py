@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from platform_plugin.language.text.counting import counted
-from platform_plugin.orchestration.runs.jobs import Need
+from platform_plugin.language.text.counting import count_text
+from platform_plugin.orchestration.runs.jobs import RunNeed
 from platform_plugin.orchestration.sensors.firing import (
     USUAL_POOL,
     Decision,
     build_sensor,
     checks_of,
     count_failures,
-    find_untold,
+    find_unreported,
+    name_list,
     pause_seconds,
-    told_names,
 )
 from platform_plugin.orchestration.sensors.waiting import read_waiting
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.orchestration.runs.jobs import Jobs
     from platform_plugin.orchestration.sensors.firing import Moment, PastRun
-    from platform_plugin.orchestration.sensors.waiting import Waiting
+    from platform_plugin.orchestration.sensors.waiting import WaitingView
 
 SENSOR_NAME = "split_refresh"
 _UNTOLD = "the last run ended before it could tell what it did"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class RefreshPolicy:
     """When a view without a target lag of its own is due, and how much of Spark's time maintenance may take.
 
     Readers merge what waits, so a late run makes reads dearer and never wrong: there is no need to run for every row.
@@ -51,10 +51,10 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
+class DueViews:
     """The views that runs should maintain: those with a reason, and others because their streams are read anyway."""
 
-    views: tuple[Waiting, ...]
+    views: tuple[WaitingView, ...]
     reasons: Mapping[Name, str]
 
     @property
@@ -62,28 +62,28 @@ class Due:
         """That of the first."""
         return self.reasons[self.views[0].view]
 
-    def needs(self, key: Callable[[Name], dg.AssetKey]) -> list[Need]:
+    def needs(self, key: Callable[[Name], dg.AssetKey]) -> list[RunNeed]:
         """Each view with its asset and its reason."""
-        return [Need(key=key(view.view), name=view.view, reason=self.reasons.get(view.view, "")) for view in self.views]
+        return [RunNeed(key=key(view.view), name=view.view, reason=self.reasons.get(view.view, "")) for view in self.views]
 
 
 def plan_refresh(
-    waiting: Sequence[Waiting],
+    waiting: Sequence[WaitingView],
     now: datetime,
     *,
     runs: Sequence[PastRun] = (),
     pool: str = USUAL_POOL,
-    policy: Policy | None = None,
+    policy: RefreshPolicy | None = None,
     untold: Collection[Name] = (),
     noun: str = "views",
-) -> Due | str:
+) -> DueViews | str:
     """What to maintain in a pool, or the reason why nothing.
 
     A view is due when its oldest row will have waited for its target lag before the next run could end, when too many rows wait,
     or when rows that it needs fill its stream. Whoever reads a stream that is read anyway is taken along: the scan is shared. Of what is
     `untold` a run was killed, which may have done its work but not told of it.
     """
-    policy = policy or Policy()
+    policy = policy or RefreshPolicy()
     behind = [view for view in waiting if view.wants_run or view.view in untold]
     if not behind:
         return f"nothing waits for {len(waiting)} {noun}"
@@ -98,35 +98,35 @@ def plan_refresh(
     if not reasons:
         pausing = [name for name, until in held.items() if until]
         if pausing:
-            return f"{told_names(pausing)} failed and is left alone for {max(held.values()):.0f} s more"
+            return f"{name_list(pausing)} failed and is left alone for {max(held.values()):.0f} s more"
         rows, lag = sum(view.rows for view in behind), max(view.lag_seconds(now) for view in behind)
-        said = counted(rows, "row waits", "rows wait")
+        said = count_text(rows, "row waits", "rows wait")
         return f"{said} for {len(behind)} of {len(waiting)} {noun}, the oldest for {lag:.0f} s: no target lag is near"
     is_urgent = any(view.fullness >= policy.fullness for view in behind if view.view in reasons)
     rest = _rest(ended, now, policy)
     if rest > 0 and not is_urgent:
         name, why = next(iter(reasons.items()))
-        return f"the last run took {cost:.0f} s, so the next one waits {rest:.0f} s more; {told_names([name])}: {why}"
+        return f"the last run took {cost:.0f} s, so the next one waits {rest:.0f} s more; {name_list([name])}: {why}"
     streams = frozenset().union(*(view.streams for view in behind if view.view in reasons))
     chosen = [view for view in behind if view.view in reasons]
     chosen += [view for view in behind if view.view not in reasons and view.streams & streams and not held[view.view]]
-    return Due(views=tuple(chosen), reasons=reasons)
+    return DueViews(views=tuple(chosen), reasons=reasons)
 
 
-def _why(view: Waiting, now: datetime, margin: float, policy: Policy) -> str | None:
+def _why(view: WaitingView, now: datetime, margin: float, policy: RefreshPolicy) -> str | None:
     if view.fullness >= policy.fullness:
         return f"{view.fullness:.0%} of a stream are rows that wait"
     if view.rows >= policy.most_rows:
-        return counted(view.rows, "row waits", "rows wait")
+        return count_text(view.rows, "row waits", "rows wait")
     target = policy.target_lag.total_seconds() if view.target_lag_seconds is None else view.target_lag_seconds
     lag = view.lag_seconds(now)
     if lag + margin < target or not view.wants_run:
         return None
-    told = counted(view.rows, "row waits", "rows wait") if view.rows else "a table that it looks up was changed"
+    told = count_text(view.rows, "row waits", "rows wait") if view.rows else "a table that it looks up was changed"
     return f"lag {lag:.1f} s of {target:g} s, {told}"
 
 
-def _held_back(view: Waiting, ended: Sequence[PastRun], pool: str, now: datetime) -> float:
+def _held_back(view: WaitingView, ended: Sequence[PastRun], pool: str, now: datetime) -> float:
     """The seconds for which a view that failed is still left alone; a run that ended without a word held up everybody."""
     if not ended:
         return 0.0
@@ -136,7 +136,7 @@ def _held_back(view: Waiting, ended: Sequence[PastRun], pool: str, now: datetime
     return max(pause_seconds(failures) - (now - newest).total_seconds(), 0.0)
 
 
-def _rest(ended: Sequence[PastRun], now: datetime, policy: Policy) -> float:
+def _rest(ended: Sequence[PastRun], now: datetime, policy: RefreshPolicy) -> float:
     """How long Spark is left to others after a run, so that maintenance takes no more than its share of the time."""
     last = next(iter(ended), None)
     if last is None or last.ended is None or last.seconds is None:
@@ -150,20 +150,20 @@ def build_refresh_sensor(
     *,
     base_key: Callable[[Name], dg.AssetKey],
     view_key: Callable[[Name], dg.AssetKey],
-    policy: Policy | None = None,
+    policy: RefreshPolicy | None = None,
     running: bool = True,
 ) -> dg.SensorDefinition:
     """The sensor that keeps the views current whose bases a run can maintain."""
 
     def decide(moment: Moment) -> Decision:
-        by_pool: defaultdict[str, list[Waiting]] = defaultdict(list)
+        by_pool: defaultdict[str, list[WaitingView]] = defaultdict(list)
         for view in read_waiting(moment.lake, moment.snapshot):
             key = base_key(view.view)
             if jobs.can_run(key, moment):
                 by_pool[jobs.pools.get(key, USUAL_POOL)].append(view)
         asks, reasons = [], []
         for pool, views in by_pool.items():
-            lost = find_untold(moment.runs, pool)
+            lost = find_unreported(moment.runs, pool)
             untold = {view.view for view in views if base_key(view.view).to_user_string() in lost}
             due = plan_refresh(views, moment.now, runs=moment.runs, pool=pool, policy=policy, untold=untold)
             if isinstance(due, str):

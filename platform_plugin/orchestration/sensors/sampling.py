@@ -10,9 +10,9 @@ from platform_plugin.lake.catalogue.tables import read_tables
 from platform_plugin.lake.ring.arrivals import read_arrived_beyond
 from platform_plugin.lake.ring.consumers import has_consumers, read_cursor
 from platform_plugin.lake.ring.segments import read_ring
-from platform_plugin.orchestration.sensors.firing import Decision, build_sensor, checks_of, find_untold
+from platform_plugin.orchestration.sensors.firing import Decision, build_sensor, checks_of, find_unreported
 from platform_plugin.orchestration.sensors.refreshing import plan_refresh
-from platform_plugin.orchestration.sensors.waiting import Waiting, share_of_ring
+from platform_plugin.orchestration.sensors.waiting import WaitingView, share_of_ring
 from platform_plugin.relations.samples.record import all_samples, read_progress
 from platform_plugin.relations.samples.waiting import read_pending
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.orchestration.runs.jobs import Jobs
     from platform_plugin.orchestration.sensors.firing import Moment
-    from platform_plugin.orchestration.sensors.refreshing import Policy
+    from platform_plugin.orchestration.sensors.refreshing import RefreshPolicy
 
 SENSOR_NAME = "reservoir_merge"
 POOL = "samples"
 
 
-def read_sample_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
+def read_sample_waiting(lake: Lake, snapshot: Snapshot) -> list[WaitingView]:
     """Every sample of a stream and the rows that no reservoir stands for yet; readers draw of them themselves until then."""
     found = []
     for sample in all_samples(lake, snapshot):
@@ -52,7 +52,7 @@ def read_sample_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
         # What was picked when it came is in the sample for every reader, and joins the stored one when there is much of it.
         rows = max(ring.next_row_id - progress.next_row_id, 0) if pending.is_due else 0
         found.append(
-            Waiting(
+            WaitingView(
                 view=sample.table.name,
                 streams=frozenset({str(stream.uuid)}),
                 rows=rows,
@@ -71,7 +71,7 @@ def build_sample_sensor(
     jobs: Jobs,
     *,
     asset_key: Callable[[Name], dg.AssetKey],
-    policy: Policy | None = None,
+    policy: RefreshPolicy | None = None,
     running: bool = True,
 ) -> dg.SensorDefinition:
     """The sensor that lets reservoirs take up what has arrived before much of it waits, by the same rules as for views."""
@@ -80,7 +80,7 @@ def build_sample_sensor(
         samples = [each for each in read_sample_waiting(moment.lake, moment.snapshot) if jobs.can_run(asset_key(each.view), moment)]
         if not samples:
             return Decision(reason="there is no sample of a stream")
-        lost = find_untold(moment.runs, POOL)
+        lost = find_unreported(moment.runs, POOL)
         untold = {each.view for each in samples if asset_key(each.view).to_user_string() in lost}
         due = plan_refresh(samples, moment.now, runs=moment.runs, pool=POOL, policy=policy, untold=untold, noun="samples")
         if isinstance(due, str):

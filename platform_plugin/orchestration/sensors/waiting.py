@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.lake.catalogue.relations import read_declarations
-from platform_plugin.lake.ring.consumers import has_consumers, read_behind, read_positions, read_waiting_since
+from platform_plugin.lake.ring.consumers import has_consumers, read_lagging_consumers, read_positions, read_waiting_since
 from platform_plugin.orchestration.components.apply import LAG
 from platform_plugin.orchestration.sensors.changes import find_outdated
 from platform_plugin.relations.views.follow.progress import read_last_progress
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class WaitingView:
     """A view and the rows that wait for it. `taken_up` is the snapshot at which it last took up any.
 
     `position` counts the rows that it has passed, of all its streams. `fullness` says how much of the fullest ring is rows that
@@ -75,7 +75,7 @@ class _Sum:
     fullness: float = 0.0
 
 
-def read_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
+def read_waiting(lake: Lake, snapshot: Snapshot) -> list[WaitingView]:
     """Every continuous view, whether anything waits for it or not; the number of queries does not grow with that of views."""
     with lake.reading() as connection:
         options = read_options(connection)
@@ -93,7 +93,7 @@ def read_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
         if view.uuid in options:
             waits = sums.get(key, _Sum())
             found.append(
-                Waiting(
+                WaitingView(
                     view=view.name,
                     streams=frozenset(waits.streams),
                     rows=waits.rows,
@@ -112,7 +112,7 @@ def read_waiting(lake: Lake, snapshot: Snapshot) -> list[Waiting]:
 
 def _read_sums(connection: Connection) -> Mapping[str, _Sum]:
     sums: defaultdict[str, _Sum] = defaultdict(_Sum)
-    behind = read_behind(connection)
+    behind = read_lagging_consumers(connection)
     if not behind:
         return sums
     limits = read_declarations(connection, only={stream for _, stream, _ in behind})

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.operators.group.parts import SplitPlan
-    from platform_plugin.orchestration.assets.tracing import Traced
+    from platform_plugin.orchestration.assets.tracing import TracedRelation
 
 PICTURE = "picture"
 _MOST_DRAWN = 40
@@ -21,13 +21,13 @@ _MOST_DRAWN = 40
 _DRAWN_COLUMNS, _DRAWN_ROWS = 6, 500_000
 
 
-def draw_lineage(name: str, traced: Traced) -> str | None:
+def draw_lineage(name: str, traced: TracedRelation) -> str | None:
     """Each column with what it is made of as a table, and the same as a Mermaid chart; None where nothing is known.
 
     >>> from platform_plugin.algebra.plan.nodes import Output
     >>> from platform_plugin.orchestration.assets.lineage import Origin
-    >>> from platform_plugin.orchestration.assets.tracing import Traced
-    >>> mean = Traced(columns=(Output(name="mean"),), lineage={"mean": frozenset({Origin("main", "posts", "score")})})
+    >>> from platform_plugin.orchestration.assets.tracing import TracedRelation
+    >>> mean = TracedRelation(columns=(Output(name="mean"),), lineage={"mean": frozenset({Origin("main", "posts", "score")})})
     >>> print(draw_lineage("impact", mean))
     | column | made of |
     |---|---|

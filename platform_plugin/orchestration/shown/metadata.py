@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.spark.session.metrics import JobMetrics
     from platform_plugin.orchestration.assets.inventory import LakeRelation
-    from platform_plugin.orchestration.assets.tracing import Traced
+    from platform_plugin.orchestration.assets.tracing import TracedRelation
     from platform_plugin.orchestration.assets.translator import Relation, Translator
-    from platform_plugin.orchestration.components.apply import Applied
+    from platform_plugin.orchestration.components.apply import AppliedRelation
     from platform_plugin.orchestration.components.model import Model
     from platform_plugin.orchestration.runs.upkeep import UpkeepResult
 
@@ -77,7 +77,7 @@ def stored_metadata(stored: LakeRelation, snapshot: int | None, said: Mapping[st
     return {name: value for name, value in found.items() if value is not None}
 
 
-def traced_metadata(relation: Relation, traced: Traced, translator: Translator) -> dict[str, Any]:
+def traced_metadata(relation: Relation, traced: TracedRelation, translator: Translator) -> dict[str, Any]:
     """What is known of a query's result from its text: its columns, and what each is made of."""
     found: dict[str, Any] = {}
     if traced.columns and all(column.type is not None for column in traced.columns):
@@ -112,7 +112,7 @@ def status_metadata(stored: LakeRelation | None) -> dict[str, Any]:
     return {} if stored.is_maintained else {STATUS: "waits for its first run; reads are current without it"}
 
 
-def kept_metadata(kept: UpkeepResult) -> dict[str, Any]:
+def upkeep_metadata(kept: UpkeepResult) -> dict[str, Any]:
     """What a run did for one view, under names that stay, so that they make lines over time."""
     names = [each.name for each in fields(kept) if each.name not in ("name", "taken_up", "action", "columns")]
     figures = {name: getattr(kept, name) for name in names}
@@ -120,7 +120,7 @@ def kept_metadata(kept: UpkeepResult) -> dict[str, Any]:
     return {"snapshot": kept.taken_up, "action": kept.action, STATUS: f"maintained at snapshot {kept.taken_up}", **rounded}
 
 
-def applied_metadata(applied: Applied, said: Mapping[str, str], *, seconds: float) -> dict[str, Any]:
+def applied_metadata(applied: AppliedRelation, said: Mapping[str, str], *, seconds: float) -> dict[str, Any]:
     """How a relation stands after its file was applied, and what that took."""
     return {
         **stored_metadata(applied.stored, applied.snapshot, said),

@@ -76,7 +76,7 @@ def read_range(lake: Lake, stream: Table, snapshot: Snapshot, first_row_id: int,
     return Range(scan=replace(scan, files=files), first_row_id=first_row_id, next_row_id=max(end, first_row_id))
 
 
-def read_covered(lake: Lake, stream: Table, history: Table | None, snapshot: Snapshot, first_row_id: int, *, view: str) -> Range:
+def read_range_with_history(lake: Lake, stream: Table, history: Table | None, snapshot: Snapshot, first_row_id: int, *, view: str) -> Range:
     """As `read_range`, but rows that have left the stream are taken from its history, which has the same columns and row ids."""
     if history is None:
         return read_range(lake, stream, snapshot, first_row_id, view=view)
@@ -90,7 +90,7 @@ def read_covered(lake: Lake, stream: Table, history: Table | None, snapshot: Sna
 
 def oldest_row_id(lake: Lake, stream: Table, history: Table | None, snapshot: Snapshot) -> int:
     """The first row that a stream or its history still has; the next one to come where neither has any."""
-    held = first_uncovered(lake, stream, snapshot, earliest=True)
+    held = read_first_row_id(lake, stream, snapshot, earliest=True)
     older = () if history is None else lake.scan(history, snapshot).files
     return min([held, *(_span(file)[0] for file in older)])
 
@@ -100,7 +100,7 @@ def empty_range(stream: Table, snapshot: Snapshot) -> Range:
     return Range(scan=TableScan(table=stream, snapshot=snapshot, files=()), first_row_id=0, next_row_id=0)
 
 
-def first_uncovered(lake: Lake, stream: Table, snapshot: Snapshot, *, earliest: bool = False) -> int:
+def read_first_row_id(lake: Lake, stream: Table, snapshot: Snapshot, *, earliest: bool = False) -> int:
     """The row id from which a view made at a snapshot takes up a stream: what comes later, or also what is there."""
     scan = lake.scan(stream, snapshot)
     with lake.reading() as connection:

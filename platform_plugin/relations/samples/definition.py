@@ -20,7 +20,7 @@ LARGEST = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class SampleDefinition:
     """What CREATE SAMPLE said, in the form in which the lake keeps it.
 
     A window is a number of rows, a number of seconds, or what the stream holds (`retained`). One that merges others has them as its `parts`
@@ -45,7 +45,7 @@ class Definition:
     has_ladders: bool = False
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Definition:
+    def of(cls, options: Mapping[str, Any]) -> SampleDefinition:
         """A definition as it was kept."""
         return cls(**{**options, "strata": tuple(options.get("strata", ())), "parts": tuple(options.get("parts", ()))})
 
@@ -73,7 +73,7 @@ class Definition:
 
         A weighted sample keeps one beyond its size, by which it is known how likely the others were.
 
-        >>> Definition(relation="", source="stream", size=100, seed=1, strata=("a",), size_per_stratum=30).cap(5)
+        >>> SampleDefinition(relation="", source="stream", size=100, seed=1, strata=("a",), size_per_stratum=30).cap(5)
         20
         """
         if not self.strata:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.language.statements.create_sample import CreateSample
-from platform_plugin.language.text.comparing import normalised
+from platform_plugin.language.text.comparing import normalise_statement
 from platform_plugin.relations.bind import lake_name
 from platform_plugin.relations.declarations import DeclaredRelation
-from platform_plugin.relations.differences import folded, option_differences, shown
+from platform_plugin.relations.differences import difference_text, fold_names, option_differences
 from platform_plugin.relations.samples.definition import parse_window
 
 if TYPE_CHECKING:
@@ -35,18 +35,18 @@ def sample_differences(declared: Statement, stored: Statement) -> Iterator[str]:
 
 
 def _sides(declared: CreateSample, stored: CreateSample) -> Iterator[str]:
-    conditions = (normalised(each.where.text) if each.where is not None else None for each in (declared, stored))
+    conditions = (normalise_statement(each.where.text) if each.where is not None else None for each in (declared, stored))
     sides = {
         "relation": (_sampled(declared), _sampled(stored)),
         "size": (declared.size, stored.size),
         "condition": tuple(conditions),
         "weight": tuple(each.weight.lower() if each.weight is not None else None for each in (declared, stored)),
-        "strata": (", ".join(folded(declared.strata)) or None, ", ".join(folded(stored.strata)) or None),
+        "strata": (", ".join(fold_names(declared.strata)) or None, ", ".join(fold_names(stored.strata)) or None),
         "size of a stratum": (declared.size_per_stratum, stored.size_per_stratum),
     }
     for what, (ours, theirs) in sides.items():
         if ours != theirs:
-            yield f"the {what} is {shown(ours)} in the file, {shown(theirs)} in the lake"
+            yield f"the {what} is {difference_text(ours)} in the file, {difference_text(theirs)} in the lake"
 
 
 def _sampled(statement: CreateSample) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import PlatformError, SnapshotExpired, UnknownObject
 from platform_plugin.relations.samples.record import read_progress
-from platform_plugin.relations.samples.reservoir.growing import find_behind
+from platform_plugin.relations.samples.reservoir.growing import find_pending
 from platform_plugin.relations.samples.reservoir.sliding import find_window
 from platform_plugin.relations.samples.sources import find_parts, source_names
 
@@ -85,7 +85,7 @@ def _window(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> dict[s
 def _growing(work: Workspace, sample: SampleRecord, snapshot: Snapshot, counts: dict[Key, int]) -> dict[str, Any]:
     """What a sample of all rows of a stream stands for: what was picked since it was stored is added to the counts of its strata."""
     try:
-        behind = find_behind(work, sample, snapshot)
+        behind = find_pending(work, sample, snapshot)
     except PlatformError as error:
         return {"trouble": str(error)}
     for each in behind.picks:

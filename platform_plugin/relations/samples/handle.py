@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, cast
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.tables import Name
-from platform_plugin.relations.missing import looking_for
+from platform_plugin.relations.missing import name_missing_relations
 from platform_plugin.relations.samples.draw.merged import check_parts, merge_parts, plan_merged
 from platform_plugin.relations.samples.read import read_sample
 from platform_plugin.relations.samples.record import find_sample
-from platform_plugin.relations.samples.reservoir.merge import Sampled
+from platform_plugin.relations.samples.reservoir.merge import UniformDraw
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.relations.samples.record import SampleRecord
-    from platform_plugin.relations.samples.reservoir.growing import Grown
+    from platform_plugin.relations.samples.reservoir.growing import CurrentSample
 
 
 class SampleReader:
     """A sample as it is at one snapshot, the newest when it was opened."""
 
-    def __init__(self, sample: SampleRecord, snapshot: Snapshot, read: Grown) -> None:
+    def __init__(self, sample: SampleRecord, snapshot: Snapshot, read: CurrentSample) -> None:
         self.snapshot = snapshot
         self.name = sample.name
         self._read = read
@@ -61,7 +61,7 @@ def open_sample(work: Workspace, name: str | tuple[str, str], snapshot: Snapshot
         return SampleReader(sample, lease.snapshot, read_sample(work, sample, lease.snapshot))
 
 
-def merge_named(work: Workspace, names: Sequence[str | tuple[str, str]], size: int, *, seed: int = 0) -> Sampled:
+def merge_named(work: Workspace, names: Sequence[str | tuple[str, str]], size: int, *, seed: int = 0) -> UniformDraw:
     """A merged sample without a name, as `CREATE SAMPLE … ON SAMPLES (…)` makes it."""
     with work.lake.lease(holder="sample") as lease:
         samples = [find_named(work, name, lease.snapshot) for name in names]
@@ -69,12 +69,12 @@ def merge_named(work: Workspace, names: Sequence[str | tuple[str, str]], size: i
         definition = plan_merged(samples, size, seed)
         read = [read_sample(work, sample, lease.snapshot) for sample in samples]
         merged = merge_parts(definition, samples, read, lease.snapshot)
-    return Sampled(rows=merged.rows, cardinality=sum(merged.progress.cardinalities.values()))
+    return UniformDraw(rows=merged.rows, cardinality=sum(merged.progress.cardinalities.values()))
 
 
 def find_named(work: Workspace, name: str | tuple[str, str], snapshot: Snapshot) -> SampleRecord:
     """A sample by its name; another relation is refused."""
-    with looking_for(work.lake, Name.of(name), snapshot, "sample"):
+    with name_missing_relations(work.lake, Name.of(name), snapshot, "sample"):
         table = work.lake.table(Name.of(name), snapshot)
     sample = find_sample(work.lake, table, snapshot)
     if sample is None:

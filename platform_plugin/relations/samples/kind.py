@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome
     from platform_plugin.relations.hooks import AppendPart, JointScan, RangeKey
     from platform_plugin.relations.lookups import SmallRelation
-    from platform_plugin.relations.reading import Dependency, Reading, ReadRequest, RelationRows
+    from platform_plugin.relations.reading import Dependency, ReadContext, ReadRequest, RelationRows
 
 
 class SampleKind(Kind["Table"]):
@@ -33,7 +33,7 @@ class SampleKind(Kind["Table"]):
     intake = "sample"
     is_alterable = False
 
-    def read(self, reading: Reading, relation: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
+    def read(self, reading: ReadContext, relation: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
         """The rows drawn from its relation as that is at the snapshot."""
         from platform_plugin.relations.samples.source import read_source
 
@@ -102,13 +102,13 @@ class SampleKind(Kind["Table"]):
     def text(self, lake: Lake, relation: Table, declaration: Declaration, snapshot: Snapshot) -> str:
         """CREATE SAMPLE, with its seed."""
         from platform_plugin.language.statements.registry import statement_text
-        from platform_plugin.relations.samples.definition import Definition
+        from platform_plugin.relations.samples.definition import SampleDefinition
         from platform_plugin.relations.samples.record import SampleRecord
         from platform_plugin.relations.samples.sources import sample_statement
-        from platform_plugin.relations.target import written_name
+        from platform_plugin.relations.target import statement_name
 
-        sample = SampleRecord(table=relation, definition=Definition.of(declaration.options))
-        return statement_text(sample_statement(lake, written_name(relation), sample, snapshot))
+        sample = SampleRecord(table=relation, definition=SampleDefinition.of(declaration.options))
+        return statement_text(sample_statement(lake, statement_name(relation), sample, snapshot))
 
     def refuse_append(self, table: Table, declaration: Declaration) -> None:
         """Its rows are drawn."""
@@ -143,9 +143,9 @@ class SampleKind(Kind["Table"]):
 
     def joint_scans(self, work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> Sequence[JointScan]:
         """Samples that have just these ranges to take up."""
-        from platform_plugin.relations.samples.reservoir.joining import find_guests
+        from platform_plugin.relations.samples.reservoir.joining import find_joint_samples
 
-        return find_guests(work, snapshot, ranges)
+        return find_joint_samples(work, snapshot, ranges)
 
 
 SAMPLE = SampleKind()

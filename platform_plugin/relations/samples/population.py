@@ -10,12 +10,12 @@ import numpy as np
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.tables import View
 from platform_plugin.lake.read.read import read_rows
-from platform_plugin.relations.bind import lake_name, pointing_at
+from platform_plugin.relations.bind import lake_name, place_errors
 from platform_plugin.relations.samples.draw.blocks import count_blocks, draw_blocks
 from platform_plugin.relations.samples.draw.drawn import find_stored
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.estimate.estimators import Design
-from platform_plugin.relations.samples.keys.seeds import generator
+from platform_plugin.relations.samples.keys.seeds import random_generator
 from platform_plugin.relations.samples.read import find_scan, read_sample
 from platform_plugin.relations.samples.record import all_samples, find_sample, read_progress
 from platform_plugin.relations.samples.reservoir.reservoir import draw_positions
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.samples.draw.blocks import BlockDesign
     from platform_plugin.relations.samples.draw.pieces import Pieces
     from platform_plugin.relations.samples.record import SampleRecord
-    from platform_plugin.relations.samples.reservoir.growing import Grown
+    from platform_plugin.relations.samples.reservoir.growing import CurrentSample
 
 PILOT = 5_000
 """Rows of the first sample, by which the size of the second is planned."""
@@ -75,7 +75,7 @@ class PopulationSource:
             raise ValueError(message)
         count = self.pieces.row_count
         size = min(size, count)
-        places = draw_positions(count, size, generator(0, "estimate", self.name, self.pieces.scan.snapshot.id, *words))
+        places = draw_positions(count, size, random_generator(0, "estimate", self.name, self.pieces.scan.snapshot.id, *words))
         rows = self.pieces.fetch(work.lake, places, self.fields)
         return DrawnRows(rows=rows, fields=self.fields, design=Design(populations=np.array([count]), sizes=np.array([size])))
 
@@ -89,7 +89,7 @@ class PopulationSource:
         if self.pieces is None:
             message = "a source without rows"
             raise ValueError(message)
-        random = generator(0, "estimate by blocks", self.name, self.pieces.scan.snapshot.id, *words)
+        random = random_generator(0, "estimate by blocks", self.name, self.pieces.scan.snapshot.id, *words)
         drawn = draw_blocks(self.pieces.counts, size, random)
         return DrawnRows(
             rows=self.pieces.fetch(work.lake, drawn.places, self.fields), fields=self.fields, units=drawn.units, design=drawn.design
@@ -106,7 +106,7 @@ def read_drawn(work: Workspace, drawn: DrawnRows) -> DrawnRows:
 def find_source(work: Workspace, reference: Reference, snapshot: Snapshot, arguments: Arguments = ()) -> PopulationSource:
     """Where a relation's rows can be sampled, files left out that can't hold what is asked for; a view needs a sample of its own."""
     lake = work.lake
-    with pointing_at(reference.span):
+    with place_errors(reference.span):
         if reference.travel is not None or reference.session is not None:
             raise InvalidValue("a relation is estimated as it is now", hint="leave out AT and SESSION")
         with lake.reading() as connection:
@@ -143,7 +143,7 @@ def _asked_of(fields: Sequence[Field], reference: Reference) -> tuple[Field, ...
     return tuple(field for field in fields if columns is None or field.name.lower() in columns) or tuple(fields[:1])
 
 
-def _as_drawn(sample: SampleRecord, read: Grown, reference: Reference) -> DrawnRows:
+def _as_drawn(sample: SampleRecord, read: CurrentSample, reference: Reference) -> DrawnRows:
     numbers, keys = keys_of(read.rows, sample.definition.strata)
     populations = np.array([read.progress.cardinalities[key] for key in keys], dtype=np.int64)
     design = Design(populations=populations, sizes=np.bincount(numbers, minlength=len(keys)).astype(np.int64))

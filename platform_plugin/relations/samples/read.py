@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.lake.read.read import read_rows
-from platform_plugin.relations.samples.draw.drawn import find_current, find_stored, run_drawing
+from platform_plugin.relations.samples.draw.drawn import draw_anew, find_current, find_stored
 from platform_plugin.relations.samples.draw.merged import merge_parts
 from platform_plugin.relations.samples.keys.weights import drawn_rows
-from platform_plugin.relations.samples.reservoir.growing import Grown, find_behind, run_growing
+from platform_plugin.relations.samples.reservoir.growing import CurrentSample, find_pending, read_current_sample
 from platform_plugin.relations.samples.reservoir.sliding import find_window, run_window
-from platform_plugin.relations.samples.sources import find_parts, in_shape
+from platform_plugin.relations.samples.sources import find_parts, shape_rows
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -36,7 +36,7 @@ def read_sample(
     *,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
-) -> Grown:
+) -> CurrentSample:
     """A sample of its relation as it is at a snapshot. The same snapshot always gives the same rows."""
     kept = _KEPT.get(work, sample, snapshot)
     if kept is None:
@@ -51,7 +51,7 @@ def find_scan(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> Tabl
     if definition.is_windowed:
         return None
     if definition.source == "stream":
-        behind = find_behind(work, sample, snapshot)
+        behind = find_pending(work, sample, snapshot)
         # What is stored of a weighted one has the row beyond.
         return behind.scan if behind.tail.is_empty and not definition.is_weighted else None
     return None if find_current(work, sample, snapshot) is None else work.lake.scan(sample.table, snapshot)
@@ -75,29 +75,29 @@ def draw_sample(
     *,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
-) -> Grown:
+) -> CurrentSample:
     """The sample of a table, a view or other samples, drawn from them as they are at a snapshot whether it is stored or not."""
     if not sample.definition.parts:
-        return run_drawing(work, sample, snapshot, timeout=timeout, progress=progress)
+        return draw_anew(work, sample, snapshot, timeout=timeout, progress=progress)
     parts = find_parts(work.lake, sample, snapshot)
     read = [read_sample(work, part, snapshot, timeout=timeout, progress=progress) for part in parts]
     merged = merge_parts(sample.definition, parts, read, snapshot)
-    return replace(merged, rows=in_shape(sample, merged.rows))
+    return replace(merged, rows=shape_rows(sample, merged.rows))
 
 
 def _read(
     work: Workspace, sample: SampleRecord, snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None
-) -> Grown:
+) -> CurrentSample:
     if sample.definition.source != "stream":
         stored = find_stored(work, sample, snapshot)
         return stored or draw_sample(work, sample, snapshot, timeout=timeout, progress=progress)
     if sample.definition.is_windowed:
         return run_window(work, find_window(work, sample, snapshot), timeout=timeout, progress=progress)
-    behind = find_behind(work, sample, snapshot)
+    behind = find_pending(work, sample, snapshot)
     if behind.tail.is_empty:
-        found = Grown(rows=read_rows(work.lake, behind.scan), progress=behind.progress)
+        found = CurrentSample(rows=read_rows(work.lake, behind.scan), progress=behind.progress)
     else:
-        found = run_growing(work, behind, timeout=timeout, progress=progress)
+        found = read_current_sample(work, behind, timeout=timeout, progress=progress)
     return replace(found, rows=drawn_rows(found.rows), row_ids=None) if sample.definition.is_weighted else found
 
 
@@ -105,15 +105,15 @@ class _SampleCache:
     """What was read of a sample at a snapshot holds for ever, so the last few are kept."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[UUID, str, UUID, int], Grown] = OrderedDict()
+        self._known: OrderedDict[tuple[UUID, str, UUID, int], CurrentSample] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> Grown | None:
+    def get(self, work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> CurrentSample | None:
         with self._lock:
             return self._known.get(_key(work, sample, snapshot))
 
-    def put(self, work: Workspace, sample: SampleRecord, snapshot: Snapshot, read: Grown) -> None:
+    def put(self, work: Workspace, sample: SampleRecord, snapshot: Snapshot, read: CurrentSample) -> None:
         with self._lock:
             if self._known.setdefault(_key(work, sample, snapshot), read) is read:
                 self._bytes += read.rows.nbytes

@@ -20,7 +20,7 @@ from platform_plugin.lake.catalogue.tables import read_table_names, read_tables
 from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.ring.consumers import add_consumer, move_cursor, read_cursor, remove_consumer
 from platform_plugin.lake.ring.segments import read_ring
-from platform_plugin.relations.samples.definition import Definition, Key
+from platform_plugin.relations.samples.definition import Key, SampleDefinition
 from platform_plugin.relations.samples.reservoir.picks import (
     PICK_TABLES,
     encode_rows,
@@ -68,7 +68,7 @@ class SampleRecord:
     """A sample of the lake: the table that holds it, and its definition."""
 
     table: Table
-    definition: Definition
+    definition: SampleDefinition
 
     @property
     def name(self) -> str:
@@ -76,11 +76,11 @@ class SampleRecord:
         return str(self.table.name)
 
 
-_KNOWN: dict[tuple[UUID, int], dict[str, Definition]] = {}
+_KNOWN: dict[tuple[UUID, int], dict[str, SampleDefinition]] = {}
 _CACHED = 100
 
 
-def definitions(lake: Lake, snapshot: Snapshot) -> dict[str, Definition]:
+def definitions(lake: Lake, snapshot: Snapshot) -> dict[str, SampleDefinition]:
     """The samples of a lake by the identity of their tables; which there are can't change within a schema version."""
     key = (lake.uuid, snapshot.schema_version)
     known = _KNOWN.get(key)
@@ -93,7 +93,7 @@ def definitions(lake: Lake, snapshot: Snapshot) -> dict[str, Definition]:
         if lacks_tables:
             # An earlier version, which made the samples, kept less of them.
             lake.prepare_tables(TABLES)
-        known = {str(table.uuid): Definition.of(declared[str(table.uuid)].options) for table in there}
+        known = {str(table.uuid): SampleDefinition.of(declared[str(table.uuid)].options) for table in there}
         if len(_KNOWN) >= _CACHED:
             _KNOWN.clear()
         _KNOWN[key] = known
@@ -161,7 +161,7 @@ class AttachSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakeUp:
+class AdvanceSample:
     """A sample has taken up a range of a stream in this same commit; a conflict if another run has taken up any of it."""
 
     sample: Table
@@ -184,7 +184,7 @@ class TakeUp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slide:
+class AdvanceWindow:
     """A windowed sample has moved on in this same commit; a conflict if another run has moved it meanwhile.
 
     Picks that begin at `ended` rows end, and `picked` ones take their place.
@@ -230,7 +230,7 @@ class MergeSamples:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leave:
+class LeaveMergedSamples:
     """A sample is dropped by itself; a conflict if another one that merges it was made meanwhile."""
 
     sample: Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.relations.samples.record import DetachSample, Leave, all_samples
+from platform_plugin.relations.samples.record import DetachSample, LeaveMergedSamples, all_samples
 
 if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
@@ -18,10 +18,10 @@ def drop_sample(commit: Commit, sample: Table, *, alone: bool) -> None:
     commit.drop_table(sample)
     commit.also(DetachSample(sample=sample))
     if alone:
-        commit.also(Leave(sample=sample))
+        commit.also(LeaveMergedSamples(sample=sample))
 
 
-def samples_of(lake: Lake, relation: Table, snapshot: Snapshot) -> list[str]:
+def list_samples_of(lake: Lake, relation: Table, snapshot: Snapshot) -> list[str]:
     """The names of the samples that are drawn from a relation, or merged from it."""
     own = str(relation.uuid)
     known = all_samples(lake, snapshot)
@@ -30,6 +30,6 @@ def samples_of(lake: Lake, relation: Table, snapshot: Snapshot) -> list[str]:
 
 def refuse_sampled(lake: Lake, relation: Table, kind: str, snapshot: Snapshot) -> None:
     """Refuse to drop a stream that is sampled, or a sample that another one merges."""
-    if samples := samples_of(lake, relation, snapshot):
+    if samples := list_samples_of(lake, relation, snapshot):
         said = "sampled by" if kind == "stream" else "part of"
         raise InvalidValue(f'{kind} "{relation.name}" is {said} {", ".join(samples)}', hint=f"drop that first: DROP SAMPLE {samples[0]}")

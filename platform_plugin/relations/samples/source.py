@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
-    from platform_plugin.relations.reading import Reading, ReadRequest
+    from platform_plugin.relations.reading import ReadContext, ReadRequest
     from platform_plugin.relations.samples.record import SampleRecord
 
 
-def read_source(reading: Reading, table: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
+def read_source(reading: ReadContext, table: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
     """The rows of a sample at a snapshot."""
     before, names = reading.bytes_planned, frozenset(field.name.lower() for field in table.fields)
     frame = _read(reading, get_sample(reading.work.lake, table, snapshot), snapshot, need)
     return RelationRows(frame, Input(columns=names, size_bytes=reading.bytes_planned - before, fields=table.fields))
 
 
-def _read(reading: Reading, sample: SampleRecord, snapshot: Snapshot, need: ReadRequest) -> DataFrame:
+def _read(reading: ReadContext, sample: SampleRecord, snapshot: Snapshot, need: ReadRequest) -> DataFrame:
     from platform_plugin.engine.spark.frames.scan import frame_of, read_relation
 
     work = reading.work

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from platform_plugin.errors import UnknownObject
 from platform_plugin.lake.catalogue.tables import Table, View, read_tables
-from platform_plugin.lake.files.files import fit
+from platform_plugin.lake.files.files import fit_rows
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.language import statements as s
 from platform_plugin.language.text.places import Span
 from platform_plugin.relations.kinds import find_kind
-from platform_plugin.relations.reading import Dependency, Unknowable
+from platform_plugin.relations.reading import Dependency, UnknownDependency
 from platform_plugin.relations.samples.record import find_sample
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.relations.samples.definition import Definition
+    from platform_plugin.relations.samples.definition import SampleDefinition
     from platform_plugin.relations.samples.record import SampleRecord
 
 
@@ -89,7 +89,7 @@ def sample_statement(lake: Lake, name: s.WrittenName, sample: SampleRecord, snap
     )
 
 
-def _window_option(definition: Definition) -> list[s.Option]:
+def _window_option(definition: SampleDefinition) -> list[s.Option]:
     if definition.window_rows is not None:
         return [s.Option(name="window", value=f"{definition.window_rows} rows")]
     if definition.window_seconds is not None:
@@ -97,24 +97,24 @@ def _window_option(definition: Definition) -> list[s.Option]:
     return [s.Option(name="window", value="retention")] if definition.retained else []
 
 
-def _decay_options(definition: Definition) -> list[s.Option]:
+def _decay_options(definition: SampleDefinition) -> list[s.Option]:
     if definition.half_life is None or definition.time is None:
         return []
     return [s.Option(name="half_life", value=f"{definition.half_life:f} seconds"), s.Option(name="time_column", value=definition.time)]
 
 
-def wanted_fields(sample: SampleRecord, table: Table) -> list[Field]:
+def sampled_fields(sample: SampleRecord, table: Table) -> list[Field]:
     """The columns of a table that its sample has, in the sample's order; a column that was dropped since is missing."""
     found = (table.field(field.name) for field in sample.table.fields)
     return [field for field in found if field is not None]
 
 
-def in_shape(sample: SampleRecord, rows: pa.Table, names: Sequence[str] | None = None) -> pa.Table:
+def shape_rows(sample: SampleRecord, rows: pa.Table, names: Sequence[str] | None = None) -> pa.Table:
     """Rows of the relation in the columns of the sample; columns that are gone are NULL, and a value must fit its column."""
     given = rows if names is None else rows.select(names)
     own = {field.name.lower(): field.name for field in sample.table.fields}
     bare = pa.Table.from_arrays(given.columns, names=[own[name.lower()] for name in given.column_names]) if given.num_columns else given
-    return fit(bare, sample.table.fields, arrow_schema(sample.table.fields))
+    return fit_rows(bare, sample.table.fields, arrow_schema(sample.table.fields))
 
 
 def _gone(sample: SampleRecord, snapshot: Snapshot) -> UnknownObject:
@@ -128,7 +128,7 @@ def find_dependencies(work: Workspace, sample: SampleRecord, snapshot: Snapshot)
     """What a sample changes with, beside its own table. A window of time moves with every snapshot."""
     definition = sample.definition
     if definition.window_seconds is not None:
-        raise Unknowable
+        raise UnknownDependency
     if definition.parts:
         for part in find_parts(work.lake, sample, snapshot):
             yield from find_dependencies(work, part, snapshot)

@@ -60,7 +60,7 @@ def keys_of(rows: pa.Table | pa.RecordBatch, strata: Sequence[str]) -> tuple[Int
     return numbers, keys
 
 
-def group(rows: pa.Table | pa.RecordBatch, strata: Sequence[str]) -> dict[Key, Integers]:
+def group_positions(rows: pa.Table | pa.RecordBatch, strata: Sequence[str]) -> dict[Key, Integers]:
     """The places of each stratum's rows."""
     if not strata:
         return {(): np.arange(rows.num_rows, dtype=np.int64)} if rows.num_rows else {}
@@ -70,6 +70,6 @@ def group(rows: pa.Table | pa.RecordBatch, strata: Sequence[str]) -> dict[Key, I
     return {key: order[(ends[place - 1] if place else 0) : ends[place]] for place, key in enumerate(keys)}
 
 
-def sortable(key: Key) -> tuple[tuple[bool, str], ...]:
+def stratum_sort_key(key: Key) -> tuple[tuple[bool, str], ...]:
     """An order of strata, so that the same draws are made for the same of them."""
     return tuple((value is None, value or "") for value in key)

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from platform_plugin.errors import BufferFull, InvalidValue
-from platform_plugin.relations.streams.group import AppendGroup, Entry, failed_by_fork
+from platform_plugin.relations.streams.group import AppendGroup, Entry, fork_error
 
 if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Table
@@ -177,7 +177,7 @@ class Committer:
         self._reset()
         for entry in inherited:
             entry.receipt.renew()
-            entry.receipt.set_exception(failed_by_fork())
+            entry.receipt.set_exception(fork_error())
 
 
 _ALIVE: weakref.WeakSet[Committer] = weakref.WeakSet()

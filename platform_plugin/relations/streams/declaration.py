@@ -11,7 +11,7 @@ from platform_plugin.language.text.writing import duration_text
 from platform_plugin.relations.declarations import DeclaredRelation
 from platform_plugin.relations.differences import column_differences, option_differences
 from platform_plugin.relations.options import read_options, stored_option
-from platform_plugin.relations.streams.feeds.declaration import altered_feed, written_feed
+from platform_plugin.relations.streams.feeds.declaration import altered_feed, feed_statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,7 +46,7 @@ def read_limits(declaration: Declaration) -> dict[str, Any]:
 def stream_statement(name: WrittenName, stream: Table, declaration: Declaration) -> CreateStream:
     """The statement that makes a stream like this one."""
     kept = declaration.options.get("feed")
-    feed = None if kept is None else written_feed(kept)
+    feed = None if kept is None else feed_statement(kept)
     columns = () if feed is not None and feed.kind == "TABLE" else stream.fields
     return CreateStream(name=name, columns=columns, feed=feed, comment=stream.comment, **read_limits(declaration))
 

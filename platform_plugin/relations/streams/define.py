@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_plugin.lake.catalogue.relations import Declaration, declare
-from platform_plugin.relations.bind import lake_name, pointing_at
-from platform_plugin.relations.drop import make_room
+from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
+from platform_plugin.relations.bind import lake_name, place_errors
+from platform_plugin.relations.drop import drop_replaced
 from platform_plugin.relations.streams.declaration import stored_limits
 from platform_plugin.relations.streams.feeds.declaration import declared_feed
-from platform_plugin.relations.target import find_existing, outcome
+from platform_plugin.relations.target import find_existing, statement_result
 
 if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
@@ -23,10 +23,10 @@ def run_create_stream(work: Workspace, statement: s.CreateStream) -> Result:
     base = work.lake.snapshot()
     old = find_existing(work.lake, name, base)
     if old is not None and statement.if_not_exists:
-        return outcome(base, f"stream {name} exists already")
+        return statement_result(base, f"stream {name} exists already")
     declared = declared_feed(work.lake, statement, name, base)
-    with pointing_at(statement.name.span), work.lake.commit(f"create stream {name}", base=base) as commit:
-        make_room(work, commit, old if statement.or_replace else None)
+    with place_errors(statement.name.span), work.lake.commit(f"create stream {name}", base=base) as commit:
+        drop_replaced(work, commit, old if statement.or_replace else None)
         table = declared.create(commit, name, statement.comment)
-        declare(commit, table, Declaration(kind="stream", options={**stored_limits(statement), **declared.options}))
-    return outcome(commit.made, f"stream {name} created")
+        declare_relation(commit, table, Declaration(kind="stream", options={**stored_limits(statement), **declared.options}))
+    return statement_result(commit.made, f"stream {name} created")

@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.lake.read.sizes import count_tables
-from platform_plugin.lake.ring.arrivals import has_rings, read_left_bytes, read_recent, read_span
-from platform_plugin.lake.ring.consumers import read_furthest_behind
+from platform_plugin.lake.ring.arrivals import has_rings, read_arrival_span, read_evicted_bytes, read_recent
+from platform_plugin.lake.ring.consumers import read_lowest_cursor
 from platform_plugin.lake.ring.history import read_history
 from platform_plugin.lake.ring.segments import read_ring
 from platform_plugin.language.statements.create_stream import feed_text
 from platform_plugin.relations.streams.declaration import stream_statement
 from platform_plugin.relations.streams.feeds.quarantine import find_quarantine
-from platform_plugin.relations.target import written_name
+from platform_plugin.relations.target import statement_name
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -55,11 +55,11 @@ def read_figures(connection: Connection, stream: Table, snapshot: Snapshot, now:
         return None
     now = now or datetime.now(UTC)
     ring = read_ring(connection, stream.uuid)
-    oldest, newest = read_span(connection, stream.uuid)
+    oldest, newest = read_arrival_span(connection, stream.uuid)
     recent = read_recent(connection, stream.uuid, now - _RECENT)
     # Of a ring that turns in less than a minute only what it still holds is known.
     span = _RECENT if not ring.first_row_id or oldest is None else min(_RECENT, max(now - oldest, timedelta(seconds=1)))
-    furthest_behind = read_furthest_behind(connection, stream.uuid)
+    furthest_behind = read_lowest_cursor(connection, stream.uuid)
     history = read_history(connection, stream, snapshot.id)
     return StreamFigures(
         rows=ring.row_count,
@@ -72,7 +72,7 @@ def read_figures(connection: Connection, stream: Table, snapshot: Snapshot, now:
         writers=recent.writers,
         last_arrival=newest,
         oldest_arrival=oldest,
-        bytes_held_by_readers=read_left_bytes(connection, stream.uuid),
+        bytes_held_by_readers=read_evicted_bytes(connection, stream.uuid),
         unconsumed_rows=0 if furthest_behind is None else max(ring.next_row_id - furthest_behind, 0),
         history=None if history is None else str(history.name),
     )
@@ -81,7 +81,7 @@ def read_figures(connection: Connection, stream: Table, snapshot: Snapshot, now:
 def stream_facts(work: Workspace, stream: Table, declaration: Declaration, snapshot: Snapshot) -> dict[str, Any]:
     """What DESCRIBE EXTENDED says of a stream beside its limits: its feed, and how its rows come and leave."""
     now = datetime.now(UTC)
-    feed = stream_statement(written_name(stream), stream, declaration).feed
+    feed = stream_statement(statement_name(stream), stream, declaration).feed
     facts: dict[str, Any] = {} if feed is None else {"feed": feed_text(feed)}
     quarantine = find_quarantine(work.lake, stream, snapshot)
     with work.lake.reading() as connection:

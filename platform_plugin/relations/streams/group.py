@@ -16,8 +16,8 @@ from platform_plugin.lake.catalogue.database import LostRace
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.snapshots import find_marked
 from platform_plugin.relations import hooks
-from platform_plugin.relations.batches import BatchTaken, TakeBatches, read_batches
-from platform_plugin.relations.streams.rows import refitted_rows
+from platform_plugin.relations.batches import BatchAlreadyTaken, TakeBatches, read_batches
+from platform_plugin.relations.streams.rows import refit_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ _ROWS_PER_CORE = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Appended:
+class AppendOutcome:
     """What became of an append: the snapshot from which on its rows are there.
 
     `is_repeat` says that a batch of the same id had been taken before, in that snapshot; nothing was added again.
@@ -50,7 +50,7 @@ class Appended:
     is_repeat: bool = False
 
 
-class Receipt(Future[Appended]):
+class Receipt(Future[AppendOutcome]):
     """The promise of an append. `result()` waits for the commit; an append that no commit has taken yet can be cancelled."""
 
     def __init__(self, row_count: int, batch_id: str | None = None) -> None:
@@ -116,13 +116,13 @@ class AppendGroup:
         if not self._entries:
             return True
         counts = {entry.receipt.batch_id: entry.rows.num_rows for entry in self._entries.values() if entry.receipt.batch_id is not None}
-        parts = hooks.appending(self._lake, base, table, rows) if rows.num_rows else []
+        parts = hooks.ask_append_parts(self._lake, base, table, rows) if rows.num_rows else []
         files = _write(self._lake, table, rows) if rows.num_rows else []
         try:
             for part in parts:
                 part.prepare()
             made = self._commit(base, table, files, counts, parts)
-        except BatchTaken:
+        except BatchAlreadyTaken:
             self._lake.discard(files)
             return False
         except OutcomeUnknown:
@@ -136,7 +136,7 @@ class AppendGroup:
         finally:
             # The rows are there, whatever became of those who were told.
             for entry in self._entries.values():
-                done = Appended(snapshot_id=made.id, row_count=entry.rows.num_rows, committed_at=made.time)
+                done = AppendOutcome(snapshot_id=made.id, row_count=entry.rows.num_rows, committed_at=made.time)
                 self._answer(entry.receipt, done)
             self._entries.clear()
         return True
@@ -161,7 +161,7 @@ class AppendGroup:
             entry = self._entries.pop(batch.batch_id)
             self._answer(
                 entry.receipt,
-                Appended(snapshot_id=batch.snapshot_id, row_count=batch.row_count, committed_at=batch.committed_at, is_repeat=True),
+                AppendOutcome(snapshot_id=batch.snapshot_id, row_count=batch.row_count, committed_at=batch.committed_at, is_repeat=True),
             )
 
     def _read_batches(self, table: Table, ids: Sequence[str]) -> dict[str, Batch]:
@@ -179,7 +179,7 @@ class AppendGroup:
                 parts.append(entry.rows)
                 continue
             try:
-                parts.append(refitted_rows(entry.rows, entry.table, table))
+                parts.append(refit_rows(entry.rows, entry.table, table))
             except PlatformError as error:
                 del self._entries[key]
                 self._answer(entry.receipt, error)
@@ -233,7 +233,7 @@ class AppendGroup:
             self._answer(entry.receipt, error)
         self._entries.clear()
 
-    def _answer(self, receipt: Receipt, outcome: Appended | PlatformError) -> None:
+    def _answer(self, receipt: Receipt, outcome: AppendOutcome | PlatformError) -> None:
         own = [receipt] if receipt.batch_id is None else [receipt, *(f for f in self._followers if f.batch_id == receipt.batch_id)]
         for place, one in enumerate(own):
             if isinstance(outcome, PlatformError):
@@ -242,7 +242,7 @@ class AppendGroup:
                 one.set_result(outcome)
             else:
                 one.set_result(
-                    Appended(
+                    AppendOutcome(
                         snapshot_id=outcome.snapshot_id, row_count=outcome.row_count, committed_at=outcome.committed_at, is_repeat=True
                     )
                 )
@@ -287,6 +287,6 @@ def _write(lake: Lake, table: Table, rows: pa.Table) -> list[DataFile]:
     return files
 
 
-def failed_by_fork() -> PlatformError:
+def fork_error() -> PlatformError:
     """What a child process is told of appends that its parent is committing."""
     return PlatformError("this append belongs to the parent process", hint="wait for its receipt there; a child appends through its own")

@@ -68,18 +68,18 @@ class StreamKind(Kind["Table"]):
 
     def takes_in(self, declaration: Declaration) -> bool:
         """A stream with a feed reads its source."""
-        from platform_plugin.relations.streams.feeds.declaration import feed_declared
+        from platform_plugin.relations.streams.feeds.declaration import read_declared_feed
 
-        return feed_declared(declaration) is not None
+        return read_declared_feed(declaration) is not None
 
     def text(self, lake: Lake, relation: Table, declaration: Declaration, snapshot: Snapshot) -> str:
         """CREATE STREAM."""
         from platform_plugin.language.statements.registry import statement_text
         from platform_plugin.relations.streams.declaration import stream_statement
-        from platform_plugin.relations.target import written_name
+        from platform_plugin.relations.target import statement_name
 
         del lake, snapshot
-        return statement_text(stream_statement(written_name(relation), relation, declaration))
+        return statement_text(stream_statement(statement_name(relation), relation, declaration))
 
     def reflect_options(self, declaration: Declaration) -> Mapping[str, Any]:
         """What makes a reflected stream a stream again."""

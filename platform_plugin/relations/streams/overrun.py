@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def blaming_overruns(lake: Lake, tables: Sequence[Table], snapshot: Snapshot) -> Iterator[None]:
+def raise_overruns(lake: Lake, tables: Sequence[Table], snapshot: Snapshot) -> Iterator[None]:
     """Turn Spark's "a file is missing" into what it means: an overrun, an expired snapshot, or a file that was lost."""
     try:
         yield
     except QueryFailed as error:
-        blame_overrun(lake, tables, snapshot, error)
+        raise_overrun(lake, tables, snapshot, error)
         raise
 
 
-def blame_overrun(lake: Lake, tables: Sequence[Table], snapshot: Snapshot, error: PlatformError) -> None:
+def raise_overrun(lake: Lake, tables: Sequence[Table], snapshot: Snapshot, error: PlatformError) -> None:
     """Raise what an error of Spark's about a missing file means, if it is one."""
     told = explain_failed_query(lake, error, snapshot, tables)
     if told is not None:

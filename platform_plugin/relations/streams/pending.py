@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.relations.streams.append import Committer
-    from platform_plugin.relations.streams.group import Appended, Receipt
+    from platform_plugin.relations.streams.group import AppendOutcome, Receipt
 
 
 class PendingAppends:
@@ -29,7 +29,7 @@ class PendingAppends:
         """In a forked child: what waits is the parent's."""
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._open: dict[Future[Appended], Committer] = {}
+        self._open: dict[Future[AppendOutcome], Committer] = {}
         self._failure: PlatformError | None = None
 
     def settle_process(self) -> None:
@@ -41,12 +41,12 @@ class PendingAppends:
         with self._lock:
             self._open[receipt] = committer
 
-    def forget(self, receipt: Future[Appended]) -> None:
+    def forget(self, receipt: Future[AppendOutcome]) -> None:
         """Its outcome is somebody's who waits for it, or it was never taken."""
         with self._lock:
             self._open.pop(receipt, None)
 
-    def note(self, receipt: Future[Appended]) -> PlatformError | None:
+    def note(self, receipt: Future[AppendOutcome]) -> PlatformError | None:
         """Keep the failure of an append for the next flush of any handle, and return it for its own."""
         error = None if receipt.cancelled() else receipt.exception()
         failure = error if isinstance(error, PlatformError) else None

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.files.files import fit
-from platform_plugin.lake.values.assignment import arrow_array, assigned
+from platform_plugin.lake.files.files import fit_rows
+from platform_plugin.lake.values.assignment import arrow_array, assign_value
 from platform_plugin.lake.values.defaults import default_value
 from platform_plugin.lake.values.types import arrow_schema
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _TAKEN = "an Arrow table or record batch, a pandas frame, or a list of dicts"
 
 
-def shaped_rows(rows: Any, table: Table, schema: pa.Schema | None = None) -> pa.Table:
+def shape_rows(rows: Any, table: Table, schema: pa.Schema | None = None) -> pa.Table:
     """Rows that a file of the table can hold: every column in its type, none unknown, no NULL where none may be.
 
     Columns are matched by name, without case; a missing one takes its default. `schema`, if given, is the table's own.
@@ -41,15 +41,15 @@ def shaped_rows(rows: Any, table: Table, schema: pa.Schema | None = None) -> pa.
         raise InvalidValue(f"rows of type {type(rows).__name__} can't be appended", hint=f"give {_TAKEN}")
     if _is_shaped(given, schema):
         return pa.Table.from_arrays(given.columns, schema=schema)
-    return fit(_named(given, table.fields), table.fields, schema)
+    return fit_rows(_named(given, table.fields), table.fields, schema)
 
 
-def refitted_rows(rows: pa.Table, before: Table, now: Table) -> pa.Table:
+def refit_rows(rows: pa.Table, before: Table, now: Table) -> pa.Table:
     """Rows that were in the shape of an older state of a table in its present one: columns are followed by their ids."""
     current = {field.id: field for field in now.fields}
     kept = [(field.name, current[field.id].name) for field in before.fields if field.id in current]
     chosen = rows.select([old for old, _ in kept]).rename_columns([new for _, new in kept])
-    return fit(chosen, now.fields, arrow_schema(now.fields))
+    return fit_rows(chosen, now.fields, arrow_schema(now.fields))
 
 
 def _is_shaped(rows: pa.Table, schema: pa.Schema) -> bool:
@@ -82,6 +82,6 @@ def _of_dicts(rows: Sequence[Any], fields: Sequence[Field]) -> pa.Table:
             raise InvalidValue("a column is there twice in a row", detail=", ".join(map(str, given)))
     columns, now = [], datetime.now(UTC)
     for name, field in by_name.items():
-        values = [assigned(row[name], field) if name in row else default_value(field, now) for row in named]
+        values = [assign_value(row[name], field) if name in row else default_value(field, now) for row in named]
         columns.append(arrow_array(values, field))
     return pa.table(dict(zip((field.name for field in fields), columns, strict=True)))

@@ -15,9 +15,9 @@ from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.relations.batches import check_batch_id
 from platform_plugin.relations.streams.append import Committer, Grouping, WhenFull
-from platform_plugin.relations.streams.group import Appended, Entry, Receipt, find_by_identity
+from platform_plugin.relations.streams.group import AppendOutcome, Entry, Receipt, find_by_identity
 from platform_plugin.relations.streams.pending import PendingAppends
-from platform_plugin.relations.streams.rows import shaped_rows
+from platform_plugin.relations.streams.rows import shape_rows
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -91,7 +91,7 @@ class Stream:
         receipt = Receipt(shaped.num_rows, batch_id)
         if shaped.num_rows == 0 and batch_id is None:
             newest = self._lake.snapshot()
-            receipt.set_result(Appended(snapshot_id=newest.id, row_count=0, committed_at=newest.time))
+            receipt.set_result(AppendOutcome(snapshot_id=newest.id, row_count=0, committed_at=newest.time))
             return receipt
         entry = Entry(rows=shaped, table=table, receipt=receipt, size_bytes=shaped.nbytes)
         self._pending.add(receipt, self._committer)
@@ -112,19 +112,19 @@ class Stream:
         if self._known is None or self._known[0] is not table:
             self._known = (table, arrow_schema(table.fields))
         try:
-            return table, shaped_rows(rows, *self._known)
+            return table, shape_rows(rows, *self._known)
         except InvalidValue:
             # The stream may have got a column since it was last looked at.
             newest = find_by_identity(self._lake, table, self._lake.snapshot())
             if newest.fields == table.fields:
                 raise
         self._committer.table = newest
-        return newest, shaped_rows(rows, newest)
+        return newest, shape_rows(rows, newest)
 
-    def _forget(self, done: Future[Appended]) -> None:
+    def _forget(self, done: Future[AppendOutcome]) -> None:
         self._pending.forget(done)
 
-    def _note(self, done: Future[Appended]) -> None:
+    def _note(self, done: Future[AppendOutcome]) -> None:
         failure = self._pending.note(done)
         self._failure = self._failure or failure
 

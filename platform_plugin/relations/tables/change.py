@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from platform_plugin.algebra.types.data_types import quoted
+from platform_plugin.algebra.types.data_types import quote_identifier
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.files.files import write_delete_file
 from platform_plugin.lake.read.read import read_positions
-from platform_plugin.language.text.places import at
-from platform_plugin.relations.bind import bind_rows, new_name, pointing_at
-from platform_plugin.relations.faults import placed
-from platform_plugin.relations.target import find_changeable, named_fields, outcome, refuse_partitioned
+from platform_plugin.language.text.places import locate_offset
+from platform_plugin.relations.bind import bind_rows, new_name, place_errors
+from platform_plugin.relations.faults import place_spark_errors
+from platform_plugin.relations.target import find_changeable, named_fields, refuse_partitioned, statement_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ _WRITERS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundRows:
+class ChosenRows:
     """Rows that a condition chose: positions by file name, row ids of rows kept in the catalogue, and all row ids."""
 
     positions: Mapping[str, Any]
@@ -59,14 +59,14 @@ def run_delete(
             rows = sum(file.record_count - _deleted_count(file) for file in scan.files)
             with lake.commit(f"delete from {table.name}", base=lease.snapshot) as commit:
                 commit.remove(table, [file.id for file in scan.files])
-            return outcome(commit.made, f"{rows} rows deleted from {table.name}", rows=rows)
+            return statement_result(commit.made, f"{rows} rows deleted from {table.name}", rows=rows)
         found = find_rows(work, statement, lease.snapshot, arguments, timeout=timeout, progress=progress)
         if not len(found.row_ids):
-            return outcome(lease.snapshot, f"no rows deleted from {table.name}", rows=0)
+            return statement_result(lease.snapshot, f"no rows deleted from {table.name}", rows=0)
         written, gone = write_deletes(work, scan, found)
-        with discarding(work, written.values()), lake.commit(f"delete from {table.name}", base=lease.snapshot) as commit:
+        with discard_on_failure(work, written.values()), lake.commit(f"delete from {table.name}", base=lease.snapshot) as commit:
             commit_deletes(commit, scan, written, gone, found)
-    return outcome(commit.made, f"{len(found.row_ids)} rows deleted from {table.name}", rows=len(found.row_ids))
+    return statement_result(commit.made, f"{len(found.row_ids)} rows deleted from {table.name}", rows=len(found.row_ids))
 
 
 def run_update(
@@ -86,10 +86,10 @@ def run_update(
         scan = lake.scan(table, lease.snapshot)
         found = find_rows(work, statement, lease.snapshot, arguments, timeout=timeout, progress=progress)
         if not len(found.row_ids):
-            return outcome(lease.snapshot, f"no rows updated in {table.name}", rows=0)
+            return statement_result(lease.snapshot, f"no rows updated in {table.name}", rows=0)
         chosen = arrow_frame(work.session, pa.table({"\x1fchosen": pa.array(found.row_ids, pa.int64())}))
         target, among = new_name(), new_name()
-        pieces = _plan_update(statement, [field.name for field in table.fields], quoted(ROWID), target=target, among=among)
+        pieces = _plan_update(statement, [field.name for field in table.fields], quote_identifier(ROWID), target=target, among=among)
         composed = bind_rows(
             work,
             statement.name,
@@ -101,7 +101,7 @@ def run_update(
             also={among: chosen},
             target=target,
         )
-        with placed(composed), pointing_at(statement.assignments[0].expression):
+        with place_spark_errors(composed), place_errors(statement.assignments[0].expression):
             files = run_update_write(
                 work.session,
                 lake,
@@ -116,12 +116,12 @@ def run_update(
             raise InvalidValue(
                 f'the update of table "{table.name}" gave another number of rows than it chose', hint="a subquery in SET must give one row"
             )
-        with discarding(work, files):
+        with discard_on_failure(work, files):
             written, gone = write_deletes(work, scan, found)
-        with discarding(work, [*written.values(), *files]), lake.commit(f"update {table.name}", base=lease.snapshot) as commit:
+        with discard_on_failure(work, [*written.values(), *files]), lake.commit(f"update {table.name}", base=lease.snapshot) as commit:
             commit_deletes(commit, scan, written, gone, found)
             commit.append(table, files)
-    return outcome(commit.made, f"{len(found.row_ids)} rows updated in {table.name}", rows=len(found.row_ids))
+    return statement_result(commit.made, f"{len(found.row_ids)} rows updated in {table.name}", rows=len(found.row_ids))
 
 
 @contextmanager
@@ -131,7 +131,7 @@ def _pointing_before(assignment: Assignment) -> Iterator[None]:
         yield
     except PlatformError as error:
         source, end = assignment.expression.source, assignment.expression.start
-        raise at(source, max(source.rfind(assignment.column, 0, end), 0)).attach(error) from error
+        raise locate_offset(source, max(source.rfind(assignment.column, 0, end), 0)).attach(error) from error
 
 
 def find_rows(
@@ -142,12 +142,14 @@ def find_rows(
     *,
     timeout: timedelta | None,
     progress: ProgressHandler | None,
-) -> FoundRows:
+) -> ChosenRows:
     """Where the rows are that meet the condition. Eight bytes a row are held, whatever the rows are."""
     from platform_plugin.engine.spark.frames.scan import FILE, POSITION, ROWID
 
     target = new_name()
-    pieces: list[str | Span] = [f"SELECT {quoted(FILE)}, {quoted(POSITION)}, {quoted(ROWID)} FROM {target} AS {_called(statement)}"]
+    pieces: list[str | Span] = [
+        f"SELECT {quote_identifier(FILE)}, {quote_identifier(POSITION)}, {quote_identifier(ROWID)} FROM {target} AS {_called(statement)}"
+    ]
     if statement.where is not None:
         pieces += [" WHERE (\n", statement.where, "\n)"]
     composed = bind_rows(
@@ -164,7 +166,7 @@ def find_rows(
     parts: dict[str, list[Any]] = {}
     inlined: list[Any] = []
     row_ids: list[Any] = []
-    with placed(composed), work.session.arrow(composed.frame, timeout=timeout, progress=progress) as stream:
+    with place_spark_errors(composed), work.session.arrow(composed.frame, timeout=timeout, progress=progress) as stream:
         for batch in stream:
             names = batch.column(0).dictionary_encode() if not pa.types.is_dictionary(batch.column(0).type) else batch.column(0)
             codes = names.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -174,7 +176,7 @@ def find_rows(
             for code, name in enumerate(names.dictionary.to_pylist()):
                 parts.setdefault(name, []).append(positions[codes == code])
             inlined.append(ids[codes == -1])
-    return FoundRows(
+    return ChosenRows(
         positions={name: np.concatenate(found) for name, found in parts.items()},
         inlined=np.concatenate(inlined) if inlined else np.array([], dtype=np.int64),
         row_ids=np.concatenate(row_ids) if row_ids else np.array([], dtype=np.int64),
@@ -183,7 +185,7 @@ def find_rows(
 
 def _called(statement: Delete | Update) -> str:
     """What the table is called in the statement's expressions."""
-    return quoted(statement.alias or statement.name.relation)
+    return quote_identifier(statement.alias or statement.name.relation)
 
 
 def _plan_update(statement: Update, columns: list[str], row_id: str, *, target: str, among: str) -> list[str | Span]:
@@ -193,8 +195,8 @@ def _plan_update(statement: Update, columns: list[str], row_id: str, *, target: 
         pieces += ["(\n", assignment.expression, f"\n) AS `\x1fnew_{place}`, "]
     pieces.append(f"{_called(statement)}.* FROM {target} AS {_called(statement)} LEFT SEMI JOIN {among} ON {row_id} = {among}.`\x1fchosen`")
     new = {assignment.column.lower(): place for place, assignment in enumerate(statement.assignments)}
-    value = {name: quoted(f"\x1fnew_{new[name.lower()]}" if name.lower() in new else name) for name in columns}
-    outer = ", ".join(f"{value[name]} AS {quoted(name)}" for name in columns)
+    value = {name: quote_identifier(f"\x1fnew_{new[name.lower()]}" if name.lower() in new else name) for name in columns}
+    outer = ", ".join(f"{value[name]} AS {quote_identifier(name)}" for name in columns)
     return [f"SELECT {outer}, {row_id} FROM (", *pieces, ")"]
 
 
@@ -202,7 +204,7 @@ def _deleted_count(file: FileScan) -> int:
     return (file.deletes.delete_count if file.deletes is not None else 0) + len(file.positions)
 
 
-def write_deletes(work: Workspace, scan: TableScan, found: FoundRows) -> tuple[dict[int, DeleteFile], list[int]]:
+def write_deletes(work: Workspace, scan: TableScan, found: ChosenRows) -> tuple[dict[int, DeleteFile], list[int]]:
     """New delete files for files that lose some rows, and the files that lose all."""
     by_name = {file.path.rsplit("/", 1)[-1]: file for file in scan.files}
     touched = [(by_name[name], positions) for name, positions in found.positions.items() if len(positions)]
@@ -223,7 +225,7 @@ def write_deletes(work: Workspace, scan: TableScan, found: FoundRows) -> tuple[d
     return {file_id: file for file_id, file in results if file is not None}, [file_id for file_id, file in results if file is None]
 
 
-def commit_deletes(commit: Commit, scan: TableScan, written: Mapping[int, DeleteFile], gone: list[int], found: FoundRows) -> None:
+def commit_deletes(commit: Commit, scan: TableScan, written: Mapping[int, DeleteFile], gone: list[int], found: ChosenRows) -> None:
     """Let the rows that were found leave in a commit."""
     if written:
         commit.delete(scan.table, written)
@@ -233,7 +235,7 @@ def commit_deletes(commit: Commit, scan: TableScan, written: Mapping[int, Delete
         commit.delete_inlined(scan.table, found.inlined.tolist())
 
 
-class discarding:  # noqa: N801  reads as a statement
+class discard_on_failure:  # noqa: N801  reads as a statement
     """Files of a commit that is refused are removed."""
 
     def __init__(self, work: Workspace, files: Any) -> None:

@@ -10,15 +10,15 @@ from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
 from platform_plugin.engine.spark.frames.schema import to_spark_type
-from platform_plugin.engine.spark.frames.stores import check_store, spark_place
+from platform_plugin.engine.spark.frames.stores import check_store, to_spark_url
 from platform_plugin.engine.spark.frames.text_options import text_options
-from platform_plugin.engine.spark.frames.write import run_write, shaped
+from platform_plugin.engine.spark.frames.write import run_write, shape_frame
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, StorageError
-from platform_plugin.lake.files.sources import absolute_place
+from platform_plugin.lake.files.sources import make_absolute
 from platform_plugin.language.text.file_formats import format_of, uncompressed_name
 from platform_plugin.language.text.values import Parameter
 from platform_plugin.relations.arguments import Arguments, argument
-from platform_plugin.relations.bind import pointing_at
+from platform_plugin.relations.bind import place_errors
 from platform_plugin.relations.target import append_files, find_repeat, find_target, named_fields, refuse_append, refuse_partitioned
 
 if TYPE_CHECKING:
@@ -47,24 +47,24 @@ def run_copy(
     table = find_target(work.lake, statement.name)
     refuse_append(work.lake, table, statement.name)
     refuse_partitioned(table, statement.name)
-    with pointing_at(statement.name.span):
+    with place_errors(statement.name.span):
         fields = named_fields(table, statement.columns)
     repeat = find_repeat(work.lake, table, batch_id)
     if repeat is not None:
         return repeat
     path = str(argument(statement.path, arguments) if isinstance(statement.path, Parameter) else statement.path)
-    with pointing_at(statement.span):
-        place = spark_place(work.lake.sources.confined(absolute_place(path)))
+    with place_errors(statement.span):
+        place = to_spark_url(work.lake.sources.confined(make_absolute(path)))
     kind = statement.format or format_of(path)
     if kind is None:
         raise InvalidValue(f'the format of "{path}" is not clear', hint="add (FORMAT csv), (FORMAT json) or (FORMAT parquet)")
     options = {option.name: option.value for option in statement.options}
-    with pointing_at(statement.span):
+    with place_errors(statement.span):
         check_store(work.session, place)
         try:
             with work.session.job(timeout=timeout):
                 frame, given = _read(work, kind, place, options, fields)
-                columns = shaped(frame, table.fields, given)
+                columns = shape_frame(frame, table.fields, given)
             files, metrics = run_write(work.session, work.lake, table, columns, timeout=timeout, progress=progress)
         except QueryFailed as error:
             bad = _first_bad_row(work, kind, place, options, fields)

@@ -10,9 +10,9 @@ from platform_plugin.language import statements as s
 from platform_plugin.language.statements.registry import statement_text
 from platform_plugin.relations.bind import lake_name
 from platform_plugin.relations.declarations import DeclaredRelation
-from platform_plugin.relations.differences import column_differences, folded, option_differences
+from platform_plugin.relations.differences import column_differences, fold_names, option_differences
 from platform_plugin.relations.tables.history import HISTORY_OF, find_source
-from platform_plugin.relations.target import written_name
+from platform_plugin.relations.target import statement_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 def table_text(lake: Lake, table: Table, declaration: Declaration, snapshot: Snapshot) -> str:
     """The statement that makes a table like this one, empty."""
-    name = written_name(table)
+    name = statement_name(table)
     if (stream := find_source(lake, declaration, snapshot)) is not None:
-        return statement_text(s.CreateHistory(name=name, stream=written_name(stream)))
+        return statement_text(s.CreateHistory(name=name, stream=statement_name(stream)))
     declared = dict(table.file_options.declared)
     noted = {key: value for key, value in declaration.options.items() if key not in {"primary_key", HISTORY_OF, *FILE_OPTIONS}}
     others = tuple(s.Option(name=key, value=value) for key, value in {**declared, **noted}.items())
@@ -51,7 +51,7 @@ def table_differences(declared: s.Statement, stored: s.Statement) -> Iterator[st
     match declared, stored:
         case s.CreateTable(), s.CreateTable():
             yield from column_differences(_with_keys(declared), _with_keys(stored))
-            if folded(declared.primary_key) != folded(stored.primary_key):
+            if fold_names(declared.primary_key) != fold_names(stored.primary_key):
                 yield f"the key is ({', '.join(declared.primary_key)}) in the file, ({', '.join(stored.primary_key)}) in the lake"
             ours, theirs = ({option.name: option.value for option in each.options} for each in (declared, stored))
             yield from option_differences(ours, theirs)
@@ -62,5 +62,5 @@ def table_differences(declared: s.Statement, stored: s.Statement) -> Iterator[st
 
 
 def _with_keys(statement: s.CreateTable) -> tuple[Field, ...]:
-    keys = folded(statement.primary_key)
+    keys = fold_names(statement.primary_key)
     return tuple(replace(column, nullable=column.nullable and column.name.lower() not in keys) for column in statement.columns)

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import ObjectExists, PlatformError, UnknownObject
-from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.lake.files.file_options import NAMES as FILE_OPTIONS
 from platform_plugin.language import statements as s
-from platform_plugin.language.text.places import at
-from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
+from platform_plugin.language.text.places import locate_offset
+from platform_plugin.relations.bind import bind_query, lake_name, place_errors
 from platform_plugin.relations.declarations import DefinitionOutcome
-from platform_plugin.relations.drop import make_room
-from platform_plugin.relations.faults import placed
+from platform_plugin.relations.drop import drop_replaced
+from platform_plugin.relations.faults import place_spark_errors
 from platform_plugin.relations.options import file_options
 from platform_plugin.relations.tables.history import run_create_history
-from platform_plugin.relations.target import find_existing, outcome
+from platform_plugin.relations.target import find_existing, statement_result
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -43,15 +43,15 @@ def run_create_table(
     base = work.lake.snapshot()
     old = find_existing(work.lake, name, base)
     if old is not None and statement.if_not_exists:
-        return outcome(base, f"table {name} exists already")
+        return statement_result(base, f"table {name} exists already")
     declaration = Declaration(kind="table", options=_options(statement))
     if statement.query is not None:
         return _create_from_query(work, statement, name, declaration, arguments, timeout=timeout, progress=progress)
-    with pointing_at(statement.name.span), work.lake.commit(f"create table {name}", base=base) as commit:
-        make_room(work, commit, old if statement.or_replace else None)
+    with place_errors(statement.name.span), work.lake.commit(f"create table {name}", base=base) as commit:
+        drop_replaced(work, commit, old if statement.or_replace else None)
         table = commit.create_table(name, _columns(statement), comment=statement.comment, file_options=file_options(statement.options))
-        declare(commit, table, declaration)
-    return outcome(commit.made, f"table {name} created")
+        declare_relation(commit, table, declaration)
+    return statement_result(commit.made, f"table {name} created")
 
 
 def _options(statement: s.CreateTable) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _create_from_query(
     progress: ProgressHandler | None,
 ) -> Result:
     from platform_plugin.engine.spark.frames.schema import from_spark_type
-    from platform_plugin.engine.spark.frames.write import run_write, shaped
+    from platform_plugin.engine.spark.frames.write import run_write, shape_frame
 
     lake = work.lake
     if statement.query is None:
@@ -89,29 +89,29 @@ def _create_from_query(
     with lake.lease(holder="create table") as lease:
         old = find_existing(work.lake, name, lease.snapshot)
         if old is not None and not statement.or_replace:
-            raise at(statement.name.span).attach(
+            raise locate_offset(statement.name.span).attach(
                 ObjectExists(f'table "{name}" exists already', hint="choose another name, or write CREATE OR REPLACE")
             )
         bound = bind_query(work, statement.query, lease.snapshot, arguments)
-        with placed(bound.rendered), work.session.job(timeout=timeout):
+        with place_spark_errors(bound.rendered), work.session.job(timeout=timeout):
             schema = bound.frame.schema
-        with pointing_at(statement.query):
+        with place_errors(statement.query):
             fields = tuple(Field(name=part.name, type=from_spark_type(part.dataType, column=part.name)) for part in schema.fields)
         files: list[DataFile] = []
         try:
-            with pointing_at(statement.name.span), lake.commit(f"create table {name}", base=lease.snapshot) as commit:
-                make_room(work, commit, old)
+            with place_errors(statement.name.span), lake.commit(f"create table {name}", base=lease.snapshot) as commit:
+                drop_replaced(work, commit, old)
                 table = commit.create_table(name, fields, comment=statement.comment, file_options=file_options(statement.options))
-                declare(commit, table, declaration)
-                with placed(bound.rendered):
-                    frame = shaped(bound.frame, table.fields, [field.name for field in fields])
+                declare_relation(commit, table, declaration)
+                with place_spark_errors(bound.rendered):
+                    frame = shape_frame(bound.frame, table.fields, [field.name for field in fields])
                     files, metrics = run_write(work.session, lake, table, frame, timeout=timeout, progress=progress)
                 commit.append(table, files)
         except PlatformError:
             lake.discard(files)
             raise
     rows = sum(file.record_count for file in files)
-    return outcome(commit.made, f"table {name} created with {rows} rows", rows=rows, metrics=metrics)
+    return statement_result(commit.made, f"table {name} created with {rows} rows", rows=rows, metrics=metrics)
 
 
 def define_table(

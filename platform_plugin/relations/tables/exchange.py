@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 from platform_plugin.language.script import parse_statement
 from platform_plugin.language.text.writing import identifier
 from platform_plugin.relations.bind import bind_query
-from platform_plugin.relations.faults import placed
-from platform_plugin.relations.tables.change import commit_deletes, discarding, find_rows, write_deletes
-from platform_plugin.relations.target import outcome
+from platform_plugin.relations.faults import place_spark_errors
+from platform_plugin.relations.tables.change import commit_deletes, discard_on_failure, find_rows, write_deletes
+from platform_plugin.relations.target import statement_result
 
 if TYPE_CHECKING:
     from datetime import date
@@ -29,7 +29,7 @@ def run_exchange(
     Repeating it changes nothing. Readers see either the old rows or the new ones.
     Another writer to the same rows is a conflict, and then nothing happens.
     """
-    from platform_plugin.engine.spark.frames.write import run_write, shaped
+    from platform_plugin.engine.spark.frames.write import run_write, shape_frame
 
     least, end = (str(each) if isinstance(each, int) else f"DATE '{each}'" for each in (first, last))
     where = f"{identifier(column)} >= {least} AND {identifier(column)} < {end}"
@@ -41,14 +41,17 @@ def run_exchange(
             work, cast("Delete", parse_statement(f"DELETE FROM {full} WHERE {where}")), lease.snapshot, (), timeout=None, progress=progress
         )
         bound = bind_query(work, f"SELECT * FROM (\n{query}\n) WHERE {where}", lease.snapshot)
-        with placed(bound.rendered), work.session.job():
-            frame = shaped(bound.frame, table.fields, [field.name for field in table.fields])
-        with placed(bound.rendered):
+        with place_spark_errors(bound.rendered), work.session.job():
+            frame = shape_frame(bound.frame, table.fields, [field.name for field in table.fields])
+        with place_spark_errors(bound.rendered):
             files, metrics = run_write(work.session, work.lake, table, frame, progress=progress)
-        with discarding(work, files):
+        with discard_on_failure(work, files):
             written, gone = write_deletes(work, scan, found)
-        with discarding(work, [*written.values(), *files]), work.lake.commit(f"exchange a part of {name}", base=lease.snapshot) as commit:
+        with (
+            discard_on_failure(work, [*written.values(), *files]),
+            work.lake.commit(f"exchange a part of {name}", base=lease.snapshot) as commit,
+        ):
             commit_deletes(commit, scan, written, gone, found)
             commit.append(table, files)
     rows = sum(file.record_count for file in files)
-    return outcome(commit.made, f"{rows} rows are in the place of {len(found.row_ids)} in {name}", rows=rows, metrics=metrics)
+    return statement_result(commit.made, f"{rows} rows are in the place of {len(found.row_ids)} in {name}", rows=rows, metrics=metrics)

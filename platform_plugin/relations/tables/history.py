@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue, ObjectExists
 from platform_plugin.lake.catalogue.identifiers import new_uuid
-from platform_plugin.lake.catalogue.relations import RELATION_TABLES, Declaration, declare, read_declaration
+from platform_plugin.lake.catalogue.relations import RELATION_TABLES, Declaration, declare_relation, read_declaration
 from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.commit.schema_operations import CreateTableOp
 from platform_plugin.lake.ring.history import FollowStream, read_history
 from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.language import statements as s
-from platform_plugin.relations.bind import lake_name, pointing_at
-from platform_plugin.relations.target import find_target, outcome
+from platform_plugin.relations.bind import lake_name, place_errors
+from platform_plugin.relations.target import find_target, statement_result
 
 if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
@@ -29,12 +29,12 @@ def run_create_history(work: Workspace, statement: s.CreateHistory) -> Result:
     lake, base = work.lake, work.lake.snapshot()
     name = lake_name(statement.name)
     if statement.if_not_exists and any(table.name == name for table in lake.tables(base)):
-        return outcome(base, f"table {name} exists already")
+        return statement_result(base, f"table {name} exists already")
     stream = find_target(lake, statement.stream, base)
     with lake.reading() as connection:
         kind = read_declaration(connection, stream.uuid).kind
         known = read_history(connection, stream, base.id)
-    with pointing_at(statement.stream.span):
+    with place_errors(statement.stream.span):
         if kind != "stream":
             raise InvalidValue(f'"{stream.name}" is a {kind}, not a stream', hint="only streams have rows that leave")
         if name.schema != stream.name.schema:
@@ -47,11 +47,11 @@ def run_create_history(work: Workspace, statement: s.CreateHistory) -> Result:
     lake.prepare_tables([*RELATION_TABLES, *RING_TABLES])
     # The same columns with the same ids, in the same folder: then a file of the stream is a file of its history.
     history = Table(id=None, uuid=new_uuid(), name=name, path=stream.path, fields=stream.fields, comment=f"history of stream {stream.name}")
-    with pointing_at(statement.name.span), lake.commit(f"create history {name}", base=base) as commit:
+    with place_errors(statement.name.span), lake.commit(f"create history {name}", base=base) as commit:
         commit.also(CreateTableOp(history))
-        declare(commit, history, Declaration(kind="table", options={HISTORY_OF: str(stream.uuid)}))
+        declare_relation(commit, history, Declaration(kind="table", options={HISTORY_OF: str(stream.uuid)}))
         commit.also(FollowStream(stream, history))
-    return outcome(commit.made, f"table {name} receives what stream {stream.name} evicts from now on")
+    return statement_result(commit.made, f"table {name} receives what stream {stream.name} evicts from now on")
 
 
 def refuse_history(table: Table, declaration: Declaration) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.files.files import fit
-from platform_plugin.language.text.places import at
-from platform_plugin.relations.bind import bind_query, pointing_at
-from platform_plugin.relations.faults import placed
+from platform_plugin.lake.files.files import fit_rows
+from platform_plugin.language.text.places import locate_offset
+from platform_plugin.relations.bind import bind_query, place_errors
+from platform_plugin.relations.faults import place_spark_errors
 from platform_plugin.relations.tables.rows import literal_rows
 from platform_plugin.relations.target import append_files, find_repeat, find_target, named_fields, refuse_append, refuse_partitioned
 
@@ -41,25 +41,25 @@ def run_insert(
         return repeat
     if statement.rows is not None and not statement.by_name:
         return _insert_literals(work, table, statement, arguments, batch_id)
-    from platform_plugin.engine.spark.frames.write import run_write, shaped
+    from platform_plugin.engine.spark.frames.write import run_write, shape_frame
 
-    with pointing_at(statement.name.span):
+    with place_errors(statement.name.span):
         named = [field.name for field in named_fields(table, statement.columns)]
     with work.lake.lease(holder="insert") as lease:
         bound = bind_query(work, statement.query, lease.snapshot, arguments)
-        with placed(bound.rendered), work.session.job(timeout=timeout):
+        with place_spark_errors(bound.rendered), work.session.job(timeout=timeout):
             given = bound.frame.columns if statement.by_name else named
-            with pointing_at(statement.query):
+            with place_errors(statement.query):
                 named_fields(table, given)
-                frame = shaped(bound.frame, table.fields, given)
-        with placed(bound.rendered):
+                frame = shape_frame(bound.frame, table.fields, given)
+        with place_spark_errors(bound.rendered):
             files, metrics = run_write(work.session, work.lake, table, frame, timeout=timeout, progress=progress)
     return append_files(work, table, files, message=f"insert into {table.name}", metrics=metrics, batch_id=batch_id)
 
 
 def _insert_literals(work: Workspace, table: Table, statement: Insert, arguments: Arguments, batch_id: str | None) -> Result:
     rows = statement.rows or ()
-    with pointing_at(statement.name.span):
+    with place_errors(statement.name.span):
         fields = named_fields(table, statement.columns)
     for row in rows:
         if len(row) != len(fields):
@@ -67,8 +67,8 @@ def _insert_literals(work: Workspace, table: Table, statement: Insert, arguments
                 f"a row has {len(row)} values for {len(fields)} columns",
                 hint=f"the columns are {', '.join(field.name for field in fields)}",
             )
-            raise at(statement.query).attach(error)
-    with pointing_at(statement.query):
-        held = fit(literal_rows(rows, fields, arguments, statement.query), table.fields)
+            raise locate_offset(statement.query).attach(error)
+    with place_errors(statement.query):
+        held = fit_rows(literal_rows(rows, fields, arguments, statement.query), table.fields)
         files = work.lake.write_files(table, held)
     return append_files(work, table, files, message=f"insert into {table.name}", batch_id=batch_id, held=held)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.values.assignment import arrow_array, assigned
+from platform_plugin.lake.values.assignment import arrow_array, assign_value
 from platform_plugin.lake.values.defaults import default_value
 from platform_plugin.lake.values.types import arrow_field
-from platform_plugin.language.text.places import at
+from platform_plugin.language.text.places import locate_offset
 from platform_plugin.language.text.values import Literal, Parameter
 from platform_plugin.relations.arguments import Arguments, argument
 
@@ -39,11 +39,11 @@ def _value(cell: Cell, field: Field, arguments: Arguments, source: Span, now: da
             case Literal(kind="default"):
                 return default_value(field, now)
             case Literal(kind="timestamp", value=datetime() as moment):
-                return assigned(moment if moment.tzinfo else moment.replace(tzinfo=UTC), field)
+                return assign_value(moment if moment.tzinfo else moment.replace(tzinfo=UTC), field)
             case Literal(value=value):
-                return assigned(value, field)
+                return assign_value(value, field)
             case Parameter():
-                return assigned(argument(cell, arguments), field)
+                return assign_value(argument(cell, arguments), field)
     except PlatformError as error:
-        place = at(source.source, cell.offset) if isinstance(cell, Literal) else at(cell.span, 0, len(cell.span.text))
+        place = locate_offset(source.source, cell.offset) if isinstance(cell, Literal) else locate_offset(cell.span, 0, len(cell.span.text))
         raise place.attach(error) from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.language.statements.create_view import CreateView
-from platform_plugin.language.text.comparing import normalised
+from platform_plugin.language.text.comparing import normalise_statement
 from platform_plugin.relations.declarations import UNCHANGED, DeclaredRelation, DefinitionOutcome, DescribedRelation
 from platform_plugin.relations.options import stored_option
 from platform_plugin.relations.views.define import run_create_view
@@ -117,4 +117,8 @@ def _is_same(old: View, record: ViewRecord | None, statement: CreateView) -> boo
             return False
     same_names = old.columns == tuple(alias.name for alias in statement.aliases)
     written = statement.query.text
-    return same_names and old.comment == statement.comment and (old.sql == written or normalised(old.sql) == normalised(written))
+    return (
+        same_names
+        and old.comment == statement.comment
+        and (old.sql == written or normalise_statement(old.sql) == normalise_statement(written))
+    )

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 
 from platform_plugin.errors import CommitConflict, InvalidValue, ObjectExists, PlatformError, RefusedView
-from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.ring.consumers import has_consumers, read_consumers
-from platform_plugin.language.text.places import at
+from platform_plugin.language.text.places import locate_offset
 from platform_plugin.operators.group.sharing import ViewParts, plan_sharing
-from platform_plugin.relations.bind import bind_query, lake_name, pointing_at
-from platform_plugin.relations.faults import placed
-from platform_plugin.relations.follow.ranges import first_uncovered
+from platform_plugin.relations.bind import bind_query, lake_name, place_errors
+from platform_plugin.relations.faults import place_spark_errors
+from platform_plugin.relations.follow.ranges import read_first_row_id
 from platform_plugin.relations.options import stored_option
 from platform_plugin.relations.result import Result
-from platform_plugin.relations.target import find_existing, outcome
+from platform_plugin.relations.target import find_existing, statement_result
 from platform_plugin.relations.views.explain import explain_split
-from platform_plugin.relations.views.follow.shared_states import find_alike, likeness
+from platform_plugin.relations.views.follow.shared_states import find_sharers, sharing_key
 from platform_plugin.relations.views.follow.strategy import BATCH, DEFERRED, EAGER, SPLIT
 from platform_plugin.relations.views.gates import refuse_gate
-from platform_plugin.relations.views.making import NewView, first_rows, run_making
+from platform_plugin.relations.views.making import NewView, first_rows, make_view
 from platform_plugin.relations.views.plans import prepare_plan, read_plans
-from platform_plugin.relations.views.read.kept import find_kept
+from platform_plugin.relations.views.read.kept import find_shared_results
 from platform_plugin.relations.views.read.view import split_name
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from platform_plugin.language import statements as s
     from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.relations.arguments import Arguments
-    from platform_plugin.relations.views.relations import Meaning
+    from platform_plugin.relations.views.relations import QueryMeaning
 
 
 def run_create_view(work: Workspace, statement: s.CreateView, *, since: Snapshot | None = None) -> Result:
@@ -49,20 +49,20 @@ def run_create_view(work: Workspace, statement: s.CreateView, *, since: Snapshot
     with work.lake.lease(holder="create view") as lease:
         old = find_existing(work.lake, name, lease.snapshot)
         if old is not None and statement.if_not_exists:
-            return outcome(lease.snapshot, f"view {name} exists already")
+            return statement_result(lease.snapshot, f"view {name} exists already")
         if isinstance(old, Table):
-            raise at(statement.name.span).attach(ObjectExists(f'"{name}" is a table', hint="choose another name"))
+            raise locate_offset(statement.name.span).attach(ObjectExists(f'"{name}" is a table', hint="choose another name"))
         if old is not None and not statement.or_replace:
-            raise at(statement.name.span).attach(
+            raise locate_offset(statement.name.span).attach(
                 ObjectExists(f'view "{name}" exists already', hint="choose another name, or write CREATE OR REPLACE")
             )
         # Bound once as it is, so that what Spark can't read is told in the words of any query.
         bound = bind_query(work, statement.query, lease.snapshot, within=(name,))
-        with placed(bound.rendered), work.session.job():
+        with place_spark_errors(bound.rendered), work.session.job():
             found = bound.frame.schema
         aliases = tuple(alias.name for alias in statement.aliases)
         if aliases and len(aliases) != len(found.fields):
-            raise at(statement.query).attach(
+            raise locate_offset(statement.query).attach(
                 InvalidValue(f"the view names {len(aliases)} columns, its query gives {len(found.fields)}", hint="name each of them")
             )
         wanted = statement.continuous or any(option.name != "suite" for option in statement.options)
@@ -75,7 +75,7 @@ def run_create_view(work: Workspace, statement: s.CreateView, *, since: Snapshot
             plan, meaning = None, None
         if plan is None or meaning is None or not plan.streams:
             if wanted:
-                raise at(statement.name.span).attach(
+                raise locate_offset(statement.name.span).attach(
                     InvalidValue(f'view "{name}" reads no stream', hint="leave out CONTINUOUS and WITH: it is computed when it is read")
                 )
             return _create_plain(work, statement, name, aliases, lease.snapshot)
@@ -99,25 +99,25 @@ def explain_create_view(work: Workspace, explain: s.Explain, _arguments: Argumen
         ]
         options = dict(stored_option(option) for option in statement.options)
         begins = first_rows(work, plan, snapshot, earliest=options.get("start") == "earliest")
-        same = likeness(plan, find_kept(work, plan, snapshot, but=None), options)
-        twins = [f"made now, it would share the states of view {view.name}" for view, _ in find_alike(work, same, begins, snapshot)]
+        same = sharing_key(plan, find_shared_results(work, plan, snapshot, but=None), options)
+        twins = [f"made now, it would share the states of view {view.name}" for view, _ in find_sharers(work, same, begins, snapshot)]
         text = "\n".join([explain_split(plan), *(found.explain() for found in shared), *twins[:1]])
     return Result(pa.table({"plan": text.splitlines()}), snapshot=snapshot)
 
 
 def _create_plain(work: Workspace, statement: s.CreateView, name: Name, aliases: tuple[str, ...], snapshot: Snapshot) -> Result:
     refuse_gate(work, name)
-    with pointing_at(statement.name.span), work.lake.commit(f"create view {name}", base=snapshot) as commit:
+    with place_errors(statement.name.span), work.lake.commit(f"create view {name}", base=snapshot) as commit:
         uuid = commit.create_view(name, statement.query.text, columns=aliases, comment=statement.comment, or_replace=statement.or_replace)
         if statement.options:
-            declare(commit, uuid, Declaration(kind="view", options=dict(stored_option(option) for option in statement.options)))
-    return outcome(commit.made, f"view {name} created; it is computed when it is read")
+            declare_relation(commit, uuid, Declaration(kind="view", options=dict(stored_option(option) for option in statement.options)))
+    return statement_result(commit.made, f"view {name} created; it is computed when it is read")
 
 
 def _begins(work: Workspace, plan: SplitPlan, since: Snapshot) -> dict[str, int]:
     """The rows at which streams ended at a snapshot; nothing if what has come since then is not all there any more."""
     try:
-        return {stream: first_uncovered(work.lake, work.lake.table(split_name(stream), since), since) for stream in plan.stream_names}
+        return {stream: read_first_row_id(work.lake, work.lake.table(split_name(stream), since), since) for stream in plan.stream_names}
     except PlatformError:
         return {}
 
@@ -125,7 +125,7 @@ def _begins(work: Workspace, plan: SplitPlan, since: Snapshot) -> dict[str, int]
 def _create_continuous(
     work: Workspace,
     statement: s.CreateView,
-    planned: tuple[SplitPlan, Meaning],
+    planned: tuple[SplitPlan, QueryMeaning],
     snapshot: Snapshot,
     old: View | None,
     *,
@@ -135,7 +135,7 @@ def _create_continuous(
     plan, meaning = planned
     options = {option.name: option for option in statement.options}
     if "batch_rows" in options and ("maintenance" not in options or options["maintenance"].value != BATCH):
-        raise at(options["batch_rows"].span).attach(
+        raise locate_offset(options["batch_rows"].span).attach(
             InvalidValue("batch_rows is for views that are maintained in batches", hint="add maintenance = 'batch', or leave it out")
         )
     new = NewView(
@@ -148,17 +148,17 @@ def _create_continuous(
         meaning=meaning,
         begins={} if "start" in options and options["start"].value == "earliest" else begins,
     )
-    with pointing_at(statement.name.span):
+    with place_errors(statement.name.span):
         try:
-            made = run_making(work, new, snapshot, old=old)
+            made = make_view(work, new, snapshot, old=old)
         except CommitConflict:
             if not new.begins:
                 raise
-            made = run_making(work, replace(new, begins={}), snapshot, old=old)
+            made = make_view(work, replace(new, begins={}), snapshot, old=old)
     said = f"view {name} created; {_MAINTAINED_BY[str(new.options.get('maintenance', SPLIT))]}"
     if tables := plan.static_tables:
         said += f"; {', '.join(tables)} below its grouping was read now and is not read again but by REBUILD VIEW {name}"
-    return outcome(made, said)
+    return statement_result(made, said)
 
 
 _RUNS = "`platform maintain`, REFRESH VIEW or a Dagster sensor"

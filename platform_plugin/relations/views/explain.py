@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.plan.tree import draw
+from platform_plugin.algebra.plan.tree import draw_plan
 from platform_plugin.language.statements.statement import trailer_text
 from platform_plugin.language.text.options import VIEW, Option
 from platform_plugin.language.text.writing import identifier, name_text
 from platform_plugin.relations.options import read_options
-from platform_plugin.relations.target import written_name
+from platform_plugin.relations.target import statement_name
 from platform_plugin.relations.views.record import read_records
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _part(title: str, sql: str, query: Query | None) -> Iterator[str]:
     yield from (f"    {line}" for line in sql.splitlines())
     if query is not None:
         yield ""
-        yield from (f"    {line}" for line in draw(query).splitlines())
+        yield from (f"    {line}" for line in draw_plan(query).splitlines())
     yield ""
 
 
@@ -81,4 +81,4 @@ def view_text(lake: Lake, view: View, declaration: Declaration) -> str:
         record = read_records(connection, only=view.uuid).get(view.uuid)
     given = declaration.options if record is None else read_options(record.options, VIEW)
     trailer = trailer_text(view.comment, tuple(Option(name=option, value=value) for option, value in given.items()))
-    return f"CREATE VIEW {name_text(written_name(view))}{aliases}{trailer} AS {view.sql}"
+    return f"CREATE VIEW {name_text(statement_name(view))}{aliases}{trailer} AS {view.sql}"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.commit.gates import scan_written
 from platform_plugin.lake.ring.history import read_history
-from platform_plugin.relations.answers import Answer, Target, put_answers, run_answers
+from platform_plugin.relations.answers import Answer, StateTarget, put_answers, run_answers
 from platform_plugin.relations.bind import read_named
-from platform_plugin.relations.follow.ranges import read_covered
+from platform_plugin.relations.follow.ranges import read_range_with_history
 from platform_plugin.relations.views.follow.poison import note_failure
 from platform_plugin.relations.views.plans import find_plan
-from platform_plugin.relations.views.read.stored import ResultRequest, run_storing
+from platform_plugin.relations.views.read.stored import ResultRequest, store_results
 from platform_plugin.relations.views.read.view import merged_state, query_upper, run_part, split_name
 from platform_plugin.relations.views.record import RESULT_PART, note_result, read_records
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.relations.follow.ranges import Range
     from platform_plugin.relations.views.follow.maintain import PendingView
-    from platform_plugin.relations.views.making import Begun
+    from platform_plugin.relations.views.making import BegunView
 
 
 def find_gate(work: Workspace, name: Name, plan: SplitPlan) -> Gate | None:
@@ -68,7 +68,7 @@ def pass_gates(
     if not gated:
         return list(behind), {}
     everything = [each for wanted in gated.values() for each in wanted]
-    failed = dict(run_storing(work, everything, at=snapshot, timeout=timeout, progress=progress).failed)
+    failed = dict(store_results(work, everything, at=snapshot, timeout=timeout, progress=progress).failed)
     refused: dict[str, PlatformError] = {}
     for view in behind:
         try:
@@ -93,7 +93,7 @@ def _with_gates(work: Workspace, view: PendingView, snapshot: Snapshot) -> list[
     return [ResultRequest(view=each, record=records[each.uuid]) for each in found]
 
 
-def put_judged(work: Workspace, commit: Commit, begun: Begun, gate: Gate, snapshot: Snapshot) -> list[DataFile]:
+def put_judged(work: Workspace, commit: Commit, begun: BegunView, gate: Gate, snapshot: Snapshot) -> list[DataFile]:
     """Store the result at a snapshot with a view that is being made, if it passes the gate; nothing if the view covers no row yet."""
     plan = begun.new.plan
     starts = begun.begins if begun.is_deferred else begun.reached
@@ -111,7 +111,7 @@ def put_judged(work: Workspace, commit: Commit, begun: Begun, gate: Gate, snapsh
         ]
         states[state.name] = merged_state(work, state, live, scan_written(table, files.get(table.uuid, ()), snapshot))
     frame = query_upper(work, plan, states, begun.statics, lambda name: read_named(work, name, snapshot))
-    target = Target(table=begun.tables[RESULT_PART])
+    target = StateTarget(table=begun.tables[RESULT_PART])
     judged, _ = run_answers(work, [Answer(frame=frame, targets=(target,))], timeout=None, progress=None)
     made = judged[0][1]
     try:
@@ -124,8 +124,8 @@ def put_judged(work: Workspace, commit: Commit, begun: Begun, gate: Gate, snapsh
     return made
 
 
-def _covered(work: Workspace, begun: Begun, stream: str, first_row_id: int, snapshot: Snapshot) -> Range:
+def _covered(work: Workspace, begun: BegunView, stream: str, first_row_id: int, snapshot: Snapshot) -> Range:
     table = work.lake.table(split_name(stream), snapshot)
     with work.lake.reading() as connection:
         history = read_history(connection, table, snapshot.id)
-    return read_covered(work.lake, table, history, snapshot, first_row_id, view=str(begun.new.name))
+    return read_range_with_history(work.lake, table, history, snapshot, first_row_id, view=str(begun.new.name))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from platform_plugin.language import statements as s
     from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome, DescribedRelation
     from platform_plugin.relations.lookups import RecentResult, SmallRelation
-    from platform_plugin.relations.reading import Dependency, Reading, ReadRequest, RelationRows
+    from platform_plugin.relations.reading import Dependency, ReadContext, ReadRequest, RelationRows
 
 
 class ViewKind(Kind["View"]):
@@ -32,7 +32,7 @@ class ViewKind(Kind["View"]):
     plural = "VIEWS"
     reflected_as = "view"
 
-    def read(self, reading: Reading, relation: View, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
+    def read(self, reading: ReadContext, relation: View, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
         """The stored result where it holds, else the states with the rows that wait, else the query."""
         from platform_plugin.relations.views.read.source import read_source
 
@@ -165,10 +165,10 @@ class StateKind(Kind["Table"]):
         """What makes a table with its columns: the statement of its view makes the table itself."""
         from platform_plugin.language.statements.create_table import CreateTable
         from platform_plugin.language.statements.registry import statement_text
-        from platform_plugin.relations.target import written_name
+        from platform_plugin.relations.target import statement_name
 
         del lake, declaration, snapshot
-        return statement_text(CreateTable(name=written_name(relation), columns=relation.fields, comment=relation.comment))
+        return statement_text(CreateTable(name=statement_name(relation), columns=relation.fields, comment=relation.comment))
 
     def refuse_append(self, table: Table, declaration: Declaration) -> None:
         """Only maintenance writes it."""

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import PlatformError, QueryFailed, RefusedView
-from platform_plugin.lake.catalogue.relations import RELATION_TABLES, STATE, Declaration, declare
+from platform_plugin.lake.catalogue.relations import RELATION_TABLES, STATE, Declaration, declare_relation
 from platform_plugin.lake.catalogue.tables import Name, View
-from platform_plugin.lake.commit.dependents import Depart, Depend
+from platform_plugin.lake.commit.dependents import AddDependent, RemoveDependent
 from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.operators.group.split import read_plan
 from platform_plugin.relations.answers import put_answers
 from platform_plugin.relations.bind import new_name, read_named
-from platform_plugin.relations.follow.ranges import empty_range, first_uncovered, rows_of
+from platform_plugin.relations.follow.ranges import empty_range, read_first_row_id, rows_of
 from platform_plugin.relations.views.follow.advance import AttachBeside, AttachView
-from platform_plugin.relations.views.follow.shared_states import SAME, LetGo, Twin, find_twin, likeness
+from platform_plugin.relations.views.follow.shared_states import SAME, DropStates, StateSharer, find_twin, sharing_key
 from platform_plugin.relations.views.follow.strategy import BATCH, BATCH_ROWS, DEFERRED, EAGER, SPLIT, rows_parts, wants_row_ids
 from platform_plugin.relations.views.gates import find_gate, put_judged
-from platform_plugin.relations.views.read.kept import find_kept, tables_in_use
+from platform_plugin.relations.views.read.kept import find_shared_results, tables_in_use
 from platform_plugin.relations.views.read.view import part_tables, run_part, split_name
 from platform_plugin.relations.views.record import (
     CREATED,
@@ -37,7 +37,7 @@ from platform_plugin.relations.views.record import (
     read_records,
     shown_columns,
 )
-from platform_plugin.relations.views.rehearse import rehearse_taking
+from platform_plugin.relations.views.rehearse import rehearse_states
 from platform_plugin.relations.views.relations import find_needs, note_meaning, used_columns
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.operators.group.parts import SplitPlan
-    from platform_plugin.relations.answers import Target
-    from platform_plugin.relations.views.relations import Meaning
+    from platform_plugin.relations.answers import StateTarget
+    from platform_plugin.relations.views.relations import QueryMeaning
 
-    Filling = Callable[["Begun"], tuple[list[tuple[Target, list[DataFile]]], Mapping[str, int]]]
+    Filling = Callable[["BegunView"], tuple[list[tuple[StateTarget, list[DataFile]]], Mapping[str, int]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +67,12 @@ class NewView:
     comment: str | None
     options: Mapping[str, Any]
     plan: SplitPlan
-    meaning: Meaning
+    meaning: QueryMeaning
     begins: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class BegunView:
     """A view whose tables are there to be written to, in a commit that has not been made yet.
 
     `written` are the files of its parts, by their tables, and `reached` says up to which row of each stream they are.
@@ -89,7 +89,7 @@ class Begun:
     is_deferred: bool
 
 
-def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View | None, fill: Filling | None = None) -> Snapshot:
+def make_view(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View | None, fill: Filling | None = None) -> Snapshot:
     """Make a view in the place of an old one, if there is one; if anything fails, that one is what it was.
 
     `fill` adds to its states what it shall have taken up from the beginning, and says how far that is. A view with a gate is made together
@@ -103,7 +103,7 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
     if is_deferred:
         for stream, part in rows_parts(plan).items():
             frames[part] = rows_of(work.session, lake, empty_range(streams[stream], snapshot), row_ids=wants_row_ids(plan, stream))
-    kept = find_kept(work, plan, snapshot, but=old)
+    kept = find_shared_results(work, plan, snapshot, but=old)
     written: defaultdict[UUID, list[DataFile]] = defaultdict(list)
     lake.prepare_tables([*RELATION_TABLES, *RING_TABLES, *VIEW_TABLES])
     try:
@@ -111,7 +111,7 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
         covered = first_rows(work, plan, snapshot, earliest=new.options.get("start") == "earliest", known=new.begins)
         begins = {stream: covered[str(table.uuid)] for stream, table in streams.items()}
         alone = fill is not None or gate is not None
-        twin = None if alone else find_twin(work, likeness(plan, kept, new.options), covered, snapshot, fields=fields, but=old)
+        twin = None if alone else find_twin(work, sharing_key(plan, kept, new.options), covered, snapshot, fields=fields, but=old)
         with lake.commit(f"create view {name}", base=snapshot) as commit:
             if old is not None:
                 drop_view(work, commit, old, snapshot)
@@ -121,10 +121,10 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
             used = used_columns(read_plan(new.query, new.meaning.relations))
             needs = find_needs(work, plan, used, snapshot, refuses=refuses, keeps_rows=is_deferred)
             commit.expect_unchanged(*(need.relation for need in needs if need.rows and not isinstance(need.relation, View)))
-            commit.also(Depend(uuid, needs))
+            commit.also(AddDependent(uuid, needs))
             parts: dict[str, Table] = {**kept, **({} if twin is None else twin.states)}
             parts |= _create_tables(commit, new, uuid, {part: found for part, found in fields.items() if part not in parts})
-            begun = Begun(
+            begun = BegunView(
                 new=new,
                 uuid=uuid,
                 streams=streams,
@@ -151,7 +151,7 @@ def run_making(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View |
                     written[parts[RESULT_PART].uuid] += put_judged(work, commit, begun, gate, lease.snapshot)
             _attach(commit, new, uuid, streams, begun.reached if twin is None else twin)
             known = {RESULT_PART: shown_columns(fields[RESULT_PART]), CREATED: snapshot.id, FROM: covered}
-            note_view(commit, _record(new, uuid, parts, {**known, SAME: likeness(plan, parts, new.options) if gate is None else None}))
+            note_view(commit, _record(new, uuid, parts, {**known, SAME: sharing_key(plan, parts, new.options) if gate is None else None}))
             note_meaning(commit, uuid, new.meaning, used)
     except PlatformError:
         lake.discard(file for files in written.values() for file in files)
@@ -165,13 +165,13 @@ def _create_tables(commit: Commit, new: NewView, uuid: UUID, fields: Mapping[str
     made = {}
     for part in (part for part in fields if part not in fed):
         made[part] = commit.create_table((new.name.schema, f"{new.name.relation}__{part}_{str(uuid)[-8:]}"), fields[part])
-        declare(commit, made[part], Declaration(kind=STATE, options={"view": str(uuid)}))
+        declare_relation(commit, made[part], Declaration(kind=STATE, options={"view": str(uuid)}))
     return made
 
 
-def _attach(commit: Commit, new: NewView, uuid: UUID, streams: Mapping[str, Table], reached: Mapping[str, int] | Twin) -> None:
+def _attach(commit: Commit, new: NewView, uuid: UUID, streams: Mapping[str, Table], reached: Mapping[str, int] | StateSharer) -> None:
     """Let the view consume its streams from where it is: at rows that are known, or where its twin is when the commit is made."""
-    if isinstance(reached, Twin):
+    if isinstance(reached, StateSharer):
         commit.also(AttachBeside(uuid, reached.uuid, tuple(streams.values())))
     else:
         for stream, table in streams.items():
@@ -212,7 +212,7 @@ def _analyse(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], sna
         if part.state not in frames:
             frames[part.state] = run_part(work, part, ranges[part.stream], statics)
     # What runs will be given is analysed with it, so that what is accepted can be maintained, merged and read.
-    taken = rehearse_taking(work, plan, ranges, statics)
+    taken = rehearse_states(work, plan, ranges, statics)
     names, known = read(plan.upper_tables)
     for state in plan.states:
         names[state.name], rows = new_name(), new_name()
@@ -246,9 +246,9 @@ def _fields(work: Workspace, name: Name, frames: Mapping[str, DataFrame]) -> dic
 
 
 def _write(work: Workspace, table: Table, frame: DataFrame) -> list[DataFile]:
-    from platform_plugin.engine.spark.frames.write import run_write, shaped
+    from platform_plugin.engine.spark.frames.write import run_write, shape_frame
 
-    files, _ = run_write(work.session, work.lake, table, shaped(frame, table.fields, [field.name for field in table.fields]))
+    files, _ = run_write(work.session, work.lake, table, shape_frame(frame, table.fields, [field.name for field in table.fields]))
     return files
 
 
@@ -260,7 +260,7 @@ def first_rows(
     for stream in plan.stream_names:
         table = work.lake.table(split_name(stream), snapshot)
         begin = (known or {}).get(stream)
-        found[str(table.uuid)] = first_uncovered(work.lake, table, snapshot, earliest=earliest) if begin is None else begin
+        found[str(table.uuid)] = read_first_row_id(work.lake, table, snapshot, earliest=earliest) if begin is None else begin
     return found
 
 
@@ -274,6 +274,6 @@ def drop_view(work: Workspace, commit: Commit, view: View, snapshot: Snapshot) -
         going = [table for table in part_tables(work, record, snapshot).values() if table.uuid not in needed]
         for table in going:
             commit.drop_table(table)
-        commit.also(LetGo(view.uuid, tuple(going)))
-        commit.also(Depart(view))
+        commit.also(DropStates(view.uuid, tuple(going)))
+        commit.also(RemoveDependent(view))
         commit.also(DetachView(view.uuid))

@@ -10,7 +10,7 @@ from platform_plugin.operators.group.sharing import ViewParts
 from platform_plugin.operators.group.split import plan_split, read_plan
 from platform_plugin.relations.bind import bind_query
 from platform_plugin.relations.views.record import read_records
-from platform_plugin.relations.views.relations import Meaning, describe_relations, grown_relations, read_meaning
+from platform_plugin.relations.views.relations import QueryMeaning, describe_relations, read_meaning, widen_relations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,19 +57,19 @@ def _prepare_again(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> S
                 return meaning.types[text]
             raise
 
-    relations = grown_relations(work, meaning, snapshot)
+    relations = widen_relations(work, meaning, snapshot)
     return plan_split(record.query, relations, names=tuple(record.columns), typer=type_columns)
 
 
-def read_whole(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Query:
+def read_unsplit_plan(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Query:
     """The plan of a view's query before it is split."""
     meaning = read_meaning(work, record.uuid)
     return read_plan(record.query, describe_relations(work, record.query, snapshot) if meaning is None else meaning.relations)
 
 
-def prepare_plan(work: Workspace, query: str | Span, snapshot: Snapshot, *, columns: Sequence[str] = ()) -> tuple[SplitPlan, Meaning]:
+def prepare_plan(work: Workspace, query: str | Span, snapshot: Snapshot, *, columns: Sequence[str] = ()) -> tuple[SplitPlan, QueryMeaning]:
     """The plan of a query with what the query means now, or the rule that it breaks as an error."""
-    meaning = Meaning(relations=describe_relations(work, query, snapshot))
+    meaning = QueryMeaning(relations=describe_relations(work, query, snapshot))
 
     def type_columns(text: str) -> tuple[DataType, ...]:
         meaning.types[text] = _type_columns(work, text, snapshot)

@@ -8,12 +8,12 @@ from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import View
 from platform_plugin.lake.ring.history import read_history
 from platform_plugin.relations.answers import run_answers
-from platform_plugin.relations.bind import lake_name, pointing_at
-from platform_plugin.relations.follow.ranges import oldest_row_id, read_covered
-from platform_plugin.relations.target import outcome
-from platform_plugin.relations.views.follow.passes import Taking, answers_of_range
+from platform_plugin.relations.bind import lake_name, place_errors
+from platform_plugin.relations.follow.ranges import oldest_row_id, read_range_with_history
+from platform_plugin.relations.target import statement_result
+from platform_plugin.relations.views.follow.passes import ViewTask, range_queries
 from platform_plugin.relations.views.follow.shared_states import SAME
-from platform_plugin.relations.views.making import NewView, run_making
+from platform_plugin.relations.views.making import NewView, make_view
 from platform_plugin.relations.views.plans import prepare_plan
 from platform_plugin.relations.views.read.view import split_name
 from platform_plugin.relations.views.record import CREATED, FROM, RESULT_PART, read_records
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.language import statements as s
-    from platform_plugin.relations.answers import Target
+    from platform_plugin.relations.answers import StateTarget
     from platform_plugin.relations.follow.ranges import Range
     from platform_plugin.relations.result import Result
-    from platform_plugin.relations.views.making import Begun
+    from platform_plugin.relations.views.making import BegunView
     from platform_plugin.relations.views.record import ViewRecord
 
 _ATTEMPTS = 3
@@ -45,7 +45,7 @@ def run_rebuild(
 ) -> Result:
     """Rebuild one view; readers have the old one until the new one takes its place in one commit."""
     for attempt in range(_ATTEMPTS):
-        with work.lake.lease(holder="rebuild") as lease, pointing_at(statement.name.span):
+        with work.lake.lease(holder="rebuild") as lease, place_errors(statement.name.span):
             view, record = _find(work, statement, lease.snapshot)
             filling = _Filling(work, str(view.name), lease.snapshot, timeout=timeout, progress=progress)
             # The text means what its names stand for now.
@@ -63,12 +63,12 @@ def run_rebuild(
                 begins=begins,
             )
             try:
-                made = run_making(work, new, lease.snapshot, old=view, fill=filling.run)
+                made = make_view(work, new, lease.snapshot, old=view, fill=filling.run)
             except CommitConflict:
                 if attempt == _ATTEMPTS - 1:
                     raise
                 continue
-            return outcome(made, f"view {view.name} was rebuilt from {filling.rows} rows", rows=filling.rows)
+            return statement_result(made, f"view {view.name} was rebuilt from {filling.rows} rows", rows=filling.rows)
     raise AssertionError  # unreachable: the last attempt returns or raises
 
 
@@ -119,11 +119,11 @@ class _Filling:
         self._timeout = timeout
         self._progress = progress
 
-    def run(self, begun: Begun) -> tuple[list[tuple[Target, list[DataFile]]], Mapping[str, int]]:
+    def run(self, begun: BegunView) -> tuple[list[tuple[StateTarget, list[DataFile]]], Mapping[str, int]]:
         """Take up what the snapshot has, then what has come meanwhile, until little comes."""
         work = self._work
         reached = dict(begun.begins)
-        written: list[tuple[Target, list[DataFile]]] = []
+        written: list[tuple[StateTarget, list[DataFile]]] = []
         cached: list[DataFrame] = []
         snapshot = self._snapshot
         self.rows = 0
@@ -133,7 +133,7 @@ class _Filling:
                     ranges = self._ranges(begun, reached, lease.snapshot)
                     if not ranges:
                         break
-                    taking = Taking(
+                    taking = ViewTask(
                         name=self._name,
                         uuid=begun.uuid,
                         plan=begun.new.plan,
@@ -142,7 +142,7 @@ class _Filling:
                         statics=begun.statics,
                         is_deferred=begun.is_deferred,
                     )
-                    answers = [answer for stream in ranges for answer in answers_of_range(work, lease.snapshot, stream, [taking], cached)]
+                    answers = [answer for stream in ranges for answer in range_queries(work, lease.snapshot, stream, [taking], cached)]
                     found, _ = run_answers(work, answers, timeout=self._timeout, progress=self._progress)
                     written += found
                     reached |= {stream: taken.next_row_id for stream, taken in ranges.items()}
@@ -156,11 +156,11 @@ class _Filling:
                 frame.unpersist()
         return written, reached
 
-    def _ranges(self, begun: Begun, reached: Mapping[str, int], snapshot: Snapshot) -> dict[str, Range]:
+    def _ranges(self, begun: BegunView, reached: Mapping[str, int], snapshot: Snapshot) -> dict[str, Range]:
         found = {}
         for stream, table in begun.streams.items():
             history = _history(self._work, table, snapshot)
-            covered = read_covered(self._work.lake, table, history, snapshot, reached[stream], view=self._name)
+            covered = read_range_with_history(self._work.lake, table, history, snapshot, reached[stream], view=self._name)
             if not covered.is_empty:
                 found[stream] = covered
         return found

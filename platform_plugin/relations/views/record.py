@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import among, chunks
+from platform_plugin.lake.catalogue.bulk import is_among, split_chunks
 from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.commit.dependents import DEPENDENT_TABLES
 from platform_plugin.lake.ring.consumers import is_consumer, remove_consumer
@@ -163,8 +163,8 @@ def read_options(connection: Connection) -> dict[UUID, Mapping[str, Any]]:
 def read_sharing(connection: Connection, tables: Iterable[UUID]) -> dict[str, list[str]]:
     """The views, dropped ones included, that have or had each of some tables as a part, by the table's identity."""
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for part in chunks(sorted(str(table) for table in tables)):
-        query = sa.select(PART.c.table_uuid, PART.c.view_uuid).where(among(connection, PART.c.table_uuid, part))
+    for part in split_chunks(sorted(str(table) for table in tables)):
+        query = sa.select(PART.c.table_uuid, PART.c.view_uuid).where(is_among(connection, PART.c.table_uuid, part))
         for row in connection.execute(query):
             found[row.table_uuid].append(row.view_uuid)
     return found
@@ -172,7 +172,7 @@ def read_sharing(connection: Connection, tables: Iterable[UUID]) -> dict[str, li
 
 def has_sharer(connection: Connection, tables: Iterable[UUID], *, but: UUID) -> bool:
     """Whether a view that is not dropped, other than one, has one of some tables as a part."""
-    used = among(connection, PART.c.table_uuid, [str(table) for table in tables])
+    used = is_among(connection, PART.c.table_uuid, [str(table) for table in tables])
     query = sa.select(PART.c.view_uuid).where(used, PART.c.view_uuid != str(but), is_consumer(PART.c.view_uuid)).limit(1)
     return connection.execute(query).first() is not None
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.tables import View
-from platform_plugin.language.text.counting import counted
-from platform_plugin.relations.bind import lake_name, pointing_at
-from platform_plugin.relations.target import outcome
+from platform_plugin.language.text.counting import count_text
+from platform_plugin.relations.bind import lake_name, place_errors
+from platform_plugin.relations.target import statement_result
 from platform_plugin.relations.views.figures import NEARLY_UNGROUPED, is_nearly_ungrouped
 from platform_plugin.relations.views.follow.maintain import run_maintenance
-from platform_plugin.relations.views.read.stored import ResultRequest, run_storing
+from platform_plugin.relations.views.read.stored import ResultRequest, store_results
 from platform_plugin.relations.views.record import read_records
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def run_refresh(
     """Maintain one view, and store its result."""
     lake = work.lake
     snapshot = lake.snapshot()
-    with pointing_at(statement.name.span), lake.reading() as connection:
+    with place_errors(statement.name.span), lake.reading() as connection:
         view = lake.find_relation(connection, lake_name(statement.name), snapshot)
         record = read_records(connection, only=view.uuid).get(view.uuid)
         if not isinstance(view, View) or record is None:
@@ -37,10 +37,10 @@ def run_refresh(
     done = run_maintenance(work, [view.name], flush=True, again=True, timeout=timeout, progress=progress)
     if done.failed:
         raise next(iter(done.failed.values()))
-    stored = run_storing(work, [ResultRequest(view=view, record=record)], timeout=timeout, progress=progress)
+    stored = store_results(work, [ResultRequest(view=view, record=record)], timeout=timeout, progress=progress)
     if stored.failed:
         raise next(iter(stored.failed.values()))
-    message = f"view {view.name} consumed {counted(done.rows, 'row')} in {counted(done.groups, 'group')}"
+    message = f"view {view.name} consumed {count_text(done.rows, 'row')} in {count_text(done.groups, 'group')}"
     if is_nearly_ungrouped(done.groups, done.rows):
         message += f": {NEARLY_UNGROUPED}"
-    return outcome(done.snapshot, message, rows=done.rows)
+    return statement_result(done.snapshot, message, rows=done.rows)

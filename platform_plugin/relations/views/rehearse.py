@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.follow.ranges import Range
 
 
-def rehearse_taking(
+def rehearse_states(
     work: Workspace, plan: SplitPlan, ranges: Mapping[str, Range], statics: Mapping[str, DataFrame]
 ) -> dict[str, list[DataFrame]]:
     """What a run would add to each state of a view that is alone on its streams, by state; one that fails with others is run alone too."""

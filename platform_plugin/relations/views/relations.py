@@ -16,7 +16,7 @@ from platform_plugin.lake.commit.dependents import Need
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.language.text.writing import type_text
-from platform_plugin.relations.bind import lake_name, pointing_at
+from platform_plugin.relations.bind import lake_name, place_errors
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.views.record import note_meaning_text, read_meaning_text, read_records, result_fields
 
@@ -45,7 +45,7 @@ def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -
                 key = ".".join(reference.name.parts).lower()
                 if key in found:
                     continue
-                with pointing_at(reference.span):
+                with place_errors(reference.span):
                     relation = lake.find_relation(connection, lake_name(reference.name), snapshot)
                 name = (relation.name.schema, relation.name.relation)
                 if not isinstance(relation, View):
@@ -63,7 +63,7 @@ def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meaning:
+class QueryMeaning:
     """What a view's query means: its relations as they were when the view was made, and what Spark said then of types that were asked for.
 
     It is kept, so that nothing that is altered, replaced or dropped later gives the text another meaning than that of what is stored.
@@ -75,7 +75,7 @@ class Meaning:
     """The columns of each relation that the query mentions, once that is known."""
 
 
-def note_meaning(commit: Commit, view: UUID, meaning: Meaning, used: Mapping[tuple[str, ...], set[str]]) -> None:
+def note_meaning(commit: Commit, view: UUID, meaning: QueryMeaning, used: Mapping[tuple[str, ...], set[str]]) -> None:
     """Keep the meaning of a view that this commit makes, and which columns it uses."""
     shown = {
         key: {
@@ -92,7 +92,7 @@ def note_meaning(commit: Commit, view: UUID, meaning: Meaning, used: Mapping[tup
     note_meaning_text(commit, view, json.dumps(known))
 
 
-def read_meaning(work: Workspace, view: UUID) -> Meaning | None:
+def read_meaning(work: Workspace, view: UUID) -> QueryMeaning | None:
     """The meaning that was kept of a view, with no more about its relations than was known then."""
     with work.lake.reading() as connection:
         text = read_meaning_text(connection, view)
@@ -108,14 +108,14 @@ def read_meaning(work: Workspace, view: UUID) -> Meaning | None:
         )
         for key, found in known["relations"].items()
     }
-    return Meaning(
+    return QueryMeaning(
         relations=relations,
         types={text: tuple(map(parse_type, kinds)) for text, kinds in known["types"].items()},
         used={tuple(name): set(names) for name, names in known["used"]},
     )
 
 
-def grown_relations(work: Workspace, meaning: Meaning, snapshot: Snapshot) -> dict[str, RelationFacts]:
+def widen_relations(work: Workspace, meaning: QueryMeaning, snapshot: Snapshot) -> dict[str, RelationFacts]:
     """The relations of a view's query with the types that their columns have grown to; a stream's column must be the one that it was."""
     lake = work.lake
     found: dict[str, RelationFacts] = {}

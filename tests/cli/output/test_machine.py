@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_plugin.cli.output.machine import distinct, plain, write_csv, write_json
+from platform_plugin.cli.output.machine import distinct_names, json_value, write_csv, write_json
 from platform_plugin.relations.result import Result
 
 SNAPSHOT = SimpleNamespace(id=7)
@@ -81,14 +81,14 @@ def test_columns_of_one_name_are_all_kept():
 
 @given(st.lists(st.sampled_from(["a", "a_2", "a_3", "b", ""]), max_size=8))
 def test_names_become_distinct_and_none_is_lost(names):
-    found = distinct(names)
+    found = distinct_names(names)
     assert len(set(found)) == len(names)
     assert all(new == old or new.startswith(f"{old}_") for new, old in zip(found, names, strict=True))
 
 
 @given(st.floats())
 def test_what_is_no_json_number_is_a_string(value):
-    text = json.dumps(plain(value), allow_nan=False)
+    text = json.dumps(json_value(value), allow_nan=False)
     assert float(json.loads(text)) == value or math.isnan(value)
 
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_plugin.engine.arrow import positions as arrow_lookups
-from platform_plugin.engine.arrow.positions import find_places
+from platform_plugin.engine.arrow.positions import find_positions
 
 ENDS = [-(2**63), -(2**63) + 1, 2**63 - 1]
 
 
 def check(values: list[Any], among: list[Any], kind: pa.DataType, *, once: bool) -> None:
-    found = find_places(pa.array(values, kind), pa.array(among, kind), once=once)
+    found = find_positions(pa.array(values, kind), pa.array(among, kind), once=once)
     known = [value for value in among if value is not None]
     if once and len(set(known)) < len(known):
         assert found is None

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.algebra.plan.nodes import Column
-from platform_plugin.engine.arrow.decimals import doubles
-from platform_plugin.engine.arrow.values import ArrowRows, NotLocal, evaluate_node, spread
+from platform_plugin.engine.arrow.decimals import to_doubles
+from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, evaluate_node, repeat_value
 from platform_plugin.operators.group.body import read_body
 
 
@@ -100,12 +100,12 @@ NOT_HERE = [
 def evaluated(text):
     node = read_body(f"SELECT {text} AS v FROM t").expressions[0].unalias()
     columns = {Column("", name): column.combine_chunks() for name, column in zip(ROWS.column_names, ROWS.columns, strict=True)}
-    return spread(evaluate_node(node, ArrowRows(columns=columns, count=ROWS.num_rows)), ROWS.num_rows)
+    return repeat_value(evaluate_node(node, ArrowRows(columns=columns, count=ROWS.num_rows)), ROWS.num_rows)
 
 
 @pytest.mark.parametrize("text", NOT_HERE)
 def test_what_could_differ_is_left_to_spark(text):
-    with pytest.raises(NotLocal):
+    with pytest.raises(NotSupportedByArrow):
         evaluated(text)
 
 
@@ -122,8 +122,8 @@ def test_values_and_types_are_those_of_spark(spark_session):
 
 def test_doubles_of_slices_and_of_no_rows():
     column = decimals(15, 2, "0.10", None, "0.30", "-0.70")
-    assert doubles(column[2:]).to_pylist() == [0.3, -0.7]
-    assert doubles(pa.chunked_array([column[:1], column[1:3]])).to_pylist() == [0.1, None, 0.3]
-    assert doubles(column[:0]).to_pylist() == doubles(pa.chunked_array([], column.type)).to_pylist() == []
-    assert doubles(decimals(30, 4, "900719925474.0993")) is None, "more digits than a double holds"
-    assert doubles(decimals(30, 4, "900719925474.0991", None)).to_pylist() == [900719925474.0991, None]
+    assert to_doubles(column[2:]).to_pylist() == [0.3, -0.7]
+    assert to_doubles(pa.chunked_array([column[:1], column[1:3]])).to_pylist() == [0.1, None, 0.3]
+    assert to_doubles(column[:0]).to_pylist() == to_doubles(pa.chunked_array([], column.type)).to_pylist() == []
+    assert to_doubles(decimals(30, 4, "900719925474.0993")) is None, "more digits than a double holds"
+    assert to_doubles(decimals(30, 4, "900719925474.0991", None)).to_pylist() == [900719925474.0991, None]

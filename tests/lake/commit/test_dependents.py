@@ -7,7 +7,7 @@ import pytest
 
 from platform_plugin.errors import CommitConflict, InvalidValue
 from platform_plugin.lake.catalogue.tables import View
-from platform_plugin.lake.commit.dependents import Depart, Depend, Need, find_protector
+from platform_plugin.lake.commit.dependents import AddDependent, Need, RemoveDependent, find_protector
 from tests.lake.agreement import append, create
 
 ROWS = pa.table({"id": [1, 2], "region": ["DE", "US"], "age": [30, 40]})
@@ -17,7 +17,7 @@ def depend(lake, base=None, **need):
     table = lake.table("users", base)
     with lake.commit("a view", base=base) as commit:
         uuid = commit.create_view("v", "SELECT region FROM users")
-        commit.also(Depend(uuid, (Need(relation=table, **need),)))
+        commit.also(AddDependent(uuid, (Need(relation=table, **need),)))
     (view,) = lake.views()
     return table, view
 
@@ -55,7 +55,7 @@ def test_a_name_and_the_columns_that_are_read_stay(lake, users):
     append(lake, lake.table("users"), pa.table({"uid": [3], "region": ["FR"]}))
     with lake.commit("drop both") as commit:
         commit.drop_view(view)
-        commit.also(Depart(view))
+        commit.also(RemoveDependent(view))
         commit.drop_table(lake.table("users"))
 
 

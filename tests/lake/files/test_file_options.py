@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import InvalidStatement
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.files.file_division import rows_for
 from platform_plugin.lake.files.file_options import FileOptions
@@ -154,7 +154,7 @@ def test_what_an_earlier_version_only_noted_is_heeded(lake):
     table = create(lake)
     create(lake, "u")
     with lake.commit("as it was noted") as commit:
-        declare(commit, table, Declaration(options={"parquet_compression": "gzip", "primary_key": ["id"]}))
+        declare_relation(commit, table, Declaration(options={"parquet_compression": "gzip", "primary_key": ["id"]}))
         commit.comment(table, "of a new shape")
     assert lake.table("t").file_options.declared == (("parquet_compression", "gzip"),)
     assert lake.table("u").file_options == FileOptions()

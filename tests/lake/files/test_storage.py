@@ -11,7 +11,7 @@ import pytest
 from platform_plugin.errors import PathOutsideLake, StorageError
 from platform_plugin.lake.files.storage import Storage
 from platform_plugin.lake.lake import Lake
-from platform_plugin.lake.read.deletes import write_deletes
+from platform_plugin.lake.read.deletes import write_replacing_deletes
 from platform_plugin.lake.values.types import arrow_schema
 
 
@@ -111,7 +111,7 @@ def test_every_file_that_a_commit_names_is_on_disk_before(tmp_path, synced):
             assert {data, data / "main", data / "main" / "t", data / ours.path, foreign} <= set(synced)
         scan = lake.scan(table, lake.snapshot())
         with lake.commit("delete") as commit:
-            commit.delete(table, write_deletes(lake, scan, {scan.files[0].id: [0]}))
+            commit.delete(table, write_replacing_deletes(lake, scan, {scan.files[0].id: [0]}))
         lake.merge("t")
     assert set(data.rglob("*.parquet")) <= set(synced)
 

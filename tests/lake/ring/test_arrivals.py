@@ -9,12 +9,12 @@ from platform_plugin.lake.ring.arrivals import (
     has_rings,
     has_segments,
     read_all_arrivals,
+    read_arrival_span,
     read_arrived_beyond,
     read_ends,
+    read_evicted_bytes,
     read_last_arrival,
-    read_left_bytes,
     read_recent,
-    read_span,
 )
 from platform_plugin.lake.ring.segments import RING_TABLES, read_segments
 from tests.lake.ring.test_retention import append, stream
@@ -40,7 +40,7 @@ def test_arrivals_are_those_of_the_segments(lake):
         assert [part.first_row_id for part in segments] == [20, 30]
         assert read_ends(connection) == {str(posts.uuid): 40, str(likes.uuid): 3}
         assert read_last_arrival(connection, posts.uuid) == made[-1].id
-        assert read_span(connection, posts.uuid) == (segments[0].arrived_at, segments[-1].arrived_at)
+        assert read_arrival_span(connection, posts.uuid) == (segments[0].arrived_at, segments[-1].arrived_at)
         assert read_arrived_beyond(connection, posts.uuid, 29) == segments[0].arrived_at
         assert read_arrived_beyond(connection, posts.uuid, 30) == segments[1].arrived_at
         assert read_arrived_beyond(connection, posts.uuid, 40) is None
@@ -51,7 +51,7 @@ def test_arrivals_are_those_of_the_segments(lake):
         rows = [tuple(row) for row in read_all_arrivals(connection)]
         assert [row[2] for row in rows] == [3, 30, 40]
         assert rows[1:] == [(str(posts.uuid), part.first_row_id, part.next_row_id, part.arrived_at) for part in segments]
-        assert read_left_bytes(connection, posts.uuid) == 0
+        assert read_evicted_bytes(connection, posts.uuid) == 0
 
 
 def test_files_that_a_reader_may_need_count_until_it_lets_go(lake):
@@ -61,4 +61,4 @@ def test_files_that_a_reader_may_need_count_until_it_lets_go(lake):
         size = sum(file.size_bytes for file in lake.scan(posts, lake.snapshot()).files)
         append(lake, posts, 10, 10)
         with lake.reading() as connection:
-            assert read_left_bytes(connection, posts.uuid) == size
+            assert read_evicted_bytes(connection, posts.uuid) == size

@@ -13,11 +13,11 @@ from platform_plugin.lake.ring.consumers import (
     has_consumers,
     move_cursor,
     move_cursors,
-    read_behind,
     read_consumers,
     read_cursor,
     read_cursors,
-    read_furthest_behind,
+    read_lagging_consumers,
+    read_lowest_cursor,
     read_positions,
     read_waiting_since,
     remove_consumer,
@@ -60,8 +60,8 @@ def test_cursors_are_where_commits_moved_them(lake, posts):
         assert read_consumers(connection, posts.uuid) == {str(late): 12, str(early): 10, "session x": 30}
         assert (read_cursor(connection, posts.uuid, late), read_cursor(connection, posts.uuid, uuid4())) == (12, None)
         assert read_cursors(connection, [str(late), str(uuid4())]) == {(str(late), str(posts.uuid)): 12}
-        assert read_furthest_behind(connection, posts.uuid) == 10
-        assert read_furthest_behind(connection, uuid4()) is None
+        assert read_lowest_cursor(connection, posts.uuid) == 10
+        assert read_lowest_cursor(connection, uuid4()) is None
         rows = connection.execute(sa.select(cursors_of(sa.literal(str(posts.uuid))))).all()
         assert sorted(map(tuple, rows)) == sorted([(str(late), 12), (str(early), 10), ("session x", 30)])
     change(lake, lambda w: remove_consumer(w, late))
@@ -86,7 +86,7 @@ def test_what_waits_for_whom_and_since_when(lake, posts):
         lambda w: add_consumer(w, posts.uuid, done, 30),
     )
     with lake.reading() as connection:
-        assert sorted(read_behind(connection)) == sorted([(str(both), str(posts.uuid), 20), (str(both), str(likes.uuid), 3)])
+        assert sorted(read_lagging_consumers(connection)) == sorted([(str(both), str(posts.uuid), 20), (str(both), str(likes.uuid), 3)])
         assert read_positions(connection) == {str(both): 11, str(done): 30}
         second = lake.commits()[2]
         assert second.message == "append"

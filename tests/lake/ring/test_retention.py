@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.errors import StreamOverrun
-from platform_plugin.lake.catalogue.relations import Declaration, declare
-from platform_plugin.lake.ring.segments import CONSUMER, RetentionLimits, Ring, Segment, plan_leaving, read_ring, read_segments
+from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
+from platform_plugin.lake.ring.segments import CONSUMER, RetentionLimits, Ring, Segment, plan_eviction, read_ring, read_segments
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -22,7 +22,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 def stream(lake, name="posts", **options):
     with lake.commit("create stream") as commit:
         table = commit.create_table(name, lake.columns_of(pa.schema([("n", pa.int64())])))
-        declare(commit, table, Declaration(kind="stream", options=options))
+        declare_relation(commit, table, Declaration(kind="stream", options=options))
     return lake.table(name)
 
 
@@ -163,7 +163,7 @@ def test_what_a_consumer_has_not_seen_stays_unless_the_stream_drops_it(lake):
         commit.retain(table)
     assert held(lake) == list(range(15, 55))
     with lake.commit("drop instead") as commit:
-        declare(commit, table, Declaration(kind="stream", options={"retention_rows": 10, "on_unconsumed": "drop"}))
+        declare_relation(commit, table, Declaration(kind="stream", options={"retention_rows": 10, "on_unconsumed": "drop"}))
     append(lake, table, 55, 10)
     assert held(lake) == list(range(55, 65))
 
@@ -215,7 +215,7 @@ def test_what_stays_is_all_that_the_limits_ask_for_and_at_most_a_segment_more(si
     now = NOON + timedelta(minutes=len(sizes))
     ring = Ring(next_row_id=first, row_count=first, size_bytes=first, segment_count=len(sizes))
     limits = RetentionLimits(rows=rows, size_bytes=size, age=None if age is None else timedelta(minutes=age))
-    gone = plan_leaving(segments, ring, limits, now)
+    gone = plan_eviction(segments, ring, limits, now)
     kept = segments[len(gone) :]
     assert segments[: len(gone)] == gone
     total = sum(part.row_count for part in kept)

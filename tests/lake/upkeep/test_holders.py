@@ -9,15 +9,15 @@ import sys
 from datetime import UTC, datetime, timedelta
 
 from platform_plugin.lake.lake import Lake
-from platform_plugin.lake.upkeep.holders import is_gone, this_holder
+from platform_plugin.lake.upkeep.holders import has_holder_ended, this_holder
 
 
 def test_this_process_is_there_and_others_are_not_judged() -> None:
     mine = this_holder("test")
-    assert not is_gone(mine)
-    assert not is_gone("somebody's own words")
-    assert not is_gone(mine.replace("@", "@another-", 1)), "a process of another machine may well be alive"
-    assert is_gone(mine.rsplit("/", 1)[0] + "/1"), "another process has this number now"
+    assert not has_holder_ended(mine)
+    assert not has_holder_ended("somebody's own words")
+    assert not has_holder_ended(mine.replace("@", "@another-", 1)), "a process of another machine may well be alive"
+    assert has_holder_ended(mine.rsplit("/", 1)[0] + "/1"), "another process has this number now"
 
 
 def test_a_killed_reader_holds_nothing(lake_url: str) -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.errors import CommitConflict
-from platform_plugin.lake.read.deletes import write_deletes
+from platform_plugin.lake.read.deletes import write_replacing_deletes
 from tests.lake.agreement import append, assert_agree, assert_changes_agree, create, delete_positions, kept, rows_of
 
 ROWS = pa.table({"i": range(10), "s": [str(number) for number in range(10)]})
@@ -127,7 +127,7 @@ def test_a_delete_planned_before_the_merge_is_a_conflict(lake):
     table = create(lake, "t", ROWS, ROWS)
     base = lake.snapshot()
     scan = lake.scan(table, base)
-    deletes = write_deletes(lake, scan, {scan.files[0].id: [0]})
+    deletes = write_replacing_deletes(lake, scan, {scan.files[0].id: [0]})
     lake.merge("t")
     with pytest.raises(CommitConflict, match="removed or merged") as conflict, lake.commit("late", base=base) as commit:
         commit.delete(table, deletes)

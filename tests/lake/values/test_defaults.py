@@ -12,7 +12,7 @@ import pytest
 from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive, Struct, list_of
 from platform_plugin.errors import InvalidValue, UnsupportedType
 from platform_plugin.lake.lake import Lake
-from platform_plugin.lake.values.defaults import constant
+from platform_plugin.lake.values.defaults import constant_column
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.platform import Platform
 from tests.lake.agreement import append, assert_agree, rows_of
@@ -110,7 +110,7 @@ def test_a_lake_that_is_poisoned_already_names_the_column_and_heals(lake, duck, 
     append(lake, lake.table("t"), pa.table({"k": pa.array([1], pa.int32())}))
     assert rows_of(lake.read("t")) == [(1, None)]
     with pytest.raises(InvalidValue, match="is no value for column"):
-        constant("x", Field(name="c", type=Primitive("timestamp")), 1)
+        constant_column("x", Field(name="c", type=Primitive("timestamp")), 1)
 
 
 EXPRESSIONS = [

@@ -1,6 +1,6 @@
 import pytest
 
-from platform_plugin.language.query.size import is_plain, split_limit
+from platform_plugin.language.query.size import is_bounded_query, split_limit
 from platform_plugin.language.text.places import Span
 
 
@@ -55,7 +55,7 @@ def test_any_other_limit_stays_where_it_is(query):
     ],
 )
 def test_a_query_that_passes_on_what_it_reads_is_plain(query):
-    assert is_plain(span(query))
+    assert is_bounded_query(span(query))
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_a_query_that_passes_on_what_it_reads_is_plain(query):
     ],
 )
 def test_a_query_that_may_make_more_of_it_is_not_plain(query):
-    assert is_plain(span(query)) is False
+    assert is_bounded_query(span(query)) is False

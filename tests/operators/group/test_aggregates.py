@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from platform_plugin.algebra.functions import AGGREGATES, canonical
+from platform_plugin.algebra.functions import AGGREGATES, canonical_name
 from platform_plugin.errors import RefusedView
 from platform_plugin.operators.group.aggregates import REFUSED, SPLIT, TABLE
 from tests.relations.views.composed import split
@@ -30,7 +30,7 @@ def test_the_page_names_what_is_refused() -> None:
 
 
 def test_every_aggregate_of_spark_is_split_or_refused() -> None:
-    assert {canonical(name) for name in AGGREGATES} == SPLIT | REFUSED | {"grouping", "grouping_id"}
+    assert {canonical_name(name) for name in AGGREGATES} == SPLIT | REFUSED | {"grouping", "grouping_id"}
     assert not SPLIT & REFUSED
 
 

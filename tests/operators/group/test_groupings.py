@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.engine.arrow.plans import ArrowTables, run_grouping, run_plan
-from platform_plugin.engine.arrow.values import NotLocal
+from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.operators.group.groupings import Groupings
 from platform_plugin.operators.group.sharing import ViewParts
 from tests.engine.arrow.test_plans import table
@@ -47,7 +47,7 @@ def together_and_alone(texts: Sequence[str], found: Rows) -> int:
                 named = {static: known.tables[f"{view.view}_{static}"] for static in part.statics}
                 try:
                     alone = run_plan(part.query, {f"main.{stream}": known.tables[f"main.{stream}"], **named})
-                except NotLocal:
+                except NotSupportedByArrow:
                     continue
                 rows = shared.rows_of(view.view, part.name)
                 assert rows.schema == alone.schema, part.sql()
@@ -60,7 +60,7 @@ def can_be_prepared(text: str) -> bool:
     try:
         for static in split(text).statics:
             run_plan(static.query, {"main.users": table("users", ROWS["users"])})
-    except NotLocal:
+    except NotSupportedByArrow:
         return False
     return True
 

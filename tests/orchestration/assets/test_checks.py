@@ -7,7 +7,7 @@ import pytest
 
 from platform_plugin import Platform
 from platform_plugin.errors import InvalidValue
-from platform_plugin.orchestration.assets.checks import MOST_SINGLE, TOGETHER, _rows, names_of
+from platform_plugin.orchestration.assets.checks import MOST_SINGLE, TOGETHER, _rows, check_names
 from platform_plugin.orchestration.components.model import read_models
 from platform_plugin.quality.suite import Suite
 
@@ -39,7 +39,7 @@ def test_what_is_checked_is_declared_or_goes_without_saying(shop):
     shop.write(impact="CREATE VIEW impact WITH (target_lag = '5 seconds') AS SELECT uid, avg(score) AS score FROM posts GROUP BY uid")
     shop.write(impact_yml="checks: [reconciles]", clicks="CREATE STREAM clicks (a INT) FROM FILES '/in/*.csv' (FORMAT csv)")
     (shop.folder / "users.expectations.yml").write_text(SUITE)
-    names = {model.name.relation: names_of(model) for model in read_models(shop.folder)}
+    names = {model.name.relation: check_names(model) for model in read_models(shop.folder)}
     assert names["impact"] == ["reconciles", "within_lag"]
     assert names["clicks"] == ["no_quarantine"]
     assert names["users"] == ["expect_column_values_to_be_unique__id", "expect_column_values_to_not_be_null__region"]
@@ -49,7 +49,7 @@ def test_what_is_checked_is_declared_or_goes_without_saying(shop):
     assert all(specs.values())
     many = [{"type": "expect_column_max_to_be_between", "kwargs": {"column": "id", "max_value": most}} for most in range(MOST_SINGLE + 1)]
     (shop.folder / "users.expectations.yml").write_text(f"expectations: {many}")
-    assert names_of(next(model for model in read_models(shop.folder) if model.name.relation == "users")) == [TOGETHER]
+    assert check_names(next(model for model in read_models(shop.folder) if model.name.relation == "users")) == [TOGETHER]
 
 
 def test_a_suite_that_is_wrong_stops_loading_and_names_its_file(shop):

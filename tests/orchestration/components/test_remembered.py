@@ -8,12 +8,12 @@ from platform_plugin.orchestration.assets import tracing
 from platform_plugin.orchestration.assets.inventory import Inventory
 from platform_plugin.orchestration.assets.tracing import Tracing
 from platform_plugin.orchestration.components.model import read_models
-from platform_plugin.orchestration.components.remembered import FileMemory
+from platform_plugin.orchestration.components.remembered import JsonFileMemory
 
 
 def traced(shop, path):
     models = read_models(shop.folder)
-    memory = FileMemory(path)
+    memory = JsonFileMemory(path)
     tracer = Tracing(models, Inventory(), memory)
     found = {model.name.relation: tracer.of(model.name) for model in models}
     memory.save()

@@ -4,11 +4,11 @@ import dagster as dg
 import pytest
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.orchestration.runs.failure import told_as_failure
+from platform_plugin.orchestration.runs.failure import raise_failures
 
 
 def test_a_failure_has_the_message_and_no_cause_to_be_shown_below_it():
-    with pytest.raises(dg.Failure) as caught, told_as_failure():
+    with pytest.raises(dg.Failure) as caught, raise_failures():
         raise InvalidValue("this is odd", hint="look there")
     assert (caught.value.description, caught.value.metadata["hint"].value) == ("this is odd\n  hint: look there", "look there")
     assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)

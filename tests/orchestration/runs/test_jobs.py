@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from platform_plugin.lake.catalogue.tables import Name
-from platform_plugin.orchestration.runs.jobs import Jobs, Need
+from platform_plugin.orchestration.runs.jobs import Jobs, RunNeed
 from platform_plugin.orchestration.sensors.firing import PastRun, request_runs
 
 
@@ -20,7 +20,7 @@ def together():
     nothing()
 
 
-FOLDER, COMPONENT = (Need(key=dg.AssetKey(name), name=Name.of(name), reason=f"{name} is late") for name in ("folder", "component"))
+FOLDER, COMPONENT = (RunNeed(key=dg.AssetKey(name), name=Name.of(name), reason=f"{name} is late") for name in ("folder", "component"))
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_what_the_last_run_of_a_pool_left_out_goes_first_so_that_nothing_starves
 
 
 def test_what_only_goes_along_asks_for_no_run_of_its_own(jobs):
-    along = Need(key=COMPONENT.key, name=COMPONENT.name)
+    along = RunNeed(key=COMPONENT.key, name=COMPONENT.name)
     assert asked(jobs, [FOLDER, along], "folder") == [("together", "folder: folder is late")]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from platform_plugin import Platform
 from platform_plugin.orchestration.sensors.changes import read_changes
-from platform_plugin.orchestration.sensors.refreshing import Due, plan_refresh
+from platform_plugin.orchestration.sensors.refreshing import DueViews, plan_refresh
 from platform_plugin.orchestration.sensors.waiting import read_waiting
 
 
@@ -53,7 +53,7 @@ def test_a_view_is_due_when_a_table_that_it_looks_up_has_changed_since_its_resul
         now = datetime.now(UTC)
         assert isinstance(plan_refresh([behind], now), str)
         due = plan_refresh([behind], now + timedelta(seconds=60))
-        assert isinstance(due, Due)
+        assert isinstance(due, DueViews)
         assert "a table that it looks up was changed" in due.reason
         platform.execute("REFRESH VIEW named")
         assert not waiting().wants_run

@@ -10,13 +10,13 @@ import dagster as dg
 import pytest
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.orchestration.runs.failure import told_as_failure
+from platform_plugin.orchestration.runs.failure import raise_failures
 from platform_plugin.orchestration.sensors.notices import Notice, build_notices, webhook
 
 
 @dg.op
 def failing():
-    with told_as_failure():
+    with raise_failures():
         raise InvalidValue("this is odd", hint="look there")
 
 

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_plugin.lake.catalogue.tables import Name
-from platform_plugin.orchestration.sensors.firing import PastRun, find_untold
-from platform_plugin.orchestration.sensors.refreshing import Due, plan_refresh
-from platform_plugin.orchestration.sensors.waiting import Waiting
+from platform_plugin.orchestration.sensors.firing import PastRun, find_unreported
+from platform_plugin.orchestration.sensors.refreshing import DueViews, plan_refresh
+from platform_plugin.orchestration.sensors.waiting import WaitingView
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def view(name, rows=10, lag=0.0, **options):
     since = NOW - timedelta(seconds=lag) if rows else None
-    return Waiting(view=Name.of(name), rows=rows, since=since, streams=options.pop("streams", frozenset({"posts"})), **options)
+    return WaitingView(view=Name.of(name), rows=rows, since=since, streams=options.pop("streams", frozenset({"posts"})), **options)
 
 
 def ended(seconds, ago, *, succeeded=True, failed=()):
@@ -27,7 +27,7 @@ def ended(seconds, ago, *, succeeded=True, failed=()):
 
 
 def names(due):
-    assert isinstance(due, Due), due
+    assert isinstance(due, DueViews), due
     return [each.view.relation for each in due.views]
 
 
@@ -85,10 +85,10 @@ def test_what_a_killed_run_was_for_is_run_again_even_if_nothing_waits():
     assert plan_refresh([view("a", rows=0)], NOW, untold=[lost]).reason == "the last run ended before it could tell what it did"
     dead = PastRun(pool="spark", ended=NOW - timedelta(seconds=3), assets=frozenset({"a/a_base"}))
     assert "left alone for 7 s more" in plan_refresh([view("a", rows=0)], NOW, runs=[dead], untold=[lost])
-    assert find_untold([dead], "spark") == {"a/a_base"}
+    assert find_unreported([dead], "spark") == {"a/a_base"}
     assert (
-        find_untold([replace(dead, failed=frozenset({"main.a"}))], "spark")
-        == find_untold([replace(dead, succeeded=True), dead], "spark")
+        find_unreported([replace(dead, failed=frozenset({"main.a"}))], "spark")
+        == find_unreported([replace(dead, succeeded=True), dead], "spark")
         == set()
     )
 
@@ -100,7 +100,7 @@ def test_no_view_is_late_without_being_chosen_and_none_without_rows_ever_is(draw
         for number, (rows, lag, target, stream) in enumerate(drawn)
     ]
     due = plan_refresh(views, NOW)
-    chosen = {each.view for each in due.views} if isinstance(due, Due) else set()
+    chosen = {each.view for each in due.views} if isinstance(due, DueViews) else set()
     assert all(each.rows for each in views if each.view in chosen)
     late = {each.view for each in views if each.rows and each.lag_seconds(NOW) >= (each.target_lag_seconds or 0)}
     assert late <= chosen

@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from platform_plugin import Platform
-from platform_plugin.orchestration.sensors.refreshing import Due, plan_refresh
+from platform_plugin.orchestration.sensors.refreshing import DueViews, plan_refresh
 from platform_plugin.orchestration.sensors.sampling import read_sample_waiting
 
 SAMPLE = "-- A look at posts.\nCREATE SAMPLE some_posts ON posts SIZE 5 WITH (seed = 7)"
@@ -66,13 +66,13 @@ def test_a_sample_is_drawn_kept_up_and_left_alone(shop, spark_server):
         (behind,) = read_sample_waiting(platform.lake, platform.lake.snapshot())
         assert behind.rows == 2
         due = plan_refresh([behind], behind.since.replace(year=behind.since.year + 1), pool="samples")
-        assert isinstance(due, Due)
+        assert isinstance(due, DueViews)
         platform.execute("INSERT INTO posts SELECT CAST(id AS INT), CAST(id AS INT) FROM range(600)")
         # Nothing has left the stream yet; it must be due before rows that wait keep any from leaving.
         (filling,) = read_sample_waiting(platform.lake, platform.lake.snapshot())
         assert filling.fullness == 0.602
         due = plan_refresh([filling], filling.since, pool="samples")
-        assert isinstance(due, Due)
+        assert isinstance(due, DueViews)
         assert due.reason == "60% of a stream are rows that wait"
     again = shop.materialize("some_posts")["some_posts"].metadata
     assert (again["action"].value, again["cardinality"].value) == ("unchanged", 622)

@@ -66,7 +66,7 @@ def answers(population, monkeypatch, runs, *, error, confidence):
     snapshot = SimpleNamespace(id=1)
     lake = SimpleNamespace(lease=lambda **_: nullcontext(SimpleNamespace(snapshot=snapshot)))
     fields = (Field(name="kind", type=Primitive("varchar")), Field(name="amount", type=Primitive("float64")))
-    monkeypatch.setattr(approximate.Asking, "ask", ask)
+    monkeypatch.setattr(approximate.SampleQuery, "ask", ask)
     text = QUERY.format(error=error, confidence=confidence)
     for run in range(runs):
         source = PopulationSource(name=f"sales {run}", fields=fields, pieces=Pieces(population, SimpleNamespace(snapshot=snapshot)))

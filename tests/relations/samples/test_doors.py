@@ -10,7 +10,7 @@ from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.commit.writer import Writer
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.record import find_sample
-from platform_plugin.relations.samples.reservoir.growing import find_behind
+from platform_plugin.relations.samples.reservoir.growing import find_pending
 from platform_plugin.relations.samples.reservoir.picks import PICK
 from platform_plugin.relations.streams.feeds.ingest import run_ingest
 from tests.relations.samples.streams import COLUMNS, counted_keys, ids, rows
@@ -34,7 +34,7 @@ def check(platform, count):
     assert ids(platform, "s") == sorted(there[np.argsort(counted_keys(3, 0, count))[:SIZE]].tolist())
     assert platform.sample("s").cardinality == count
     snapshot = lake.snapshot()
-    assert find_behind(platform.work, find_sample(lake, lake.table("s"), snapshot), snapshot).gap_rows == 0
+    assert find_pending(platform.work, find_sample(lake, lake.table("s"), snapshot), snapshot).gap_rows == 0
 
 
 def insert(platform, first, last, **options):
@@ -59,7 +59,7 @@ def test_insert_with_columns_left_out(platform):
     platform.execute("INSERT INTO posts (score, id) VALUES (1, 2), (?, DEFAULT)", [5])
     found = sorted(platform.sample("s").arrow().to_pylist(), key=lambda row: row["score"])
     assert found == [{"id": 2, "kind": "none", "score": 1}, {"id": None, "kind": "none", "score": 5}]
-    assert find_behind(
+    assert find_pending(
         platform.work, find_sample(platform.lake, platform.lake.table("s"), platform.lake.snapshot()), platform.lake.snapshot()
     ).picks
 
@@ -85,7 +85,7 @@ def test_rows_that_a_feed_copies_from_a_table(platform):
         append_to_source(platform, first)
         assert run_ingest(platform.work, "fed").rows == 30
         snapshot = platform.lake.snapshot()
-        assert find_behind(platform.work, find_sample(platform.lake, platform.lake.table("f"), snapshot), snapshot).gap_rows == 0
+        assert find_pending(platform.work, find_sample(platform.lake, platform.lake.table("f"), snapshot), snapshot).gap_rows == 0
         assert ids(platform, "f") == sorted(np.argsort(counted_keys(3, 0, first + 30))[:SIZE].tolist())
 
 

@@ -9,7 +9,7 @@ from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.keys.keys import sample_seed
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.samples.reservoir.local import RelationPart
-from platform_plugin.relations.samples.reservoir.looking import look_here
+from platform_plugin.relations.samples.reservoir.looking import sample_locally
 
 pytestmark = pytest.mark.postgres
 
@@ -33,4 +33,4 @@ def test_files_of_a_store_are_looked_at_here_unless_spark_is_elsewhere_too(postg
         snapshot = lake.snapshot()
         sample = find_sample(lake, lake.table("kinds"), snapshot)
         part = RelationPart(pieces=read_pieces(lake, lake.scan(lake.table("sales"), snapshot)), size=10, seed=sample_seed(3))
-        assert look_here(lake, sample.definition, part) is None
+        assert sample_locally(lake, sample.definition, part) is None

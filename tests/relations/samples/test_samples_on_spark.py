@@ -6,7 +6,7 @@ import pytest
 from platform_plugin.errors import QueryFailed
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.read import _KEPT
-from platform_plugin.relations.samples.reservoir.looking import look_here
+from platform_plugin.relations.samples.reservoir.looking import sample_locally
 from tests.relations.samples.chi_square import inclusion
 from tests.relations.samples.streams import COLUMNS, append, ids, rows
 
@@ -130,12 +130,12 @@ def test_spark_and_arrow_draw_the_same(platform, relation, monkeypatch):
         platform.execute(f"CREATE SAMPLE s{number} ON {relation} SIZE 20 {clause} WITH (seed = {number})")
     looks = []
     monkeypatch.setattr(
-        "platform_plugin.relations.samples.reservoir.local.look_here", lambda *args: looks.append(look_here(*args)) or looks[-1]
+        "platform_plugin.relations.samples.reservoir.local.sample_locally", lambda *args: looks.append(sample_locally(*args)) or looks[-1]
     )
     here = [(ids(platform, f"s{number}"), platform.sample(f"s{number}").cardinalities) for number in range(3)]
     assert len(looks) == 3
     assert None not in looks
-    monkeypatch.setattr("platform_plugin.relations.samples.reservoir.local.look_here", lambda *_: None)
+    monkeypatch.setattr("platform_plugin.relations.samples.reservoir.local.sample_locally", lambda *_: None)
     monkeypatch.setattr("platform_plugin.relations.samples.read._KEPT", type(_KEPT)())
     assert [(ids(platform, f"s{number}"), platform.sample(f"s{number}").cardinalities) for number in range(3)] == here
 

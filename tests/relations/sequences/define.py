@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import CommitConflict, InvalidValue
-from platform_plugin.lake.catalogue.relations import RELATION, Declaration, declare
-from platform_plugin.relations.bind import lake_name, pointing_at
+from platform_plugin.lake.catalogue.relations import RELATION, Declaration, declare_relation
+from platform_plugin.relations.bind import lake_name, place_errors
 from platform_plugin.relations.kinds import kind_name
 from platform_plugin.relations.result import Result
-from platform_plugin.relations.target import find_existing, find_target, outcome
+from platform_plugin.relations.target import find_existing, find_target, statement_result
 from tests.relations.sequences.record import SEQUENCE, read_next
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ def run_create_sequence(work: Workspace, statement: CreateSequence) -> Result:
     """Create a sequence: a table without files, and its first number."""
     lake, base, name = work.lake, work.lake.snapshot(), lake_name(statement.name)
     if statement.if_not_exists and find_existing(lake, name, base) is not None:
-        return outcome(base, f"sequence {name} exists already")
+        return statement_result(base, f"sequence {name} exists already")
     lake.prepare_tables([RELATION, SEQUENCE])
-    with pointing_at(statement.name.span), lake.commit(f"create sequence {name}", base=base) as commit:
+    with place_errors(statement.name.span), lake.commit(f"create sequence {name}", base=base) as commit:
         table = commit.create_table(name, _COLUMNS)
-        declare(commit, table, Declaration(kind="sequence", options={"start": statement.start}))
+        declare_relation(commit, table, Declaration(kind="sequence", options={"start": statement.start}))
         commit.put(SEQUENCE, expected=None, relation_uuid=str(table.uuid), next_value=statement.start)
-    return outcome(commit.made, f"sequence {name} created")
+    return statement_result(commit.made, f"sequence {name} created")
 
 
 def run_next_value(work: Workspace, statement: NextValue) -> Result:
@@ -42,7 +42,7 @@ def run_next_value(work: Workspace, statement: NextValue) -> Result:
     for _ in range(_ATTEMPTS):
         base = lake.snapshot()
         table = find_target(lake, statement.name, base)
-        with pointing_at(statement.name.span):
+        with place_errors(statement.name.span):
             if kind_name(lake, table, base) != "sequence":
                 raise InvalidValue(f'"{table.name}" is not a sequence', hint="SHOW SEQUENCES lists them")
         value = read_next(lake, table.uuid)

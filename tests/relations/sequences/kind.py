@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language.statements.statement import Statement
     from platform_plugin.relations.lookups import SmallRelation
-    from platform_plugin.relations.reading import Reading, ReadRequest, RelationRows
+    from platform_plugin.relations.reading import ReadContext, ReadRequest, RelationRows
 
 
 class SequenceKind(Kind["Table"]):
@@ -30,7 +30,7 @@ class SequenceKind(Kind["Table"]):
     reflected_as = "sequence"
     is_alterable = False
 
-    def read(self, reading: Reading, relation: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
+    def read(self, reading: ReadContext, relation: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
         """One row with the number that comes next, whatever the snapshot."""
         from platform_plugin.engine.spark.frames.scan import frame_of
         from platform_plugin.language.query.blocks import Input
@@ -59,10 +59,10 @@ class SequenceKind(Kind["Table"]):
 
     def text(self, lake: Lake, relation: Table, declaration: Declaration, snapshot: Snapshot) -> str:
         """CREATE SEQUENCE."""
-        from platform_plugin.relations.target import written_name
+        from platform_plugin.relations.target import statement_name
 
         del lake, snapshot
-        return f"CREATE SEQUENCE {name_text(written_name(relation))} START WITH {declaration.options['start']}"
+        return f"CREATE SEQUENCE {name_text(statement_name(relation))} START WITH {declaration.options['start']}"
 
     def declared(self, statement: Statement) -> DeclaredRelation | None:
         """CREATE SEQUENCE."""

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.statements.registry import StatementKind
-from platform_plugin.language.statements.statement import Definition, Statement, create_text, read_new_name
+from platform_plugin.language.statements.statement import DefinitionStatement, Statement, create_text, read_new_name
 from platform_plugin.language.text.kind_words import KindWord
 
 if TYPE_CHECKING:
-    from platform_plugin.language.statements.statement import Opening
+    from platform_plugin.language.statements.statement import StatementOpening
     from platform_plugin.language.text.cursor import TokenCursor
     from platform_plugin.language.text.names import WrittenName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateSequence(Definition):
+class CreateSequence(DefinitionStatement):
     """A relation of one row: the number that comes next."""
 
     name: WrittenName
@@ -31,7 +31,7 @@ class NextValue(Statement):
     name: WrittenName
 
 
-def read_create_sequence(cursor: TokenCursor, opening: Opening) -> Statement:
+def read_create_sequence(cursor: TokenCursor, opening: StatementOpening) -> Statement:
     """The statement after CREATE SEQUENCE."""
     name, exists = read_new_name(cursor, "sequence", replaced=opening.replaced)
     start = cursor.integer("a number") if cursor.accept("START", "WITH") else 1
@@ -43,7 +43,7 @@ def create_sequence_text(statement: CreateSequence) -> str:
     return create_text("SEQUENCE", statement.name, f" START WITH {statement.start}", replaced=False, exists=statement.if_not_exists)
 
 
-def read_next_value(cursor: TokenCursor, _: Opening) -> Statement:
+def read_next_value(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after NEXT VALUE."""
     cursor.expect("FOR")
     return NextValue(name=cursor.name("a sequence"))

@@ -8,7 +8,7 @@ from math import isclose
 
 import pytest
 
-from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.platform import Platform
 from tests.relations.streams import tpch
 
@@ -99,7 +99,7 @@ def platform(spark_server, tmp_path_factory):
                 tables = [commit.create_table(target, lake.columns_of(rows)) for target in (name, ("plain", name))]
                 commit.append(tables[1], [lake.write(tables[1], rows)])
                 if name == "lineitem":
-                    declare(commit, tables[0], Declaration(kind="stream"))
+                    declare_relation(commit, tables[0], Declaration(kind="stream"))
                 else:
                     commit.append(tables[0], [lake.write(tables[0], rows)])
         with platform.stream("lineitem") as stream:

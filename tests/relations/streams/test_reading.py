@@ -173,7 +173,7 @@ def test_a_read_that_gets_no_lease_is_told(platform, monkeypatch):
     def refused(*_args, **_kwargs):
         raise said.pop(0)
 
-    monkeypatch.setattr(leases, "acquire", refused)
+    monkeypatch.setattr(leases, "acquire_lease", refused)
     with pytest.raises(CatalogueError, match="locked"):
         rows(platform, "SELECT sum(n) FROM posts")
     assert rows(platform, "SELECT sum(n) FROM posts") == [(10,)]

@@ -13,12 +13,12 @@ import pytest
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import Name, Table
-from platform_plugin.lake.files.files import fit
+from platform_plugin.lake.files.files import fit_rows
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.language.text.places import Span
 from platform_plugin.language.text.values import Parameter
 from platform_plugin.platform import Platform
-from platform_plugin.relations.streams.rows import shaped_rows
+from platform_plugin.relations.streams.rows import shape_rows
 from platform_plugin.relations.tables.rows import literal_rows
 from tests.lake.agreement import plain, rows_of
 
@@ -98,11 +98,11 @@ def as_parameter(value, field):
 
 def as_dict(value, field):
     table = Table(id=1, uuid=UUID(int=0), name=Name(schema="main", relation="t"), path="t/", fields=(field,))
-    return shaped_rows([{"c": value}], table).column(0)[0].as_py()
+    return shape_rows([{"c": value}], table).column(0)[0].as_py()
 
 
 def as_arrow(value, field):
-    return fit(pa.table({"c": pa.array([value, None])}), [field]).column(0)[0].as_py()
+    return fit_rows(pa.table({"c": pa.array([value, None])}), [field]).column(0)[0].as_py()
 
 
 @pytest.mark.parametrize("word", TYPES)
@@ -166,12 +166,12 @@ def test_parts_follow_the_rule_too():
         (None, None, None),
         ([], (), {"a": None, "b": None}),
     ]
-    found = fit(rows, fields)
+    found = fit_rows(rows, fields)
     assert rows_of(found) == [plain(row) for row in wanted]
-    assert rows_of(fit(rows.slice(1), fields)) == [plain(row) for row in wanted[1:]]
+    assert rows_of(fit_rows(rows.slice(1), fields)) == [plain(row) for row in wanted[1:]]
     for name, word in (("l", "ARRAY<BOOLEAN>"), ("m", "MAP<STRING, DATE>"), ("s", "STRUCT<b: INT>"), ("s", "STRUCT<c: DATE>")):
         with pytest.raises(InvalidValue, match="column"):
-            fit(rows.select([name]), [field_of(word, name)])
+            fit_rows(rows.select([name]), [field_of(word, name)])
 
 
 def through_spark(platform, pairs):

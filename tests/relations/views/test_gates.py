@@ -9,7 +9,7 @@ from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.commit.gates import read_written
 from platform_plugin.platform import Platform
 from platform_plugin.relations.views.follow import poison
-from platform_plugin.relations.views.follow.maintain import find_behind, run_maintenance
+from platform_plugin.relations.views.follow.maintain import find_pending_views, run_maintenance
 
 pytestmark = pytest.mark.spark
 
@@ -56,12 +56,12 @@ def test_a_run_that_would_publish_what_is_refused_changes_nothing_of_this_view(p
             platform.execute("REFRESH VIEW totals")
         assert rows(platform, "SELECT * FROM totals") == [(1, -4), (2, 7)], "a read is current"
         assert rows(platform, LAST) == [(1, 5), (2, 7)], "the old result stays"
-        ((behind,), _) = find_behind(platform.work, platform.lake.snapshot())
+        ((behind,), _) = find_pending_views(platform.work, platform.lake.snapshot())
         assert (behind.name, behind.row_count) == ("main.totals", 1), "its rows wait"
         platform.execute("INSERT INTO sold VALUES (1, 9)")
         run_maintenance(platform.work)
         assert rows(platform, LAST) == [(1, 5), (2, 7)]
-        assert find_behind(platform.work, platform.lake.snapshot())[0] == []
+        assert find_pending_views(platform.work, platform.lake.snapshot())[0] == []
 
 
 @pytest.mark.slow

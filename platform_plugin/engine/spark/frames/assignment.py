@@ -22,7 +22,7 @@ _UNITS = {Primitive("timestamp_s"): "second", Primitive("timestamp_ms"): "millis
 _KINDS = {"date": "DATE", "time": "TIME(6)", "timestamptz": "TIMESTAMP"} | dict.fromkeys(LOCAL_TIMESTAMPS, "TIMESTAMP_NTZ")
 
 
-def assignable(column: Any, given: t.DataType, field: Field) -> Any:
+def checked_column(column: Any, given: t.DataType, field: Field) -> Any:
     """The column, made to fail where the cast that follows would leave something out, and with texts of days and times read."""
     if isinstance(given, t.NullType):
         return column
@@ -31,17 +31,17 @@ def assignable(column: Any, given: t.DataType, field: Field) -> Any:
     match field.type, given:
         case List(element=element), t.ArrayType() if _differs(given.elementType, element):
             part = _named(element, field)
-            return f.transform(column, lambda value: assignable(value, given.elementType, part))
+            return f.transform(column, lambda value: checked_column(value, given.elementType, part))
         case Map(key=key, value=content), t.MapType() if _differs(given.keyType, key) or _differs(given.valueType, content):
             first, second = _named(key, field), _named(content, field)
-            keyed = f.transform_keys(column, lambda name, _: assignable(name, given.keyType, first))
-            return f.transform_values(keyed, lambda _, value: assignable(value, given.valueType, second))
+            keyed = f.transform_keys(column, lambda name, _: checked_column(name, given.keyType, first))
+            return f.transform_values(keyed, lambda _, value: checked_column(value, given.valueType, second))
         case Struct(fields=parts), t.StructType() if any(_changes(part, given) for part in parts):
             return _struct(column, given, parts, field)
     return column if field.children else _leaf(column, given, field)
 
 
-def truncated(column: Any, field: Field) -> Any:
+def truncate_times(column: Any, field: Field) -> Any:
     """The column with times cut to what a column of coarser times keeps."""
     return f.date_trunc(_UNITS[field.type], column) if field.type in _UNITS else column
 
@@ -71,7 +71,7 @@ def _struct(column: Any, given: t.StructType, parts: tuple[Field, ...], field: F
     for other in given.fields:
         value = column.getField(other.name)
         part = by_name.get(other.name.lower())
-        built.append((value if part is None else assignable(value, other.dataType, _named(part, field))).alias(other.name))
+        built.append((value if part is None else checked_column(value, other.dataType, _named(part, field))).alias(other.name))
     return f.when(column.isNotNull(), f.struct(*built))
 
 

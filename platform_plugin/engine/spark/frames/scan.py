@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from platform_plugin.algebra.types.blob_text import parse_blob
 from platform_plugin.algebra.types.data_types import Field, Primitive
-from platform_plugin.engine.spark.frames.schema import is_held, to_spark_schema
+from platform_plugin.engine.spark.frames.schema import has_spark_type, to_spark_schema
 from platform_plugin.engine.spark.session.literals import to_literal
 from platform_plugin.errors import StorageError, UnsupportedType
 from platform_plugin.lake.files.files import ROW_ID, SNAPSHOT_ID
@@ -100,7 +100,7 @@ def _chosen(fields: Sequence[Field], columns: Sequence[str] | None) -> tuple[Fie
     wanted = {name.lower() for name in columns}
     # A query that needs no column at all, such as count(*), still needs one to count.
     found = tuple(field for field in fields if field.name.lower() in wanted)
-    return found or tuple(sorted(fields, key=lambda field: not is_held(field.type))[:1])
+    return found or tuple(sorted(fields, key=lambda field: not has_spark_type(field.type))[:1])
 
 
 def _by_unique_names(files: Sequence[FileScan]) -> list[list[FileScan]]:

@@ -10,7 +10,7 @@ from pyspark.sql import types as t
 from platform_plugin.algebra.types.blob_text import parse_blob
 from platform_plugin.algebra.types.data_types import Decimal, Field, List, Map, Primitive, Struct
 from platform_plugin.errors import UnsupportedType
-from platform_plugin.lake.values.defaults import is_generated, settled_default
+from platform_plugin.lake.values.defaults import evaluate_default, is_generated
 from platform_plugin.lake.values.types import MAPPINGS
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def to_spark_type(kind: DataType, *, column: str = "") -> t.DataType:
     )
 
 
-def is_held(kind: DataType) -> bool:
+def has_spark_type(kind: DataType) -> bool:
     """Whether Spark has a type for these values."""
     try:
         to_spark_type(kind)
@@ -100,7 +100,7 @@ def default_value_sql(field: Field, now: datetime) -> str:
     """What rows get that leave the column out, in a statement that began at a time, as a Spark SQL expression."""
     if is_generated(field):
         return "uuid()"
-    settled = settled_default(field, now)
+    settled = evaluate_default(field, now)
     if settled is None:
         return "NULL"
     return f"'{UUID(settled)}'" if field.type == Primitive("uuid") else default_sql(field, settled)

@@ -27,10 +27,10 @@ _NO_CLASS = re.compile(r"Class \S*?\.(?P<package>s3a|azurebfs|azure|gs)\.\S+ not
 _NO_SCHEME = re.compile(r"No FileSystem for scheme:? \"?(?P<scheme>[\w+.\-]+)")
 
 
-def spark_place(place: str) -> str:
+def to_spark_url(place: str) -> str:
     """The name of a place for Spark.
 
-    >>> spark_place("s3://bucket/x*.csv"), spark_place("/data/x.csv")
+    >>> to_spark_url("s3://bucket/x*.csv"), to_spark_url("/data/x.csv")
     ('s3a://bucket/x*.csv', '/data/x.csv')
     """
     scheme, found, rest = place.partition("://")
@@ -43,16 +43,16 @@ def check_store(session: Session, place: str) -> None:
         return
     try:
         with session.job():
-            session.spark.read.schema("value STRING").text(spark_place(place)).schema  # noqa: B018  asking is all
+            session.spark.read.schema("value STRING").text(to_spark_url(place)).schema  # noqa: B018  asking is all
     except StorageError:
         raise
     except QueryFailed as error:
         # Whatever else is wrong with the place is told by whoever reads it.
-        if (missing := missing_store(f"{error.message} {error.detail}")) is not None:
+        if (missing := explain_missing_store(f"{error.message} {error.detail}")) is not None:
             raise missing from error
 
 
-def missing_store(said: str) -> StorageError | None:
+def explain_missing_store(said: str) -> StorageError | None:
     """The error for a message of Spark's that a file system is not there; None for other messages, and stores that are not known here."""
     by_class, by_scheme = _NO_CLASS.search(said), _NO_SCHEME.search(said)
     scheme = _CLASSES[by_class["package"]] if by_class else by_scheme["scheme"] if by_scheme else ""

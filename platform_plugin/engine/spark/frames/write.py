@@ -12,7 +12,7 @@ from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
 from platform_plugin.algebra.types.data_types import Primitive
-from platform_plugin.engine.spark.frames.assignment import assignable, truncated
+from platform_plugin.engine.spark.frames.assignment import checked_column, truncate_times
 from platform_plugin.engine.spark.frames.scan import ROWID
 from platform_plugin.engine.spark.frames.schema import NOT_WRITTEN_BY_SPARK, default_value_sql, to_spark_schema
 from platform_plugin.errors import InvalidValue
@@ -86,7 +86,7 @@ def _written_by_spark(lake: Lake, table: Table, frame: DataFrame, folder: str, *
     return lake.describe_files(table, sorted(paths)) if paths else []
 
 
-def shaped(
+def shape_frame(
     frame: DataFrame, fields: Sequence[Field], given: Sequence[str], *, changed: Collection[str] | None = None, parsed: bool = False
 ) -> DataFrame:
     """A query's columns, in the order of `given`, as the columns of a table: values by the assignment rule, defaults filled in.
@@ -111,9 +111,9 @@ def shaped(
         elif touched is not None and field.name.lower() not in touched:
             value = f.col(f"_{position}")
         elif parsed:
-            value = truncated(f.col(f"_{position}"), field)
+            value = truncate_times(f.col(f"_{position}"), field)
         else:
-            value = assignable(f.col(f"_{position}"), frame.schema.fields[position].dataType, field)
+            value = checked_column(f.col(f"_{position}"), frame.schema.fields[position].dataType, field)
         columns.append(value.alias(field.name))
     if changed is not None:
         columns.append(f.col(f"_{names[ROWID]}").alias("_ducklake_internal_row_id"))
@@ -187,7 +187,7 @@ def run_update_write(
     """Write changed rows, whose last column is their row id, as files that keep those ids."""
     names = [field.name for field in table.fields]
     with session.job(timeout=timeout):
-        columns = shaped(frame, table.fields, [*names, ROWID], changed=changed)
+        columns = shape_frame(frame, table.fields, [*names, ROWID], changed=changed)
     files: list[DataFile] = []
     try:
         with session.arrow(columns, timeout=timeout, progress=progress) as stream:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.engine.spark.server.control import ask
 from platform_plugin.engine.spark.server.launch import launch
-from platform_plugin.engine.spark.server.liveness import ANSWER_SECONDS, Watcher, alive, ask_state, kill, starting
+from platform_plugin.engine.spark.server.liveness import ANSWER_SECONDS, Watcher, ask_state, hold_start_lock, is_alive, kill
 from platform_plugin.engine.spark.server.readiness import is_starting, start_limit, wait_ready
 from platform_plugin.engine.spark.server.runtime import RuntimeFolder, open_runtime
 from platform_plugin.engine.spark.server.settings import ServerSettings
@@ -101,14 +101,14 @@ def start(
 def stop(*, runtime: RuntimeFolder | None = None, seconds: float = 15.0) -> bool:
     """End the user's platform server and return whether there was one; one that does not obey is killed."""
     runtime = runtime or open_runtime()
-    with starting(runtime, None, timedelta(seconds=seconds + 10)):
-        if not alive(runtime):
+    with hold_start_lock(runtime, None, timedelta(seconds=seconds + 10)):
+        if not is_alive(runtime):
             return False
         with suppress(ServerError):
             ask(runtime.control, "stop", seconds=ANSWER_SECONDS)
             deadline = time.monotonic() + seconds
             while time.monotonic() < deadline:
-                if not alive(runtime):
+                if not is_alive(runtime):
                     return True
                 time.sleep(0.05)
         kill(runtime)
@@ -118,7 +118,7 @@ def stop(*, runtime: RuntimeFolder | None = None, seconds: float = 15.0) -> bool
 def status(*, runtime: RuntimeFolder | None = None, timeout: timedelta = timedelta(seconds=ANSWER_SECONDS)) -> ServerStatus:
     """Return what the user's platform server says about itself within `timeout`; never starts one."""
     runtime = runtime or open_runtime()
-    if not alive(runtime):
+    if not is_alive(runtime):
         return ServerStatus(running=False, phase="not running", runtime=runtime.path, log=runtime.log, details={})
     try:
         details = ask(runtime.control, "status", seconds=timeout.total_seconds())
@@ -130,7 +130,7 @@ def status(*, runtime: RuntimeFolder | None = None, timeout: timedelta = timedel
 def interrupt(tag: str, *, runtime: RuntimeFolder | None = None) -> int:
     """Stop the running queries under `tag` in every session of the user's platform server, and return how many there were."""
     runtime = runtime or open_runtime()
-    return int(ask(runtime.control, "interrupt", tag=tag)["interrupted"]) if alive(runtime) else 0
+    return int(ask(runtime.control, "interrupt", tag=tag)["interrupted"]) if is_alive(runtime) else 0
 
 
 def _bring_up(settings: ServerSettings, runtime: RuntimeFolder, watcher: Watcher | None, timeout: timedelta | None) -> dict[str, Any]:
@@ -143,10 +143,10 @@ def _bring_up(settings: ServerSettings, runtime: RuntimeFolder, watcher: Watcher
             return state
         process = None
         if state is None:
-            with starting(runtime, watcher, timeout):
+            with hold_start_lock(runtime, watcher, timeout):
                 # Asked twice, because a loaded machine is slow, and killing a live server is worse than waiting.
                 state = ask_state(runtime)
-                held = alive(runtime)
+                held = is_alive(runtime)
                 # One that has never been ready may be too busy to answer; its start is nobody's to end but the user's.
                 if held and state is None and not is_starting(runtime):
                     if watcher is not None:
@@ -187,6 +187,6 @@ def _open(runtime: RuntimeFolder, state: dict[str, Any]) -> Session | None:
 def _end_wedged(runtime: RuntimeFolder, watcher: Watcher | None) -> None:
     if watcher is not None:
         watcher("replacing a server that answers no query", 0.0)
-    with starting(runtime, None, timedelta(seconds=20)):
-        if alive(runtime):
+    with hold_start_lock(runtime, None, timedelta(seconds=20)):
+        if is_alive(runtime):
             kill(runtime)

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Self
 
 from platform_plugin.errors import ServerError
-from platform_plugin.redaction import redacted
+from platform_plugin.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,7 +125,7 @@ class ControlListener:
         try:
             return self._handle(number, json.loads(line))
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is the caller's to read; the listener must live on
-            return {"error": redacted(f"{type(error).__name__}: {error}")[:2000]}
+            return {"error": redact_text(f"{type(error).__name__}: {error}")[:2000]}
 
 
 def _open_process(connection: socket.socket) -> int | None:

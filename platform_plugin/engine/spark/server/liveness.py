@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.engine.spark.server.control import ask
-from platform_plugin.engine.spark.server.runtime import RuntimeFolder, hold
+from platform_plugin.engine.spark.server.runtime import RuntimeFolder, hold_lock
 from platform_plugin.errors import ServerError
 
 if TYPE_CHECKING:
@@ -24,26 +24,26 @@ Watcher = Callable[[str, float], None]
 ANSWER_SECONDS = 5.0
 
 
-def alive(runtime: RuntimeFolder) -> bool:
+def is_alive(runtime: RuntimeFolder) -> bool:
     """Return whether a server holds the folder, by its lock, which no reuse of a process id can fake."""
-    with hold(runtime.server_lock, shared=True) as held:
+    with hold_lock(runtime.server_lock, shared=True) as held:
         return not held
 
 
 def ask_state(runtime: RuntimeFolder) -> dict[str, Any] | None:
     """Return the live server's answer to a ping."""
-    if alive(runtime):
+    if is_alive(runtime):
         with suppress(ServerError):
             return ask(runtime.control, "ping", seconds=ANSWER_SECONDS)
     return None
 
 
 @contextmanager
-def starting(runtime: RuntimeFolder, watcher: Watcher | None, timeout: timedelta) -> Iterator[None]:
+def hold_start_lock(runtime: RuntimeFolder, watcher: Watcher | None, timeout: timedelta) -> Iterator[None]:
     """Wait for the right to start, replace or stop the server, and hold it."""
     began = time.monotonic()
     while True:
-        with hold(runtime.start_lock) as held:
+        with hold_lock(runtime.start_lock) as held:
             if held:
                 yield
                 return
@@ -61,7 +61,7 @@ def kill(runtime: RuntimeFolder) -> None:
     """End the server that holds the folder, with its JVM, if it is this user's, and wait until the folder is free."""
     pid = None
     deadline = time.monotonic() + 2
-    while alive(runtime) and (pid := _find_server(runtime)) is None:
+    while is_alive(runtime) and (pid := _find_server(runtime)) is None:
         # It may be on its way out by itself.
         if time.monotonic() > deadline:
             raise ServerError(
@@ -82,7 +82,7 @@ def kill(runtime: RuntimeFolder) -> None:
             if os.getpgid(jvm) == pid:
                 os.kill(jvm, signal.SIGKILL)
     deadline = time.monotonic() + 10
-    while alive(runtime):
+    while is_alive(runtime):
         if time.monotonic() > deadline:
             raise ServerError(
                 f"platform server with process id {pid} can't be ended", hint="it may be stuck in the kernel; restart the machine"

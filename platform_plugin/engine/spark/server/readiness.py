@@ -8,7 +8,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.engine.spark.server.liveness import alive
+from platform_plugin.engine.spark.server.liveness import is_alive
 from platform_plugin.errors import InvalidValue, ServerError, ServerStarting
 
 if TYPE_CHECKING:
@@ -60,12 +60,12 @@ def wait_ready(
         state = runtime.read_state()
         phase = str(state.get("phase", "starting the server"))
         if process is not None and process.poll() is not None:
-            if alive(runtime):
+            if is_alive(runtime):
                 # Another server was faster, and has the folder.
                 process = None
                 continue
             raise _ended(runtime, state, process.returncode)
-        if process is None and not alive(runtime):
+        if process is None and not is_alive(runtime):
             if phase == "failed":
                 raise _ended(runtime, state, None)
             return None

@@ -133,7 +133,7 @@ def locate_runtime(environment: Mapping[str, str]) -> Path:
 
 
 @contextmanager
-def hold(path: Path, *, shared: bool = False) -> Iterator[bool]:
+def hold_lock(path: Path, *, shared: bool = False) -> Iterator[bool]:
     """Try to take the lock `path` without waiting; yield whether it was taken, and free it at the end.
 
     A `shared` hold only looks: lookers do not mistake each other for the owner.

@@ -31,7 +31,7 @@ from platform_plugin.engine.spark.server.runtime import RuntimeFolder, open_runt
 from platform_plugin.engine.spark.server.settings import LOG_CONFIGURATION, POOLS, ServerSettings, plan_java_options, plan_options
 from platform_plugin.engine.spark.server.unforked import compile_unforked
 from platform_plugin.engine.spark.session.metrics import read_metrics, read_tasks
-from platform_plugin.redaction import redacted
+from platform_plugin.redaction import redact_text
 
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - a name, not a token
 _JVM_SECONDS = 30.0
@@ -331,7 +331,7 @@ def main(arguments: list[str]) -> int:
         reason = server.run()
     except Exception as error:  # noqa: BLE001 - the log is where the starter looks for the cause
         reason = next((line for line in str(error).splitlines() if "Exception" in line or "Error" in line), str(error))
-        runtime.write(runtime.state, json.dumps({"phase": "failed", "reason": redacted(reason)[:2000]}))
+        runtime.write(runtime.state, json.dumps({"phase": "failed", "reason": redact_text(reason)[:2000]}))
         _note(f"platform server failed: {type(error).__name__}: {error}")
         code = 1
     else:
@@ -355,7 +355,7 @@ def _results(runtime: RuntimeFolder, settings: ServerSettings) -> Path:
 def _note(line: str) -> None:
     """Write a line to the log, which is where this process's errors go."""
     moment = time.strftime("%Y-%m-%d %H:%M:%S")
-    sys.stderr.write(f"{moment} {redacted(line)}\n")
+    sys.stderr.write(f"{moment} {redact_text(line)}\n")
     sys.stderr.flush()
 
 

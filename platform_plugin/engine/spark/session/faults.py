@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import grpc
 from pyspark.errors import PySparkException
 
-from platform_plugin.engine.spark.frames.stores import missing_store
+from platform_plugin.engine.spark.frames.stores import explain_missing_store
 from platform_plugin.engine.spark.session.guard import TOO_LARGE
 from platform_plugin.engine.spark.session.wording import reword
 from platform_plugin.errors import PlatformError, QueryFailed, QueryInterrupted, ResultTooLarge, ServerError, ServerLost
@@ -34,7 +34,7 @@ _GRPC_NOISE = re.compile(r"^\([\w.]+\)\s*")
 
 
 @contextmanager
-def told_as_platform_errors(explain_loss: Callable[[], ServerLost]) -> Iterator[None]:
+def raise_platform_errors(explain_loss: Callable[[], ServerLost]) -> Iterator[None]:
     """Raise what goes wrong inside as a PlatformError; `explain_loss` makes the one for a server that is gone."""
     try:
         yield
@@ -43,10 +43,10 @@ def told_as_platform_errors(explain_loss: Callable[[], ServerLost]) -> Iterator[
     except (PySparkException, grpc.RpcError, ValueError) as error:
         if isinstance(error, ValueError) and not isinstance(error, PySparkException) and "closed channel" not in str(error):
             raise
-        raise explain(error, explain_loss) from error
+        raise explain_error(error, explain_loss) from error
 
 
-def explain(error: Exception, explain_loss: Callable[[], ServerLost]) -> PlatformError:
+def explain_error(error: Exception, explain_loss: Callable[[], ServerLost]) -> PlatformError:
     """Return the platform's error for one of PySpark's or gRPC's."""
     code = _status(error)
     said = _said(error)
@@ -74,7 +74,7 @@ def explain(error: Exception, explain_loss: Callable[[], ServerLost]) -> Platfor
             detail=None if TOO_LARGE in said else said,
             hint="write it into a table (CREATE TABLE … AS SELECT …), ask for less, or give the server more memory",
         )
-    if (missing := missing_store(said)) is not None:
+    if (missing := explain_missing_store(said)) is not None:
         return missing
     told = reword(said, condition)
     return QueryFailed(told.message, detail=told.detail, hint=told.hint)

@@ -28,6 +28,6 @@ _WITHIN = """if(
   true)"""
 
 
-def guarded(frame: DataFrame, *, task_bytes: int) -> DataFrame:
+def limit_task_bytes(frame: DataFrame, *, task_bytes: int) -> DataFrame:
     """The same rows, or a failure with `TOO_LARGE` once a task has gathered about `task_bytes` of them."""
     return frame.filter(f.expr(_WITHIN.format(every=_EVERY, bytes=task_bytes, message=TOO_LARGE)))

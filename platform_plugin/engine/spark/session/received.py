@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 IN_MEMORY_BYTES = 32 * 1024 * 1024
 
 
-class Received:
+class BatchSpool:
     """The batches of one result, in their order; nothing of them is left behind, however the process ends."""
 
     def __init__(self, *, folder: Path | None = None, memory: int = IN_MEMORY_BYTES) -> None:

@@ -27,7 +27,7 @@ def pause_after(failures: int) -> float:
     return min(_FIRST_PAUSE_SECONDS * float(2 ** (min(failures, 10) - 1)), _LONGEST_PAUSE_SECONDS)
 
 
-class Repeating:
+class RepeatedWork:
     """Repeats work of a workspace; `stop` may be called from anywhere, and lets what is at hand finish."""
 
     def __init__(self, work: Workspace) -> None:

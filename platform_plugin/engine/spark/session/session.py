@@ -20,10 +20,10 @@ from pyspark.sql.types import StructType
 
 from platform_plugin.engine.spark.server.channel import ConnectSession, EndpointChannel, LoopbackChannel
 from platform_plugin.engine.spark.server.control import ControlCall, ask
-from platform_plugin.engine.spark.session.faults import told_as_platform_errors
-from platform_plugin.engine.spark.session.guard import guarded
+from platform_plugin.engine.spark.session.faults import raise_platform_errors
+from platform_plugin.engine.spark.session.guard import limit_task_bytes
 from platform_plugin.engine.spark.session.job import Insistence, Job, ProgressHandler
-from platform_plugin.engine.spark.session.received import Received
+from platform_plugin.engine.spark.session.received import BatchSpool
 from platform_plugin.engine.spark.session.spool import Spool, SpoolFolder
 from platform_plugin.engine.spark.session.streams import ArrowStream
 from platform_plugin.errors import InvalidValue, PlatformError, QueryInterrupted, ResultTooLarge, ServerError, ServerLost
@@ -74,7 +74,7 @@ class Session:
         self._connect = ConnectSession(channel, [_Hook(weakref.WeakMethod(self._claim))])
         self._connect.client.register_progress_handler(_follower(weakref.WeakMethod(self._follow)))
         try:
-            with told_as_platform_errors(self.explain_loss):
+            with raise_platform_errors(self.explain_loss):
                 self._connect.probe(_PROBE_SECONDS)
             if control is not None:
                 user, identity = self._connect.identity
@@ -136,7 +136,7 @@ class Session:
             clock.start()
         self._jobs[job.tag] = job
         try:
-            with told_as_platform_errors(self.explain_loss):
+            with raise_platform_errors(self.explain_loss):
                 yield
         except QueryInterrupted as error:
             if job.interrupted_by == "its time-out" and timeout is not None:
@@ -178,10 +178,10 @@ class Session:
         """
         frame = self.query(query, parameters) if isinstance(query, str) else query
         job = self._plan_job(tags, progress)
-        received = Received()
+        received = BatchSpool()
         try:
-            with self._guarded(job, timeout), told_as_platform_errors(self.explain_loss):
-                self._receive(frame if is_small else guarded(frame, task_bytes=self.task_bytes), limit, job, received)
+            with self._guarded(job, timeout), raise_platform_errors(self.explain_loss):
+                self._receive(frame if is_small else limit_task_bytes(frame, task_bytes=self.task_bytes), limit, job, received)
         except ResultTooLarge:
             received.close()
             if self.spool is None:
@@ -195,7 +195,7 @@ class Session:
         schema = next(batches)
         return ArrowStream(job, schema, batches)
 
-    def _receive(self, frame: AnyDataFrame, limit: int | None, job: Job, received: Received) -> None:
+    def _receive(self, frame: AnyDataFrame, limit: int | None, job: Job, received: BatchSpool) -> None:
         """Take the rows of a result off the server."""
         if limit is not None:
             frame = frame.limit(limit)
@@ -212,7 +212,7 @@ class Session:
         """Yield the schema, then the batches."""
         with self._guarded(job, timeout):
             # No rows are computed for it, and the columns are as Spark sends them.
-            empty = Received()
+            empty = BatchSpool()
             self._receive(frame, 0, job, empty)
             if self.spool is None:
                 raise ResultTooLarge("result is too large", hint="give the session a spool")
@@ -231,7 +231,7 @@ class Session:
         if self.control is not None:
             _, identity = self._connect.identity
             return int(self._ask("interrupt", session=identity, tag=tag)["interrupted"])
-        with told_as_platform_errors(self.explain_loss):
+        with raise_platform_errors(self.explain_loss):
             return len(self._connect.client.interrupt_tag(tag) or [])
 
     def insist(self, tag: str) -> None:

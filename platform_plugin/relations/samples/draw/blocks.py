@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from platform_plugin.lake.files.files import PAGE_ROWS
-from platform_plugin.relations.samples.estimate.estimators import FEW, Bounded, student
+from platform_plugin.relations.samples.estimate.estimators import FEW, BoundedEstimate, student_quantile
 from platform_plugin.relations.samples.reservoir.reservoir import draw_positions
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class BlockDesign:
         """Whether every block was drawn, so that nothing is estimated."""
         return len(self.rows) == self.block_count
 
-    def needed(self, found: Bounded, error: float) -> float:
+    def needed(self, found: BoundedEstimate, error: float) -> float:
         """How many blocks must be drawn for the relative error to be this; infinite where these can't tell."""
         reached = found.relative_error
         if reached <= error:
@@ -84,29 +84,29 @@ def draw_blocks(counts: Integers, size: int, random: np.random.Generator) -> Dra
     return DrawnBlocks(places=places, units=units, design=BlockDesign(block_count=total, population=int(counts.sum()), rows=rows))
 
 
-def block_total(sums: Floats, design: BlockDesign, confidence: float) -> Bounded:
+def block_total(sums: Floats, design: BlockDesign, confidence: float) -> BoundedEstimate:
     """The sum over all rows, of the sums of the drawn blocks: what a row of them has on average, for each row that there is."""
     found = block_ratio(sums, design.rows.astype(float), design, confidence, telling=_telling(sums))
     scale = design.population
-    return Bounded(value=found.value * scale, low=found.low * scale, high=found.high * scale)
+    return BoundedEstimate(value=found.value * scale, low=found.low * scale, high=found.high * scale)
 
 
-def block_ratio(above: Floats, below: Floats, design: BlockDesign, confidence: float, *, telling: float | None = None) -> Bounded:
+def block_ratio(above: Floats, below: Floats, design: BlockDesign, confidence: float, *, telling: float | None = None) -> BoundedEstimate:
     """The ratio of two sums over all rows, of their sums in each of the drawn blocks."""
     divisor = float(below.sum())
     if divisor == 0:
-        return Bounded(value=nan, low=nan, high=nan)
+        return BoundedEstimate(value=nan, low=nan, high=nan)
     estimate = float(above.sum()) / divisor
     if design.is_census:
-        return Bounded(value=estimate, low=estimate, high=estimate)
+        return BoundedEstimate(value=estimate, low=estimate, high=estimate)
     telling = _telling(below) if telling is None else telling
     if telling < FEW:
-        return Bounded(value=estimate, low=nan, high=nan)
+        return BoundedEstimate(value=estimate, low=nan, high=nan)
     count = len(design.rows)
     spread = float(((above - estimate * below) ** 2).sum()) / (count - 1)
     deviation = sqrt((1 - count / design.block_count) * spread * count) / abs(divisor)
-    half = student(confidence, int(telling) - 1) * deviation
-    return Bounded(value=estimate, low=estimate - half, high=estimate + half)
+    half = student_quantile(confidence, int(telling) - 1) * deviation
+    return BoundedEstimate(value=estimate, low=estimate - half, high=estimate + half)
 
 
 def _telling(sums: Floats) -> float:
@@ -115,10 +115,10 @@ def _telling(sums: Floats) -> float:
     return float(np.abs(sums).sum()) ** 2 / squares if squares else 0.0
 
 
-def block_quantile(values: Floats, units: Integers, design: BlockDesign, confidence: float, share: float) -> Bounded:
+def block_quantile(values: Floats, units: Integers, design: BlockDesign, confidence: float, share: float) -> BoundedEstimate:
     """The value below which this share of all rows lie, bounded as Woodruff does."""
     if not len(values):
-        return Bounded(value=nan, low=nan, high=nan)
+        return BoundedEstimate(value=nan, low=nan, high=nan)
     ordered = np.sort(values)
     reached = (np.arange(len(ordered)) + 0.5) / len(ordered)
     estimate = float(np.interp(share, reached, ordered))
@@ -128,4 +128,4 @@ def block_quantile(values: Floats, units: Integers, design: BlockDesign, confide
     half = (around.high - around.low) / 2
     low = float(np.interp(share - half, reached, ordered)) if share - half >= reached[0] else nan
     high = float(np.interp(share + half, reached, ordered)) if share + half <= reached[-1] else nan
-    return Bounded(value=estimate, low=estimate if design.is_census else low, high=estimate if design.is_census else high)
+    return BoundedEstimate(value=estimate, low=estimate if design.is_census else low, high=estimate if design.is_census else high)

@@ -12,17 +12,17 @@ import numpy as np
 from platform_plugin.lake.read.last_change import has_changed, last_change
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.relations.kinds import find_kind
-from platform_plugin.relations.reading import Unknowable
+from platform_plugin.relations.reading import UnknownDependency
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.draw.standing import draw_standing
 from platform_plugin.relations.samples.draw.viewed import draw_from_view
 from platform_plugin.relations.samples.keys.keys import sample_seed
 from platform_plugin.relations.samples.keys.weights import drawn_rows, with_weights
 from platform_plugin.relations.samples.record import SampleProgress, read_progress
-from platform_plugin.relations.samples.reservoir.growing import Grown
+from platform_plugin.relations.samples.reservoir.growing import CurrentSample
 from platform_plugin.relations.samples.reservoir.local import RelationPart
 from platform_plugin.relations.samples.reservoir.weighing import weigh_part
-from platform_plugin.relations.samples.sources import find_parts, find_table, find_view, in_shape, wanted_fields
+from platform_plugin.relations.samples.sources import find_parts, find_table, find_view, sampled_fields, shape_rows
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from platform_plugin.relations.samples.record import SampleRecord
 
 
-def find_stored(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> Grown | None:
+def find_stored(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> CurrentSample | None:
     """The stored sample if it is of the relation as it is at the snapshot, or None."""
     progress = find_current(work, sample, snapshot)
     if progress is None:
         return None
-    return Grown(rows=read_rows(work.lake, work.lake.scan(sample.table, snapshot)), progress=progress)
+    return CurrentSample(rows=read_rows(work.lake, work.lake.scan(sample.table, snapshot)), progress=progress)
 
 
 def find_current(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> SampleProgress | None:
@@ -52,15 +52,15 @@ def find_current(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> S
     if sample.definition.source == "table":
         table = find_table(work.lake, sample, snapshot)
         return None if has_changed(work.lake, table, progress.of_snapshot, snapshot) else progress
-    changed = version_of(work, sample, snapshot)
+    changed = source_version(work, sample, snapshot)
     return None if changed is None or changed > progress.of_snapshot else progress
 
 
-def version_of(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> int | None:
+def source_version(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> int | None:
     """The newest snapshot that changed what a sample is drawn from; None where that can't be told."""
     definition = sample.definition
     if definition.source == "samples":
-        versions = [version_of(work, part, snapshot) for part in find_parts(work.lake, sample, snapshot)]
+        versions = [source_version(work, part, snapshot) for part in find_parts(work.lake, sample, snapshot)]
         known = [version for version in versions if version is not None]
         return max(known) if len(known) == len(versions) else None
     if definition.source != "view":
@@ -71,22 +71,22 @@ def version_of(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> int
     view = find_view(work.lake, sample, snapshot)
     try:
         inputs = list(find_kind(work.lake, view, snapshot).dependencies(work, view, snapshot))
-    except Unknowable:
+    except UnknownDependency:
         return None
     return max((last_change(work.lake, table, snapshot, appends_only=appends_only) for table, appends_only in inputs), default=0)
 
 
-def run_drawing(
+def draw_anew(
     work: Workspace,
     sample: SampleRecord,
     snapshot: Snapshot,
     *,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
-) -> Grown:
+) -> CurrentSample:
     """Draw a sample from its relation as it is at a snapshot."""
     if sample.definition.source == "view":
-        view, version = find_view(work.lake, sample, snapshot), version_of(work, sample, snapshot)
+        view, version = find_view(work.lake, sample, snapshot), source_version(work, sample, snapshot)
         return draw_from_view(work, sample, view, snapshot, version or snapshot.id, timeout=timeout, progress=progress)
     table = find_table(work.lake, sample, snapshot)
     definition = sample.definition
@@ -96,7 +96,7 @@ def run_drawing(
     return _weighted(work, sample, table, pieces, sample_seed(definition.seed, "draw", last_change(work.lake, table, snapshot)))
 
 
-def _weighted(work: Workspace, sample: SampleRecord, table: Table, pieces: Pieces, seed: int) -> Grown:
+def _weighted(work: Workspace, sample: SampleRecord, table: Table, pieces: Pieces, seed: int) -> CurrentSample:
     definition = sample.definition
     (held,) = weigh_part(work.lake, definition, RelationPart(pieces=pieces, size=definition.cap(1), seed=seed)).values() or (None,)
     if held is None:
@@ -105,9 +105,9 @@ def _weighted(work: Workspace, sample: SampleRecord, table: Table, pieces: Piece
         order = np.argsort(held.places)
         numbers, keys = held.places[order], held.keys[order]
     cardinalities: dict[Key, int] = {} if held is None else {(): held.cardinality}
-    rows = in_shape(sample, pieces.fetch(work.lake, numbers, wanted_fields(sample, table)))
+    rows = shape_rows(sample, pieces.fetch(work.lake, numbers, sampled_fields(sample, table)))
     drawn = drawn_rows(with_weights(definition, rows, keys))
-    return Grown(
+    return CurrentSample(
         rows=drawn, progress=SampleProgress(of_snapshot=pieces.scan.snapshot.id, cardinalities=cardinalities), fetched=rows.num_rows
     )
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.language.text.writing import type_text
-from platform_plugin.relations.samples.definition import Definition
-from platform_plugin.relations.samples.keys.seeds import generator
+from platform_plugin.relations.samples.definition import SampleDefinition
+from platform_plugin.relations.samples.keys.seeds import random_generator
 from platform_plugin.relations.samples.record import SampleProgress
-from platform_plugin.relations.samples.reservoir.growing import Grown
+from platform_plugin.relations.samples.reservoir.growing import CurrentSample
 from platform_plugin.relations.samples.reservoir.merge import draw_picks
-from platform_plugin.relations.samples.sources import find_parts, in_shape
-from platform_plugin.relations.samples.strata import group, sortable
+from platform_plugin.relations.samples.sources import find_parts, shape_rows
+from platform_plugin.relations.samples.strata import group_positions, stratum_sort_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,13 +32,13 @@ _DEEPEST = 16
 _NONE = np.empty(0, dtype=np.int64)
 
 
-def plan_merged(parts: Sequence[SampleRecord], size: int, seed: int) -> Definition:
+def plan_merged(parts: Sequence[SampleRecord], size: int, seed: int) -> SampleDefinition:
     """The definition of what merges some samples that were checked.
 
     It has the strata of its parts, and no more rows of one than each of them may have.
     """
     limits = [limit for part in parts if (limit := part.definition.size_per_stratum) is not None]
-    return Definition(
+    return SampleDefinition(
         relation="",
         source="samples",
         size=size,
@@ -111,7 +111,9 @@ def _leaves(lake: Lake, sample: SampleRecord, snapshot: Snapshot, depth: int = 1
     return [leaf for part in find_parts(lake, sample, snapshot) for leaf in _leaves(lake, part, snapshot, depth + 1)]
 
 
-def merge_parts(definition: Definition, parts: Sequence[SampleRecord], read: Sequence[Grown], snapshot: Snapshot) -> Grown:
+def merge_parts(
+    definition: SampleDefinition, parts: Sequence[SampleRecord], read: Sequence[CurrentSample], snapshot: Snapshot
+) -> CurrentSample:
     """A sample of all that the parts stand for, as they were read at a snapshot, uniform in each stratum.
 
     Who merges the same parts by the same definition has the same rows.
@@ -119,17 +121,17 @@ def merge_parts(definition: Definition, parts: Sequence[SampleRecord], read: Seq
     counts = [dict(one.progress.cardinalities) for one in read]
     named = zip(parts, read, counts, strict=True)
     words = [f"{part.table.uuid}:{one.progress.next_row_id}:{sum(count.values())}" for part, one, count in named]
-    random = generator(definition.seed, "merge", *words)
-    rows = [in_shape(parts[0], one.rows) for one in read]
-    strata = [group(own, definition.strata) for own in rows]
+    random = random_generator(definition.seed, "merge", *words)
+    rows = [shape_rows(parts[0], one.rows) for one in read]
+    strata = [group_positions(own, definition.strata) for own in rows]
     starts = np.cumsum([0, *(own.num_rows for own in rows)])
     cardinalities: dict[Key, int] = {}
     chosen = [_NONE]
-    keys = sorted({key for count in counts for key in count}, key=sortable)
+    keys = sorted({key for count in counts for key in count}, key=stratum_sort_key)
     for key in keys:
         places = [own.get(key, _NONE) + start for own, start in zip(strata, starts[:-1], strict=True)]
         held, whole = [len(own) for own in places], [count.get(key, 0) for count in counts]
         chosen.append(np.concatenate(places)[draw_picks(held, whole, definition.cap(len(keys)), random)])
         cardinalities[key] = sum(whole)
     found = pa.concat_tables(rows).take(pa.array(np.concatenate(chosen)))
-    return Grown(rows=found, progress=SampleProgress(of_snapshot=snapshot.id, cardinalities=cardinalities), fetched=found.num_rows)
+    return CurrentSample(rows=found, progress=SampleProgress(of_snapshot=snapshot.id, cardinalities=cardinalities), fetched=found.num_rows)

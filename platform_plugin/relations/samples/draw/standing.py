@@ -17,16 +17,16 @@ import pyarrow as pa
 from platform_plugin.errors import CatalogueError
 from platform_plugin.lake.files.files import ROW_ID
 from platform_plugin.lake.read.last_change import has_only_grown
-from platform_plugin.lake.read.read import column_at, has_row_ids, read_raw
+from platform_plugin.lake.read.read import find_column, has_row_ids, read_raw
 from platform_plugin.lake.read.scan import InlinedTable
 from platform_plugin.relations.follow.ranges import Range, rows_of
 from platform_plugin.relations.samples.draw.pieces import Piece, Pieces, read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import choose_lowest
 from platform_plugin.relations.samples.record import SampleProgress, read_progress
-from platform_plugin.relations.samples.reservoir.growing import Grown, StoredSample, held_of, read_stored
+from platform_plugin.relations.samples.reservoir.growing import CurrentSample, StoredSample, read_stored, stored_strata
 from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
-from platform_plugin.relations.samples.sources import in_shape, wanted_fields
+from platform_plugin.relations.samples.sources import sampled_fields, shape_rows
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -58,11 +58,11 @@ def draw_standing(
     *,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
-) -> Grown:
+) -> CurrentSample:
     """The sample of a table at a snapshot, from what is stored where that will do."""
     lake, definition = work.lake, sample.definition
     before = _find_before(work, sample, table, snapshot)
-    held = {} if before is None else held_of(sample, before.stored, before.progress)
+    held = {} if before is None else stored_strata(sample, before.stored, before.progress)
     size = definition.cap(max(1, len(held)))
     full = {key: own.bound for key, own in held.items() if len(own.keys) >= size and own.bound < EVERY}
     first = 0 if before is None else before.progress.next_row_id
@@ -73,13 +73,13 @@ def draw_standing(
     found = find_local(work, definition, part, grown, timeout=timeout, progress=progress)
     chosen = choose_lowest([held, found], definition.cap)
     kept, numbers = chosen.places
-    fetched = in_shape(sample, pieces.fetch(lake, numbers, wanted_fields(sample, table)))
+    fetched = shape_rows(sample, pieces.fetch(lake, numbers, sampled_fields(sample, table)))
     rows, row_ids = fetched, pieces.row_ids(numbers)
     if before is not None:
         rows = pa.concat_tables([before.stored.rows.take(pa.array(kept)), fetched])
         row_ids = np.concatenate([before.stored.row_ids[kept], row_ids])
     order = np.argsort(row_ids, kind="stable")
-    return Grown(
+    return CurrentSample(
         rows=rows.take(pa.array(order)),
         progress=SampleProgress(next_row_id=end, of_snapshot=snapshot.id, cardinalities=chosen.cardinalities),
         fetched=fetched.num_rows,
@@ -107,7 +107,7 @@ def _with_row_ids(lake: Lake, pieces: Pieces) -> Pieces:
         if isinstance(piece.source, InlinedTable) or not has_row_ids(lake, piece.source, pieces.scan.snapshot):
             return piece
         raw, kept = read_raw(lake, piece.source, pieces.scan.snapshot, fields=(), hidden=(ROW_ID,))
-        own = column_at(raw, ROW_ID)
+        own = find_column(raw, ROW_ID)
         if own is None:
             return piece
         first, last = np.searchsorted(kept.to_numpy(zero_copy_only=False), (piece.low, piece.source.record_count))

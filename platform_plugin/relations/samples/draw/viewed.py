@@ -23,11 +23,11 @@ from platform_plugin.language.text.writing import identifier
 from platform_plugin.operators.group.body import read_body
 from platform_plugin.relations.bind import new_name, read_named
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed, spark_key
-from platform_plugin.relations.samples.keys.lowest import bound_of
+from platform_plugin.relations.samples.keys.lowest import key_bound
 from platform_plugin.relations.samples.record import SampleProgress
-from platform_plugin.relations.samples.reservoir.growing import Grown
-from platform_plugin.relations.samples.sources import in_shape
-from platform_plugin.relations.samples.strata import group
+from platform_plugin.relations.samples.reservoir.growing import CurrentSample
+from platform_plugin.relations.samples.sources import shape_rows
+from platform_plugin.relations.samples.strata import group_positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, View
-    from platform_plugin.relations.samples.definition import Definition, Key
+    from platform_plugin.relations.samples.definition import Key, SampleDefinition
     from platform_plugin.relations.samples.record import SampleRecord
 
 # No column of a user's can have such a name.
@@ -64,7 +64,7 @@ def draw_from_view(
     *,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
-) -> Grown:
+) -> CurrentSample:
     """A sample of a view's rows at a snapshot; `version` is what its draws are told apart by."""
     definition = sample.definition
     with _rows_of(work, view, snapshot, definition.where) as rows:
@@ -72,7 +72,7 @@ def draw_from_view(
             strata = read_strata(definition, stream.read_all())
         if not strata:
             none = pa.Table.from_batches([], schema=arrow_schema(sample.table.fields))
-            return Grown(rows=none, progress=SampleProgress(of_snapshot=snapshot.id, cardinalities={}))
+            return CurrentSample(rows=none, progress=SampleProgress(of_snapshot=snapshot.id, cardinalities={}))
         seed, size = sample_seed(definition.seed, "draw", version), definition.cap(len(strata))
         for bounds in (plan_bounds(strata.values(), size), {one.hash: EVERY for one in strata.values()}):
             frame = drawing_frame(work, definition, rows, seed=seed, size=size, bounds=bounds)
@@ -82,8 +82,8 @@ def draw_from_view(
             if found.num_rows >= sum(min(size, one.cardinality) for one in strata.values()):
                 break
     found = found.take(pc.sort_indices(found.column(KEY)))
-    return Grown(
-        rows=in_shape(sample, found.drop_columns([name for name in (KEY, STRATUM, RANK) if name in found.column_names])),
+    return CurrentSample(
+        rows=shape_rows(sample, found.drop_columns([name for name in (KEY, STRATUM, RANK) if name in found.column_names])),
         progress=SampleProgress(of_snapshot=snapshot.id, cardinalities={key: one.cardinality for key, one in strata.items()}),
         fetched=found.num_rows,
     )
@@ -129,7 +129,7 @@ def is_scan(work: Workspace, view: View, snapshot: Snapshot) -> bool:
         return False
 
 
-def counting_frame(work: Workspace, definition: Definition, rows: DataFrame) -> DataFrame:
+def counting_frame(work: Workspace, definition: SampleDefinition, rows: DataFrame) -> DataFrame:
     """The query that counts the rows of each stratum."""
     from platform_plugin.engine.spark.frames.scan import query_relations
 
@@ -140,11 +140,11 @@ def counting_frame(work: Workspace, definition: Definition, rows: DataFrame) -> 
     return query_relations(work.session, text, {name: rows})
 
 
-def read_strata(definition: Definition, counted: pa.Table) -> dict[Key, Stratum]:
+def read_strata(definition: SampleDefinition, counted: pa.Table) -> dict[Key, Stratum]:
     """The strata that have been counted; a view without rows has none."""
     counts, hashes = counted.column(COUNT).to_pylist(), counted.column(STRATUM).to_pylist()
     found = {}
-    for key, places in group(counted, definition.strata).items():
+    for key, places in group_positions(counted, definition.strata).items():
         count = sum(counts[place] for place in places)
         if count:
             found[key] = Stratum(hash=hashes[places[0]], cardinality=count)
@@ -161,12 +161,12 @@ def plan_bounds(strata: Iterable[Stratum], size: int) -> dict[int, int]:
     """
     bounds: dict[int, int] = {}
     for one in strata:
-        bounds[one.hash] = max(bounds.get(one.hash, 0), bound_of(size, one.cardinality))
+        bounds[one.hash] = max(bounds.get(one.hash, 0), key_bound(size, one.cardinality))
     return bounds
 
 
 def drawing_frame(
-    work: Workspace, definition: Definition, rows: DataFrame, *, seed: int, size: int, bounds: Mapping[int, int]
+    work: Workspace, definition: SampleDefinition, rows: DataFrame, *, seed: int, size: int, bounds: Mapping[int, int]
 ) -> DataFrame:
     """The query of the rows whose keys are lowest, at most `size` of each stratum, of those that are not above its bound."""
     from platform_plugin.engine.spark.frames.scan import arrow_frame, query_relations

@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from platform_plugin.language.query.approximate import STRATUM, UNIT
 from platform_plugin.relations.samples.draw.blocks import BlockDesign, block_quantile, block_ratio, block_total
-from platform_plugin.relations.samples.estimate.estimators import Bounded, Design, quantile, ratio, total
+from platform_plugin.relations.samples.estimate.estimators import BoundedEstimate, Design, quantile, ratio, total
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from platform_plugin.language.query.approximate import Approximation, Measure
+    from platform_plugin.language.query.approximate import ApproximateMeasure, Approximation
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
@@ -31,11 +31,11 @@ class Estimates:
     plan: Approximation
     design: Design | BlockDesign
     groups: pa.Table
-    rows: tuple[tuple[Bounded, ...], ...]
+    rows: tuple[tuple[BoundedEstimate, ...], ...]
     matching: tuple[int, ...]
 
     @property
-    def bounds(self) -> list[Bounded]:
+    def bounds(self) -> list[BoundedEstimate]:
         """All estimates."""
         return [one for row in self.rows for one in row]
 
@@ -89,10 +89,10 @@ def _grouped(keys: pa.Table) -> tuple[pa.Table, Iterator[Any]]:
     return grouped.select(keys.column_names), (places[first - ends[0] : last - ends[0]] for first, last in pairwise(ends))
 
 
-def _scaled(found: Bounded, measure: Measure) -> Bounded:
+def _scaled(found: BoundedEstimate, measure: ApproximateMeasure) -> BoundedEstimate:
     ends = found.low * measure.scale, found.high * measure.scale
     low, high = ends if measure.scale >= 0 else (ends[1], ends[0])
-    return Bounded(value=found.value * measure.scale, low=low, high=high)
+    return BoundedEstimate(value=found.value * measure.scale, low=low, high=high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class _Group:
         """How many sampled rows it has."""
         return len(self.strata)
 
-    def bound(self, measure: Measure, confidence: float) -> Bounded:
+    def bound(self, measure: ApproximateMeasure, confidence: float) -> BoundedEstimate:
         """One estimate of the group. A sampled row that a join has made several of counts once, with the sum of them."""
         if measure.kind == "quantile":
             held = ~np.isnan(self.values[measure.above])
@@ -148,7 +148,7 @@ class _BlockGroup:
         """How many rows of the drawn blocks it has."""
         return len(self.units)
 
-    def bound(self, measure: Measure, confidence: float) -> Bounded:
+    def bound(self, measure: ApproximateMeasure, confidence: float) -> BoundedEstimate:
         """One estimate of the group. What a block has counts once, however many of its rows match."""
         if measure.kind == "quantile":
             held = ~np.isnan(self.values[measure.above])

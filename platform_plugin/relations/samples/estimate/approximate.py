@@ -11,12 +11,12 @@ from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files.files import PAGE_ROWS
 from platform_plugin.language.query.approximate import plan_approximation
 from platform_plugin.language.query.query import analyse_query
-from platform_plugin.language.text.places import Span, at
+from platform_plugin.language.text.places import Span, locate_offset
 from platform_plugin.relations.arguments import check_arguments
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.samples.draw.blocks import BlockDesign
 from platform_plugin.relations.samples.estimate.answer import Estimates, estimate
-from platform_plugin.relations.samples.estimate.asking import Asking, as_written
+from platform_plugin.relations.samples.estimate.asking import SampleQuery, written_relation
 from platform_plugin.relations.samples.estimate.estimators import Design, needed_size
 from platform_plugin.relations.samples.population import PILOT, find_source
 
@@ -56,7 +56,7 @@ def run_approximation(
     with work.lake.lease(holder="estimate") as lease:
         asked = analyse_query(plan.text)
         check_arguments(asked.parameters, arguments)
-        asking = Asking(
+        asking = SampleQuery(
             work=work, written=query, asked=asked, arguments=arguments, snapshot=lease.snapshot, timeout=timeout, progress=progress
         )
         source = find_source(work, asking.as_written(asked.relations[0]), lease.snapshot, arguments)
@@ -68,7 +68,7 @@ def explain_approximation(work: Workspace, query: Span, snapshot: Snapshot) -> l
     """Where the sample of a query would come from, and what it would be asked."""
     plan = plan_approximation(query)
     asked = analyse_query(plan.text)
-    source = find_source(work, as_written(query, asked.relations[0]), snapshot)
+    source = find_source(work, written_relation(query, asked.relations[0]), snapshot)
     said = f"estimates {', '.join(measure.name for measure in plan.measures)} within {plan.error:g} at a confidence of {plan.confidence:g}"
     begun = [said, f'samples "{source.name}"']
     if source.fixed is not None:
@@ -86,7 +86,7 @@ class _Estimating:
     """One query, and the ways to a sample that is large enough for it."""
 
     plan: Approximation
-    asking: Asking
+    asking: SampleQuery
     source: PopulationSource
 
     def answer(self) -> Estimates:
@@ -168,5 +168,5 @@ class _Estimating:
             detail=f"with {design.size} sampled of {design.population} rows {said}; {would}",
             hint=make + allow,
         )
-        at(self.asking.written).attach(refusal)
+        locate_offset(self.asking.written).attach(refusal)
         return refusal

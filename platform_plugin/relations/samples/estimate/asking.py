@@ -13,14 +13,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
-from platform_plugin.engine.arrow.values import ArrowRows, NotLocal, RelationColumns, evaluate_node, spread
+from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, RelationColumns, evaluate_node, repeat_value
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.language.query.approximate import STRATUM, UNIT
 from platform_plugin.language.text.places import Span
 from platform_plugin.operators.group.body import read_body
 from platform_plugin.relations.arguments import used_arguments
-from platform_plugin.relations.bind import lake_name, new_name, pointing_at, read_named
+from platform_plugin.relations.bind import lake_name, new_name, place_errors, read_named
 from platform_plugin.relations.samples.population import read_drawn
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _GROUPED = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.bool_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class SampleQuery:
     """One query over sampled rows: `asked` as it is put to them, `written` as the user wrote it."""
 
     work: Workspace
@@ -57,7 +57,7 @@ class Asking:
         marks = [pa.field(UNIT, pa.int64()), pa.field(STRATUM, pa.int64())]
         try:
             self._ask_here(pa.Table.from_batches([], schema=pa.schema([*arrow_schema(fields), *marks])))
-        except NotLocal:
+        except NotSupportedByArrow:
             return False
         return True
 
@@ -65,38 +65,38 @@ class Asking:
         """A row for each sampled one that passes, or for each that a join makes of it."""
         try:
             return self._ask_here(_marked(read_drawn(self.work, drawn)))
-        except NotLocal:
+        except NotSupportedByArrow:
             return self._ask_spark(drawn)
 
     def _ask_here(self, rows: pa.Table) -> pa.Table:
         if len(self.asked.relations) > 1:
-            raise NotLocal
+            raise NotSupportedByArrow
         return _ask_arrow(_with_values(self.asked, self.arguments), rows)
 
     def as_written(self, reference: Reference) -> Reference:
         """A relation of the query that is asked, at its place in what the user wrote."""
-        return as_written(self.written, reference)
+        return written_relation(self.written, reference)
 
     def _ask_spark(self, drawn: DrawnRows) -> pa.Table:
         from platform_plugin.engine.spark.frames.scan import query_relations
-        from platform_plugin.relations.faults import placed
+        from platform_plugin.relations.faults import place_spark_errors
 
         work = self.work
         names = {reference: new_name() for reference in self.asked.relations}
         frames = {}
         for reference, name in list(names.items())[1:]:
-            with pointing_at(self.as_written(reference).span):
+            with place_errors(self.as_written(reference).span):
                 with work.lake.reading() as connection:
                     found = work.lake.find_relation(connection, lake_name(reference.name), self.snapshot)
                 frames[name] = read_named(work, (found.name.schema, found.name.relation), self.snapshot)
         frames[names[self.asked.relations[0]]] = _frame_of(work, drawn)
         rendered = self.asked.render(names)
         frame = query_relations(work.session, rendered.text, frames, used_arguments(self.asked.parameters, self.arguments))
-        with placed(rendered), work.session.arrow(frame, timeout=self.timeout, progress=self.progress) as stream:
+        with place_spark_errors(rendered), work.session.arrow(frame, timeout=self.timeout, progress=self.progress) as stream:
             return stream.read_all()
 
 
-def as_written(query: Span, reference: Reference) -> Reference:
+def written_relation(query: Span, reference: Reference) -> Reference:
     """A relation at its place in what the user wrote."""
     found = re.search(rf"(?i)\b(?:FROM|JOIN)\s+({re.escape(reference.span.text)})", query.text)
     start, end = found.span(1) if found else (0, len(query.text))
@@ -118,34 +118,34 @@ def _with_values(asked: Query, arguments: Arguments) -> str:
             case date() if not isinstance(value, datetime):
                 written = f"DATE '{value.isoformat()}'"
             case _:
-                raise NotLocal
+                raise NotSupportedByArrow
         parts += [text[end : parameter.span.start - asked.span.start], written]
         end = parameter.span.end - asked.span.start
     return "".join([*parts, text[end:]])
 
 
 def _ask_arrow(text: str, sampled: pa.Table) -> pa.Table:
-    """What a query says of rows, or `NotLocal`."""
+    """What a query says of rows, or `NotSupportedByArrow`."""
     try:
         tree = read_body(text)
     except PlatformError as error:
-        raise NotLocal from error
+        raise NotSupportedByArrow from error
     source = tree.args["from_"].this
     if not isinstance(tree, exp.Select) or not isinstance(source, exp.Table) or tree.args.get("joins") or tree.args.get("laterals"):
-        raise NotLocal
+        raise NotSupportedByArrow
     rows = ArrowRows(columns=RelationColumns(sampled, source.alias_or_name), count=sampled.num_rows)
     try:
         where = tree.args.get("where")
         if where is not None:
             mask = evaluate_node(where.this, rows)
             if not pa.types.is_boolean(mask.type):
-                raise NotLocal
-            rows = rows.picked(spread(mask, rows.count))
-        found = {item.alias_or_name: spread(evaluate_node(item.unalias(), rows), rows.count) for item in tree.expressions}
+                raise NotSupportedByArrow
+            rows = rows.picked(repeat_value(mask, rows.count))
+        found = {item.alias_or_name: repeat_value(evaluate_node(item.unalias(), rows), rows.count) for item in tree.expressions}
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise NotLocal from error  # an overflow, for instance, which Spark tells in its own words
+        raise NotSupportedByArrow from error  # an overflow, for instance, which Spark tells in its own words
     if not all(column.type in _GROUPED or pa.types.is_decimal(column.type) for name, column in found.items() if name.startswith("_g")):
-        raise NotLocal
+        raise NotSupportedByArrow
     return pa.table(found)
 
 

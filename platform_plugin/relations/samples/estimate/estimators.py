@@ -52,7 +52,7 @@ class Design:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounded:
+class BoundedEstimate:
     """An estimate, and the bounds between which the truth is as often as was asked for; NaN where they are not known."""
 
     value: float
@@ -68,7 +68,7 @@ class Bounded:
         return inf if isnan(half) or self.value == 0 or isnan(self.value) else half / abs(self.value)
 
 
-def total(values: Floats, strata: Integers, design: Design, confidence: float, *, counts: bool = False) -> Bounded:
+def total(values: Floats, strata: Integers, design: Design, confidence: float, *, counts: bool = False) -> BoundedEstimate:
     """The sum over all rows of a value that is zero but for these sampled rows; `counts` says that each value is one.
 
     >>> design = Design(populations=np.array([1000]), sizes=np.array([100]))
@@ -78,52 +78,52 @@ def total(values: Floats, strata: Integers, design: Design, confidence: float, *
     """
     estimate = float((values * design.weights[strata]).sum())
     if design.is_census:
-        return Bounded(value=estimate, low=estimate, high=estimate)
+        return BoundedEstimate(value=estimate, low=estimate, high=estimate)
     matching = len(values)
     if counts and (matching < FEW or design.size - matching < FEW):
         return _few(strata, design, confidence, estimate)
     if matching < FEW:
-        return Bounded(value=estimate, low=nan, high=nan)
+        return BoundedEstimate(value=estimate, low=nan, high=nan)
     return _around(estimate, _deviation(values, strata, design), matching, confidence)
 
 
-def ratio(above: Floats, below: Floats, strata: Integers, design: Design, confidence: float) -> Bounded:
+def ratio(above: Floats, below: Floats, strata: Integers, design: Design, confidence: float) -> BoundedEstimate:
     """The ratio of two sums over all rows."""
     weights = design.weights[strata]
     divisor = float((below * weights).sum())
     if divisor == 0:
-        return Bounded(value=nan, low=nan, high=nan)
+        return BoundedEstimate(value=nan, low=nan, high=nan)
     estimate = float((above * weights).sum()) / divisor
     if design.is_census:
-        return Bounded(value=estimate, low=estimate, high=estimate)
+        return BoundedEstimate(value=estimate, low=estimate, high=estimate)
     counting = int(np.count_nonzero(below))
     if counting < FEW:
-        return Bounded(value=estimate, low=nan, high=nan)
+        return BoundedEstimate(value=estimate, low=nan, high=nan)
     return _around(estimate, _deviation(above - estimate * below, strata, design) / abs(divisor), counting, confidence)
 
 
-def quantile(values: Floats, strata: Integers, design: Design, confidence: float, share: float) -> Bounded:
+def quantile(values: Floats, strata: Integers, design: Design, confidence: float, share: float) -> BoundedEstimate:
     """The value below which this share of all rows lie."""
     if not len(values):
-        return Bounded(value=nan, low=nan, high=nan)
+        return BoundedEstimate(value=nan, low=nan, high=nan)
     order = np.argsort(values, kind="stable")
     ordered, weights = values[order], design.weights[strata[order]]
     reached = (np.cumsum(weights) - weights / 2) / weights.sum()
     estimate = float(np.interp(share, reached, ordered))
     if design.is_census:
-        return Bounded(value=estimate, low=estimate, high=estimate)
+        return BoundedEstimate(value=estimate, low=estimate, high=estimate)
     if len(values) < FEW:
-        return Bounded(value=estimate, low=nan, high=nan)
+        return BoundedEstimate(value=estimate, low=nan, high=nan)
     below = (values <= estimate).astype(float)
     around = ratio(below, np.ones(len(values)), strata, design, confidence)
     half = (around.high - around.low) / 2
     # At the very ends the sample has no row that the bound could be.
     low = float(np.interp(share - half, reached, ordered)) if share - half > reached[0] else nan
     high = float(np.interp(share + half, reached, ordered)) if share + half < reached[-1] else nan
-    return Bounded(value=estimate, low=low, high=high)
+    return BoundedEstimate(value=estimate, low=low, high=high)
 
 
-def needed_size(found: Bounded, error: float, design: Design) -> float:
+def needed_size(found: BoundedEstimate, error: float, design: Design) -> float:
     """How many rows a sample must have for the relative error to be this; infinite where this sample can't tell."""
     reached = found.relative_error
     if reached <= error:
@@ -134,10 +134,10 @@ def needed_size(found: Bounded, error: float, design: Design) -> float:
     return 1 / (spread * (error / reached) ** 2 + 1 / design.population)
 
 
-def student(confidence: float, freedom: int) -> float:
+def student_quantile(confidence: float, freedom: int) -> float:
     """The two-sided quantile of Student's law, by its expansion around the normal one.
 
-    >>> round(student(0.95, 29), 3), round(student(0.95, 10**6), 3)
+    >>> round(student_quantile(0.95, 29), 3), round(student_quantile(0.95, 10**6), 3)
     (2.045, 1.96)
     """
     z = NormalDist().inv_cdf((1 + confidence) / 2)
@@ -160,12 +160,12 @@ def _deviation(values: Floats, strata: Integers, design: Design) -> float:
     return sqrt(float(variance.sum()))
 
 
-def _around(estimate: float, deviation: float, count: int, confidence: float) -> Bounded:
-    half = student(confidence, max(count - 1, 1)) * deviation
-    return Bounded(value=estimate, low=estimate - half, high=estimate + half)
+def _around(estimate: float, deviation: float, count: int, confidence: float) -> BoundedEstimate:
+    half = student_quantile(confidence, max(count - 1, 1)) * deviation
+    return BoundedEstimate(value=estimate, low=estimate - half, high=estimate + half)
 
 
-def _few(strata: Integers, design: Design, confidence: float, estimate: float) -> Bounded:
+def _few(strata: Integers, design: Design, confidence: float, estimate: float) -> BoundedEstimate:
     """Exact bounds of a count; with several strata each has its own, surer by so much that all hold together."""
     matching = np.bincount(strata, minlength=len(design.sizes))
     sampled = [place for place in range(len(design.sizes)) if design.sizes[place] < design.populations[place]]
@@ -177,7 +177,7 @@ def _few(strata: Integers, design: Design, confidence: float, estimate: float) -
             low, high = low + count, high + count
             continue
         low, high = low + _fewest(*own, count, doubt), high + _most(*own, count, doubt)
-    return Bounded(value=estimate, low=low, high=high)
+    return BoundedEstimate(value=estimate, low=low, high=high)
 
 
 def _most(population: int, size: int, matching: int, doubt: float) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from platform_plugin.relations.samples.keys.seeds import derive
+from platform_plugin.relations.samples.keys.seeds import derive_seed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +68,7 @@ def hash_bound(wanted: int, count: int) -> int:
 
 def sample_seed(seed: int, *words: object) -> int:
     """The literal under which Spark hashes rows: 64 bits of the sample's seed, as a signed number."""
-    found = derive(seed, "rows", *words) >> 64
+    found = derive_seed(seed, "rows", *words) >> 64
     return found - (1 << 64) if found >> 63 else found
 
 

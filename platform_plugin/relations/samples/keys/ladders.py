@@ -22,7 +22,7 @@ from platform_plugin.relations.samples.keys.ranks import exponentials
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from platform_plugin.relations.samples.definition import Definition
+    from platform_plugin.relations.samples.definition import SampleDefinition
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
@@ -41,7 +41,7 @@ _SLACK = 1e-9
 _LEAST = 2.0**-56
 
 
-def row_keys(definition: Definition) -> LadderKeys | HashedKeys:
+def row_keys(definition: SampleDefinition) -> LadderKeys | HashedKeys:
     """The keys of the rows of a sample, by their ids."""
     climbs = definition.has_ladders and definition.is_counted
     return (LadderKeys if climbs else HashedKeys)(sample_seed(definition.seed))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from platform_plugin.relations.samples.keys.keys import EVERY, hash_bound
-from platform_plugin.relations.samples.strata import sortable
+from platform_plugin.relations.samples.strata import stratum_sort_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -52,14 +52,14 @@ class LowestRows:
         return replace(self, bound=bound, keys=self.keys[inside], places=self.places[inside])
 
 
-def margin(size: int) -> int:
+def expected_margin(size: int) -> int:
     """So many rows have to be expected below a bound for it to be nearly sure that there are `size` of them."""
     return size + 8 * isqrt(size) + 48
 
 
-def bound_of(size: int, count: int) -> int:
+def key_bound(size: int, count: int) -> int:
     """Up to which key there are nearly surely so many of a number of rows."""
-    return hash_bound(margin(size), count)
+    return hash_bound(expected_margin(size), count)
 
 
 def whole_sample(cardinality: int, keys: Integers, places: Integers) -> LowestRows:
@@ -89,7 +89,7 @@ def choose_lowest(parts: Sequence[Mapping[Key, LowestRows]], cap: Callable[[int]
     size = cap(len(counts))
     places: list[list[Integers]] = [[] for _ in parts]
     short = set()
-    for key in sorted(counts, key=sortable):
+    for key in sorted(counts, key=stratum_sort_key):
         own = [(number, part[key]) for number, part in enumerate(parts) if key in part]
         bound = min(held.bound for _, held in own)
         own = [(number, held.up_to(bound)) for number, held in own]

@@ -86,12 +86,12 @@ def key_number(key: int) -> float:
     return float(np.where(bits < 0, bits ^ _FLIP, bits).view(np.float64)[0])
 
 
-def inclusion(log_weights: Floats, threshold: int) -> Floats:
+def inclusion_probability(log_weights: Floats, threshold: int) -> Floats:
     """How likely rows of these weights are to have a key below a threshold that does not depend on them.
 
     Given the lowest key that is not in a sample, that is the probability of each sampled row.
 
-    >>> inclusion(np.array([0.0, 1.0]), int(rank_keys(np.array([1 << 62]), np.zeros(1))[0])).round(6).tolist()
+    >>> inclusion_probability(np.array([0.0, 1.0]), int(rank_keys(np.array([1 << 62]), np.zeros(1))[0])).round(6).tolist()
     [0.5, 0.75]
     """
     exponents = np.minimum(log_weights + key_number(threshold), 1000.0)

@@ -12,13 +12,13 @@ from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
 from platform_plugin.errors import InvalidValue, UnknownObject
 from platform_plugin.relations.samples.keys.keys import EVERY, keys_of_ids
 from platform_plugin.relations.samples.keys.ladders import row_keys
-from platform_plugin.relations.samples.keys.ranks import exact_log2, inclusion, key_number, rank_keys
+from platform_plugin.relations.samples.keys.ranks import exact_log2, inclusion_probability, key_number, rank_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from platform_plugin.algebra.types.data_types import DataType
-    from platform_plugin.relations.samples.definition import Definition
+    from platform_plugin.relations.samples.definition import SampleDefinition
 
     Integers = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -35,21 +35,21 @@ def weight_field() -> Field:
     return Field(name=SAMPLE_WEIGHT, type=Primitive("float64"))
 
 
-def can_weigh(kind: DataType) -> bool:
+def is_weight_type(kind: DataType) -> bool:
     """Whether values of a type are weights."""
     return isinstance(kind, Decimal) or (isinstance(kind, Primitive) and kind.name.startswith(("int", "uint", "float")))
 
 
-def can_date(kind: DataType) -> bool:
+def is_time_type(kind: DataType) -> bool:
     """Whether values of a type say when a row was."""
     return isinstance(kind, Primitive) and kind.name.startswith("timestamp")
 
 
-def log_weights(definition: Definition, rows: pa.Table) -> Floats:
+def log_weights(definition: SampleDefinition, rows: pa.Table) -> Floats:
     """The binary logarithm of each row's weight; minus infinity for a row that is never drawn, whose weight or time is NULL or zero.
 
-    >>> from platform_plugin.relations.samples.definition import Definition
-    >>> definition = Definition(relation="", source="table", size=1, seed=1, weight="w")
+    >>> from platform_plugin.relations.samples.definition import SampleDefinition
+    >>> definition = SampleDefinition(relation="", source="table", size=1, seed=1, weight="w")
     >>> log_weights(definition, pa.table({"w": [8, None, 0]})).tolist()
     [3.0, -inf, -inf]
     """
@@ -58,7 +58,7 @@ def log_weights(definition: Definition, rows: pa.Table) -> Floats:
     return np.where(there, exact_log2(np.where(there, weights, 1.0)) + half_lives, -np.inf)
 
 
-def _measured(definition: Definition, rows: pa.Table) -> tuple[Floats, Floats]:
+def _measured(definition: SampleDefinition, rows: pa.Table) -> tuple[Floats, Floats]:
     """Each row's weight, zero for one that is never drawn, and its time in half-lives."""
     weights, half_lives = np.ones(rows.num_rows), np.zeros(rows.num_rows)
     gone = [name for name in (definition.weight, definition.time) if name is not None and name not in rows.schema.names]
@@ -87,7 +87,7 @@ def _floats(column: pa.ChunkedArray) -> Floats:
     return np.asarray(pc.fill_null(pc.cast(column, pa.float64(), safe=False), 0.0).to_numpy(), dtype=np.float64)
 
 
-def low_weighted_keys(definition: Definition, seed: int, ids: Integers, rows: pa.Table, bound: int) -> tuple[int, Integers, Integers]:
+def low_weighted_keys(definition: SampleDefinition, seed: int, ids: Integers, rows: pa.Table, bound: int) -> tuple[int, Integers, Integers]:
     """How many of some rows can be drawn, and those of them whose keys are at most a bound: their places, and their keys."""
     weights, half_lives = _measured(definition, rows)
     keys, there = keys_of_ids(seed, ids), weights > 0
@@ -103,13 +103,13 @@ def low_weighted_keys(definition: Definition, seed: int, ids: Integers, rows: pa
     return count, places[low], found[low]
 
 
-def keys_of_sampled(definition: Definition, rows: pa.Table, row_ids: Integers) -> Integers:
+def keys_of_sampled(definition: SampleDefinition, rows: pa.Table, row_ids: Integers) -> Integers:
     """The keys of rows that a sample of a stream has or may have: every one of them can be drawn."""
     keys = row_keys(definition).of(row_ids)
     return rank_keys(keys, log_weights(definition, rows)) if definition.is_weighted else keys
 
 
-def with_weights(definition: Definition, rows: pa.Table, keys: Integers) -> pa.Table:
+def with_weights(definition: SampleDefinition, rows: pa.Table, keys: Integers) -> pa.Table:
     """Rows with what each counts for; those have NULL by which it is known that the others' keys were low enough.
 
     Given the lowest key that is not in the sample, each row was drawn with a probability that is known (rank conditioning), and one over it
@@ -123,7 +123,7 @@ def with_weights(definition: Definition, rows: pa.Table, keys: Integers) -> pa.T
         threshold = int(np.partition(keys, size)[size])
         beyond = keys >= threshold
         counts = np.ones(len(keys))
-        counts[~beyond] = 1.0 / inclusion(log_weights(definition, rows)[~beyond], threshold)
+        counts[~beyond] = 1.0 / inclusion_probability(log_weights(definition, rows)[~beyond], threshold)
     column = pa.array(counts, mask=beyond)
     place = rows.column_names.index(SAMPLE_WEIGHT)
     return rows.set_column(place, pa.field(SAMPLE_WEIGHT, pa.float64()), column)

@@ -19,8 +19,8 @@ from platform_plugin.language.text.writing import identifier
 from platform_plugin.operators.group.parts import ROW_ID
 from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.samples.keys.keys import EVERY, spark_key
-from platform_plugin.relations.samples.keys.lowest import LowestRows, bound_of
-from platform_plugin.relations.samples.strata import group
+from platform_plugin.relations.samples.keys.lowest import LowestRows, key_bound
+from platform_plugin.relations.samples.strata import group_positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Table
-    from platform_plugin.relations.samples.definition import Definition, Key
+    from platform_plugin.relations.samples.definition import Key, SampleDefinition
     from platform_plugin.relations.samples.reservoir.local import RelationPart
 
 # No column of a user's can have such a name.
@@ -46,7 +46,7 @@ _MOST_KEPT = 100_000
 
 def count_in_spark(
     work: Workspace,
-    definition: Definition,
+    definition: SampleDefinition,
     part: RelationPart,
     rows: Callable[[], DataFrame] | None = None,
     *,
@@ -57,12 +57,12 @@ def count_in_spark(
     frame = picking_frame(work, definition, part, None if rows is None else rows())
     with work.session.arrow(frame, timeout=timeout, progress=progress) as stream:
         picked = stream.read_all()
-    return complete(work, definition, part, picked, rows, timeout=timeout, progress=progress)
+    return complete_reservoirs(work, definition, part, picked, rows, timeout=timeout, progress=progress)
 
 
-def complete(
+def complete_reservoirs(
     work: Workspace,
-    definition: Definition,
+    definition: SampleDefinition,
     part: RelationPart,
     picked: pa.Table,
     rows: Callable[[], DataFrame] | None = None,
@@ -83,7 +83,7 @@ def complete(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Short:
+class ShortStratum:
     """A stratum of which fewer rows were picked than its reservoir needs: how many rows it has, and the bound that will do."""
 
     key: Key
@@ -91,7 +91,7 @@ class Short:
     cardinality: int
     bound: int
 
-    def again(self, held: LowestRows, size: int, last: int) -> Short | None:
+    def again(self, held: LowestRows, size: int, last: int) -> ShortStratum | None:
         """What is asked for next: all that may be wanted, if even the bound that nearly surely does did not."""
         if self.bound >= last or len(held.keys) >= min(size, self.cardinality):
             return None
@@ -99,16 +99,16 @@ class Short:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class SparkReservoirs:
     """What Spark has handed out: the local reservoirs, and the strata whose reservoirs are not full."""
 
     held: dict[Key, LowestRows]
-    short: list[Short]
+    short: list[ShortStratum]
     size: int
     """How many rows each stratum needs."""
 
 
-def picking_frame(work: Workspace, definition: Definition, part: RelationPart, rows: DataFrame | None) -> DataFrame:
+def picking_frame(work: Workspace, definition: SampleDefinition, part: RelationPart, rows: DataFrame | None) -> DataFrame:
     """The query whose rows are places of rows, of each stratum those with the lowest keys, and how many rows it has."""
     from platform_plugin.engine.spark.frames.scan import query_relations
 
@@ -134,7 +134,7 @@ def picking_frame(work: Workspace, definition: Definition, part: RelationPart, r
 
 
 def _filling_frame(
-    work: Workspace, definition: Definition, part: RelationPart, rows: DataFrame | None, short: Sequence[Short]
+    work: Workspace, definition: SampleDefinition, part: RelationPart, rows: DataFrame | None, short: Sequence[ShortStratum]
 ) -> DataFrame:
     """The rows of strata that came short, up to their bounds. What they are called is not told to Spark, only the hashes of it."""
     from platform_plugin.engine.spark.frames.scan import arrow_frame, query_relations
@@ -168,7 +168,7 @@ class _Source:
     key: str
 
     @classmethod
-    def of(cls, work: Workspace, definition: Definition, part: RelationPart, rows: DataFrame | None) -> _Source:
+    def of(cls, work: Workspace, definition: SampleDefinition, part: RelationPart, rows: DataFrame | None) -> _Source:
         from platform_plugin.engine.spark.frames.scan import PLACE as HIDDEN_PLACE
         from platform_plugin.engine.spark.frames.scan import ROWID, read_relation
 
@@ -200,7 +200,7 @@ def _first_bound(part: RelationPart) -> int:
     return min(part.bounds.get((), EVERY), ceil(wanted / max(known, 1) * EVERY))
 
 
-def read_picked(definition: Definition, part: RelationPart, picked: pa.Table) -> Read:
+def read_picked(definition: SampleDefinition, part: RelationPart, picked: pa.Table) -> SparkReservoirs:
     """The local reservoirs from the rows of a part's `picking_frame`."""
     first, last = _first_bound(part), part.bounds.get((), EVERY)
     counts, strata = picked.column(CARDINALITY).fill_null(0).to_numpy(), picked.column(STRATUM).to_numpy()
@@ -208,7 +208,7 @@ def read_picked(definition: Definition, part: RelationPart, picked: pa.Table) ->
     keys, places = picked.column(KEY).fill_null(0).to_numpy(), np.zeros(picked.num_rows, dtype=np.int64)
     places[lows] = part.pieces.number(picked.column(PLACE).drop_null().to_numpy())
     held, short = {}, []
-    by_key = group(picked, definition.strata)
+    by_key = group_positions(picked, definition.strata)
     # The more strata there are, the fewer rows each needs, which nobody knew before. Picks of a window hold more than a sample has.
     size = min(part.size, definition.cap(len(by_key))) if part.size <= definition.cap(1) else part.size
     for key, inside in by_key.items():
@@ -219,13 +219,13 @@ def read_picked(definition: Definition, part: RelationPart, picked: pa.Table) ->
         found = _held(part, count, keys[own], places[own], first)
         held[key] = found
         if first < last and len(own) < min(size, count):
-            short.append(Short(key=key, stratum=stratum, cardinality=count, bound=min(last, bound_of(size, count))))
-    return Read(held=held, short=short, size=size)
+            short.append(ShortStratum(key=key, stratum=stratum, cardinality=count, bound=min(last, key_bound(size, count))))
+    return SparkReservoirs(held=held, short=short, size=size)
 
 
-def _filled(definition: Definition, part: RelationPart, rows: pa.Table, short: Sequence[Short]) -> dict[Key, LowestRows]:
+def _filled(definition: SampleDefinition, part: RelationPart, rows: pa.Table, short: Sequence[ShortStratum]) -> dict[Key, LowestRows]:
     keys, places = rows.column(KEY).to_numpy(), part.pieces.number(rows.column(PLACE).to_numpy())
-    by_key = group(rows, definition.strata)
+    by_key = group_positions(rows, definition.strata)
     found = {}
     for one in short:
         inside = by_key.get(one.key, _NONE)

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from platform_plugin.errors import CatalogueError, StreamOverrun
 from platform_plugin.lake.files.files import ROW_ID
-from platform_plugin.lake.read.evolution import adapt
-from platform_plugin.lake.read.read import column_at, read_raw
+from platform_plugin.lake.read.evolution import adapt_rows
+from platform_plugin.lake.read.read import find_column, read_raw
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.relations.follow.ranges import Range, read_range, rows_of
 from platform_plugin.relations.samples.draw.pieces import read_pieces
@@ -27,8 +27,8 @@ from platform_plugin.relations.samples.keys.weights import keys_of_sampled, with
 from platform_plugin.relations.samples.record import SampleProgress, read_progress
 from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
 from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks, read_picks
-from platform_plugin.relations.samples.sources import find_table, in_shape, wanted_fields
-from platform_plugin.relations.samples.strata import group
+from platform_plugin.relations.samples.sources import find_table, sampled_fields, shape_rows
+from platform_plugin.relations.samples.strata import group_positions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,7 +76,7 @@ class PendingSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grown:
+class CurrentSample:
     """A sample that has taken up all of its stream at a snapshot."""
 
     rows: pa.Table
@@ -86,7 +86,7 @@ class Grown:
     row_ids: Integers | None = None
 
 
-def find_behind(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> PendingSample:
+def find_pending(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> PendingSample:
     """What a sample has not taken up of its stream at a snapshot; it may be nothing."""
     lake = work.lake
     with lake.reading() as connection:
@@ -138,18 +138,18 @@ def read_stored(lake: Lake, sample: SampleRecord, scan: TableScan) -> StoredSamp
     rows, ids = [pa.Table.from_batches([], schema=arrow_schema(fields))], [np.empty(0, dtype=np.int64)]
     for file in scan.files:
         raw, _ = read_raw(lake, file, scan.snapshot, fields=fields, hidden=(ROW_ID,))
-        own = column_at(raw, ROW_ID)
+        own = find_column(raw, ROW_ID)
         if own is None:
             raise CatalogueError(f'what is stored of sample "{sample.name}" lacks row ids', hint="make the sample anew")
-        rows.append(adapt(raw, fields))
+        rows.append(adapt_rows(raw, fields))
         ids.append(own.to_numpy())
     return StoredSample(rows=pa.concat_tables(rows), row_ids=np.concatenate(ids))
 
 
-def held_of(sample: SampleRecord, stored: StoredSample, progress: SampleProgress) -> dict[Key, LowestRows]:
+def stored_strata(sample: SampleRecord, stored: StoredSample, progress: SampleProgress) -> dict[Key, LowestRows]:
     """What a stored sample holds of each stratum."""
     keys = keys_of_sampled(sample.definition, stored.rows, stored.row_ids)
-    places = group(stored.rows, sample.definition.strata)
+    places = group_positions(stored.rows, sample.definition.strata)
     none = np.empty(0, dtype=np.int64)
     return {key: whole_sample(count, keys[places.get(key, none)], places.get(key, none)) for key, count in progress.cardinalities.items()}
 
@@ -167,36 +167,36 @@ def part_of_gap(behind: PendingSample, work: Workspace, gap: Range, held: Mappin
     )
 
 
-def run_growing(
+def read_current_sample(
     work: Workspace,
     behind: PendingSample,
     *,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
-) -> Grown:
+) -> CurrentSample:
     """A sample with all of its tail. Whoever takes up the same rows has the same sample."""
     stored = read_stored(work.lake, behind.sample, behind.scan)
-    held = held_of(behind.sample, stored, behind.progress)
+    held = stored_strata(behind.sample, stored, behind.progress)
     looked = []
     for gap in behind.gaps:
         part = part_of_gap(behind, work, gap, held)
         rows = partial(_rows_of, work, gap)
         looked.append((part, find_local(work, behind.sample.definition, part, rows, timeout=timeout, progress=progress)))
-    return grow(work, behind, stored, held=held, looked=looked)
+    return grow_sample(work, behind, stored, held=held, looked=looked)
 
 
 def _rows_of(work: Workspace, gap: Range) -> DataFrame:
     return rows_of(work.session, work.lake, gap, row_ids=True)
 
 
-def grow(
+def grow_sample(
     work: Workspace,
     behind: PendingSample,
     stored: StoredSample,
     *,
     held: Mapping[Key, LowestRows],
     looked: Sequence[tuple[RelationPart, Mapping[Key, LowestRows]]],
-) -> Grown:
+) -> CurrentSample:
     """A sample that its picks and the local reservoirs of its gaps have joined."""
     sample = behind.sample
     pooled = pool_picks(sample, behind.picks)
@@ -206,18 +206,20 @@ def grow(
     ids = [stored.row_ids[kept], pooled.row_ids[picked]]
     fetched = 0
     for (part, _), numbers in zip(looked, unseen, strict=True):
-        found = part.pieces.fetch(work.lake, numbers, wanted_fields(sample, behind.tail.stream))
-        rows.append(in_shape(sample, found))
+        found = part.pieces.fetch(work.lake, numbers, sampled_fields(sample, behind.tail.stream))
+        rows.append(shape_rows(sample, found))
         ids.append(part.pieces.row_ids(numbers))
         fetched += found.num_rows
     row_ids = np.concatenate(ids)
     order = np.argsort(row_ids, kind="stable")
     if len(kept) == stored.rows.num_rows == len(row_ids):
-        return Grown(rows=stored.rows, progress=_progress(behind, chosen), fetched=fetched, rows_changed=False, row_ids=stored.row_ids)
+        return CurrentSample(
+            rows=stored.rows, progress=_progress(behind, chosen), fetched=fetched, rows_changed=False, row_ids=stored.row_ids
+        )
     found, row_ids = pa.concat_tables(rows).take(pa.array(order)), row_ids[order]
     if sample.definition.is_weighted:
         found = with_weights(sample.definition, found, keys_of_sampled(sample.definition, found, row_ids))
-    return Grown(rows=found, progress=_progress(behind, chosen), fetched=fetched, row_ids=row_ids)
+    return CurrentSample(rows=found, progress=_progress(behind, chosen), fetched=fetched, row_ids=row_ids)
 
 
 def _progress(behind: PendingSample, chosen: Lowest) -> SampleProgress:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from platform_plugin.relations.answers import Answer, Target
+from platform_plugin.relations.answers import Answer, StateTarget
 from platform_plugin.relations.follow.ranges import rows_of
-from platform_plugin.relations.samples.reservoir.counting import complete, picking_frame
-from platform_plugin.relations.samples.reservoir.growing import grow, held_of, part_of_gap, read_stored
+from platform_plugin.relations.samples.reservoir.counting import complete_reservoirs, picking_frame
+from platform_plugin.relations.samples.reservoir.growing import grow_sample, part_of_gap, read_stored, stored_strata
 from platform_plugin.relations.samples.reservoir.local import find_local
 from platform_plugin.relations.samples.reservoir.maintain import find_samples_behind, write_change
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guest:
+class JointSample:
     """A sample at somebody else's run: its query, where it has one, and what comes of it."""
 
     behind: PendingSample
@@ -54,7 +54,7 @@ class Guest:
     def answer(self, work: Workspace, rows: DataFrame) -> Answer:
         """Its query over the range's rows, which have their row ids."""
         frame = picking_frame(work, self.behind.sample.definition, self.part, rows)
-        return Answer(frame=frame, targets=(Target(table=self.behind.sample.table, keeps=self.picked),))
+        return Answer(frame=frame, targets=(StateTarget(table=self.behind.sample.table, keeps=self.picked),))
 
     def change(self, work: Workspace) -> SampleVersion:
         """What the run makes of it, once all rows have gone by."""
@@ -63,11 +63,11 @@ class Guest:
             found = find_local(work, definition, part)
         else:
             rows = partial(rows_of, work.session, work.lake, self.behind.gaps[0], row_ids=True)
-            found = complete(work, definition, part, pa.concat_tables(self.picked), rows) if self.picked else {}
-        return write_change(work, self.behind, grow(work, self.behind, self.stored, held=self.held, looked=[(part, found)]))
+            found = complete_reservoirs(work, definition, part, pa.concat_tables(self.picked), rows) if self.picked else {}
+        return write_change(work, self.behind, grow_sample(work, self.behind, self.stored, held=self.held, looked=[(part, found)]))
 
 
-def find_guests(work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> list[Guest]:
+def find_joint_samples(work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> list[JointSample]:
     """The samples that have just these ranges to take up; others, and those in trouble, have runs of their own."""
     behind, _ = find_samples_behind(work, snapshot)
     guests = []
@@ -77,6 +77,6 @@ def find_guests(work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey
         gap, name = each.gaps[0], each.tail.stream.name
         if (f"{name.schema}.{name.relation}", gap.first_row_id, gap.next_row_id) in ranges:
             stored = read_stored(work.lake, each.sample, each.scan)
-            held = held_of(each.sample, stored, each.progress)
-            guests.append(Guest(behind=each, stored=stored, held=held, part=part_of_gap(each, work, gap, held)))
+            held = stored_strata(each.sample, stored, each.progress)
+            guests.append(JointSample(behind=each, stored=stored, held=held, part=part_of_gap(each, work, gap, held)))
     return guests

@@ -9,10 +9,10 @@ from collections import OrderedDict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from platform_plugin.engine.arrow.values import NotLocal
+from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.lake.ring.segments import read_arrivals, read_ring
 from platform_plugin.relations.samples.record import all_samples, definitions, read_progress
-from platform_plugin.relations.samples.reservoir.growing import held_of, read_stored
+from platform_plugin.relations.samples.reservoir.growing import read_stored, stored_strata
 from platform_plugin.relations.samples.reservoir.looking import RowCondition
 from platform_plugin.relations.samples.reservoir.picker import Picker
 from platform_plugin.relations.samples.reservoir.picks import pool_picks, read_picks
@@ -96,7 +96,7 @@ def _look(lake: Lake, base: Snapshot, table: Table) -> KnownSamples:
         definition = sample.definition
         try:
             condition = None if definition.where is None else RowCondition(table, definition.where)
-        except NotLocal:
+        except NotSupportedByArrow:
             continue  # Spark looks at the rows
         picker = Picker(sample, condition)
         if definition.window_seconds is not None:
@@ -129,7 +129,7 @@ def _learn_all(lake: Lake, base: Snapshot, picker: Picker) -> None:
         progress = read_progress(connection, sample.table.uuid, base.id)
         picks = read_picks(connection, sample, base.id, first_row_id=progress.next_row_id)
     stored = read_stored(lake, sample, lake.scan(sample.table, base))
-    for part in (held_of(sample, stored, progress), pool_picks(sample, picks).held):
+    for part in (stored_strata(sample, stored, progress), pool_picks(sample, picks).held):
         for key, held in part.items():
             picker.learn(key, held.keys)
 

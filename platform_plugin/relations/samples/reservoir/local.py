@@ -15,9 +15,9 @@ import numpy as np
 
 from platform_plugin.relations.samples.keys.keys import EVERY
 from platform_plugin.relations.samples.keys.ladders import row_keys
-from platform_plugin.relations.samples.keys.lowest import LowestRows, margin
+from platform_plugin.relations.samples.keys.lowest import LowestRows, expected_margin
 from platform_plugin.relations.samples.reservoir.counting import count_in_spark
-from platform_plugin.relations.samples.reservoir.looking import look_here
+from platform_plugin.relations.samples.reservoir.looking import sample_locally
 from platform_plugin.relations.samples.reservoir.weighing import weigh_part
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.relations.samples.definition import Definition, Key
+    from platform_plugin.relations.samples.definition import Key, SampleDefinition
     from platform_plugin.relations.samples.draw.pieces import Piece, Pieces
     from platform_plugin.relations.samples.keys.keys import HashedKeys
     from platform_plugin.relations.samples.keys.ladders import LadderKeys
@@ -52,7 +52,7 @@ class RelationPart:
 
 def find_local(
     work: Workspace,
-    definition: Definition,
+    definition: SampleDefinition,
     part: RelationPart,
     rows: Callable[[], DataFrame] | None = None,
     *,
@@ -66,13 +66,13 @@ def find_local(
         return {(): lowest_of_pieces(part, row_keys(definition))}
     if definition.is_weighted:
         return weigh_part(work.lake, definition, part)
-    here = look_here(work.lake, definition, part)
+    here = sample_locally(work.lake, definition, part)
     if here is not None and not _lacks(definition, part, here):
         return here
     return count_in_spark(work, definition, part, rows, timeout=timeout, progress=progress)
 
 
-def _lacks(definition: Definition, part: RelationPart, found: Mapping[Key, LowestRows]) -> bool:
+def _lacks(definition: SampleDefinition, part: RelationPart, found: Mapping[Key, LowestRows]) -> bool:
     """Whether a stratum has fewer rows than it should, which next to never happens: they were taken up to a bound."""
     return any(
         len(held.keys) < min(part.size, held.cardinality) and held.bound < part.bounds.get(key if definition.strata else (), EVERY)
@@ -83,7 +83,7 @@ def _lacks(definition: Definition, part: RelationPart, found: Mapping[Key, Lowes
 def lowest_of_pieces(part: RelationPart, keys: LadderKeys | HashedKeys) -> LowestRows:
     """The rows of a stream or table whose keys are lowest, without a look at any of them."""
     count, most = part.pieces.row_count, part.bounds.get((), EVERY)
-    bound = min(most, keys.bound_for(margin(part.size), count))
+    bound = min(most, keys.bound_for(expected_margin(part.size), count))
     found, places = _rows_up_to(part, keys, bound)
     if bound < most and len(found) < min(part.size, count):
         bound = most

@@ -11,17 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from platform_plugin.engine.arrow.values import ArrowRows, NotLocal, RelationColumns, evaluate_node
+from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, RelationColumns, evaluate_node
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.files.files import ROW_ID
-from platform_plugin.lake.read.evolution import adapt
-from platform_plugin.lake.read.read import column_at, read_raw
+from platform_plugin.lake.read.evolution import adapt_rows
+from platform_plugin.lake.read.read import find_column, read_raw
 from platform_plugin.lake.read.scan import InlinedTable
 from platform_plugin.language.text.writing import identifier
 from platform_plugin.operators.group.body import read_body
 from platform_plugin.relations.samples.keys.keys import EVERY, keys_of_ids
-from platform_plugin.relations.samples.keys.lowest import LowestRows, bound_of
-from platform_plugin.relations.samples.strata import group, keys_of
+from platform_plugin.relations.samples.keys.lowest import LowestRows, key_bound
+from platform_plugin.relations.samples.strata import group_positions, keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.relations.samples.definition import Definition, Key
+    from platform_plugin.relations.samples.definition import Key, SampleDefinition
     from platform_plugin.relations.samples.draw.pieces import Piece
     from platform_plugin.relations.samples.reservoir.local import RelationPart
 
@@ -41,17 +41,17 @@ _THREADS = min(8, os.cpu_count() or 1)
 
 
 class RowCondition:
-    """A sample's condition over Arrow rows; `NotLocal` where that is Spark's to say."""
+    """A sample's condition over Arrow rows; `NotSupportedByArrow` where that is Spark's to say."""
 
     def __init__(self, table: Table, where: str) -> None:
         name = table.name.relation
         try:
             tree = read_body(f"SELECT 1 FROM {identifier(name)} WHERE ({where})")
         except PlatformError as error:
-            raise NotLocal from error
+            raise NotSupportedByArrow from error
         found = tree.args.get("where")
         if found is None:
-            raise NotLocal
+            raise NotSupportedByArrow
         self._node = found.this
         used = {column.name.lower() for column in self._node.find_all(exp.Column)}
         self.columns = [field.name for field in table.fields if field.name.lower() in used]
@@ -62,15 +62,15 @@ class RowCondition:
         try:
             found = evaluate_node(self._node, ArrowRows(columns=RelationColumns(rows, self._relation), count=rows.num_rows))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise NotLocal from error  # an overflow, for instance, which Spark tells in its own words
+            raise NotSupportedByArrow from error  # an overflow, for instance, which Spark tells in its own words
         if not pa.types.is_boolean(found.type):
-            raise NotLocal
+            raise NotSupportedByArrow
         if isinstance(found, pa.Scalar):
             return np.full(rows.num_rows, found.as_py() is True)
         return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=bool)  # noqa: FBT003
 
 
-def look_here(lake: Lake, definition: Definition, part: RelationPart) -> dict[Key, LowestRows] | None:
+def sample_locally(lake: Lake, definition: SampleDefinition, part: RelationPart) -> dict[Key, LowestRows] | None:
     """The local reservoirs of a part, looked at by this process; None where Spark has to."""
     pieces = part.pieces
     # Files elsewhere come to this machine anyway where Spark is a server of it.
@@ -81,7 +81,7 @@ def look_here(lake: Lake, definition: Definition, part: RelationPart) -> dict[Ke
     table = pieces.scan.table
     try:
         condition = None if definition.where is None else RowCondition(table, definition.where)
-    except NotLocal:
+    except NotSupportedByArrow:
         return None
     starts = np.cumsum(pieces.counts) - pieces.counts
     found: dict[Key, LowestRows] = {}
@@ -91,7 +91,7 @@ def look_here(lake: Lake, definition: Definition, part: RelationPart) -> dict[Ke
         for start, done in zip(starts.tolist(), looks, strict=True):
             for key, held in done.result().items():
                 found[key] = _joined(found.get(key), held, start).lowest(part.size)
-    except NotLocal:
+    except NotSupportedByArrow:
         return None
     finally:
         pool.shutdown(cancel_futures=True)
@@ -112,32 +112,34 @@ def _joined(one: LowestRows | None, other: LowestRows, start: int) -> LowestRows
     )
 
 
-def _look(lake: Lake, definition: Definition, part: RelationPart, piece: Piece, condition: RowCondition | None) -> dict[Key, LowestRows]:
+def _look(
+    lake: Lake, definition: SampleDefinition, part: RelationPart, piece: Piece, condition: RowCondition | None
+) -> dict[Key, LowestRows]:
     """The local reservoirs of one file."""
     scan = part.pieces.scan
     names = {name.lower() for name in (*definition.strata, *(condition.columns if condition is not None else ()))}
     fields = [field for field in scan.table.fields if field.name.lower() in names] or list(scan.table.fields[:1])
     if isinstance(piece.source, InlinedTable):
-        raise NotLocal
+        raise NotSupportedByArrow
     raw, kept = read_raw(lake, piece.source, scan.snapshot, fields=fields, hidden=(ROW_ID,))
-    rows, own = adapt(raw, fields), column_at(raw, ROW_ID)
+    rows, own = adapt_rows(raw, fields), find_column(raw, ROW_ID)
     positions = kept.to_numpy(zero_copy_only=False)
     inside = slice(*np.searchsorted(positions, (piece.low, piece.low + piece.count))) if piece.positions is None else None
     if inside is not None:
         rows, positions = rows.slice(inside.start, inside.stop - inside.start), positions[inside]
     if rows.num_rows != piece.count:
-        raise NotLocal
+        raise NotSupportedByArrow
     start = piece.source.row_id_start or 0
     ids = positions + start if own is None else own.to_numpy()[inside or slice(None)]
     return lowest_of_rows(rows, keys_of_ids(part.seed, ids), definition, condition, lambda key, count: _bound(part, key, count))
 
 
 def _bound(part: RelationPart, key: Key, count: int) -> int:
-    return min(bound_of(part.size, count), part.bounds.get(key, EVERY))
+    return min(key_bound(part.size, count), part.bounds.get(key, EVERY))
 
 
 def lowest_of_rows(
-    rows: pa.Table, keys: Integers, definition: Definition, condition: RowCondition | None, bound: Callable[[Key, int], int]
+    rows: pa.Table, keys: Integers, definition: SampleDefinition, condition: RowCondition | None, bound: Callable[[Key, int], int]
 ) -> dict[Key, LowestRows]:
     """Of rows at hand those that pass and whose keys are at most the bound of their stratum, which depends on how many rows it has."""
     if condition is None:
@@ -156,7 +158,7 @@ def lowest_of_rows(
 
 
 def _low_places(
-    rows: pa.Table, keys: Integers, definition: Definition, bound: Callable[[Key, int], int]
+    rows: pa.Table, keys: Integers, definition: SampleDefinition, bound: Callable[[Key, int], int]
 ) -> Iterator[tuple[Key, int, int, Integers]]:
     if not definition.strata:
         limit = bound((), len(keys))
@@ -166,7 +168,7 @@ def _low_places(
     counts = np.bincount(numbers, minlength=len(strata)).tolist()
     limits = np.array([bound(key, count) for key, count in zip(strata, counts, strict=True)], dtype=np.int64)
     low = np.flatnonzero(keys <= limits[numbers])
-    by_number = group(pa.table({"n": numbers[low]}), ["n"]) if len(low) else {}
+    by_number = group_positions(pa.table({"n": numbers[low]}), ["n"]) if len(low) else {}
     for number, (key, count) in enumerate(zip(strata, counts, strict=True)):
         places = by_number.get((str(number),), np.empty(0, dtype=np.int64))
         yield key, count, int(limits[number]), low[places]

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
-from platform_plugin.language.text.counting import counted
-from platform_plugin.relations.bind import lake_name, pointing_at
-from platform_plugin.relations.missing import looking_for
+from platform_plugin.language.text.counting import count_text
+from platform_plugin.relations.bind import lake_name, place_errors
+from platform_plugin.relations.missing import name_missing_relations
 from platform_plugin.relations.samples.draw.drawn import find_stored
 from platform_plugin.relations.samples.read import draw_sample
-from platform_plugin.relations.samples.record import TABLES, StoreSample, TakeUp, all_samples, definitions, find_sample
-from platform_plugin.relations.samples.reservoir.growing import find_behind, run_growing
+from platform_plugin.relations.samples.record import TABLES, AdvanceSample, StoreSample, all_samples, definitions, find_sample
+from platform_plugin.relations.samples.reservoir.growing import find_pending, read_current_sample
 from platform_plugin.relations.samples.reservoir.reservoirs import run_sliding
 from platform_plugin.relations.samples.reservoir.sliding import SampleWindow, find_window
 from platform_plugin.relations.samples.waiting import read_pending
-from platform_plugin.relations.target import outcome
+from platform_plugin.relations.target import statement_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from platform_plugin.language import statements as s
     from platform_plugin.relations.result import Result
     from platform_plugin.relations.samples.record import SampleRecord
-    from platform_plugin.relations.samples.reservoir.growing import Grown, PendingSample
-    from platform_plugin.relations.samples.reservoir.reservoirs import Slid
+    from platform_plugin.relations.samples.reservoir.growing import CurrentSample, PendingSample
+    from platform_plugin.relations.samples.reservoir.reservoirs import SampleStep
 
 _ATTEMPTS = 5
 
@@ -58,7 +58,7 @@ class SampleVersion:
     """A sample's next version, written but not committed."""
 
     behind: PendingSample
-    grown: Grown
+    grown: CurrentSample
     files: tuple[DataFile, ...]
 
     @property
@@ -72,7 +72,7 @@ class SampleVersion:
         if self.grown.rows_changed:
             commit.replace(sample.table, [file.id for file in stored.files], self.files)
         stream, expected = self.behind.tail.stream, self.behind.progress.snapshot_id
-        commit.also(TakeUp(sample=sample.table, stream=stream, expected=expected, progress=self.grown.progress))
+        commit.also(AdvanceSample(sample=sample.table, stream=stream, expected=expected, progress=self.grown.progress))
 
 
 def find_samples_behind(
@@ -83,7 +83,7 @@ def find_samples_behind(
     What was picked when it came waits until there is much of it, unless the sample is named.
     """
     samples = [sample for sample in all_samples(work.lake, snapshot, windowed=False) if sample.definition.source == "stream"]
-    behind, failed = _look_at(work, samples, snapshot, only, find_behind)
+    behind, failed = _look_at(work, samples, snapshot, only, find_pending)
     return [each for each in behind if not each.tail.is_empty], failed
 
 
@@ -131,7 +131,7 @@ def _are_quiet(work: Workspace, snapshot: Snapshot) -> bool:
         return not any(read_pending(connection, uuid, relation, snapshot.id).is_due for uuid, relation in known)
 
 
-def write_change(work: Workspace, behind: PendingSample, grown: Grown) -> SampleVersion:
+def write_change(work: Workspace, behind: PendingSample, grown: CurrentSample) -> SampleVersion:
     """Write a sample's next version; where none of the new rows got in, there is nothing to write."""
     table = behind.sample.table
     files: tuple[DataFile, ...] = ()
@@ -177,7 +177,7 @@ def _take_up(
     timeout: timedelta | None,
     progress: ProgressHandler | None,
 ) -> SampleMaintenance:
-    changes: list[SampleVersion | Slid] = []
+    changes: list[SampleVersion | SampleStep] = []
     failed: dict[str, PlatformError] = {}
     try:
         for each in behind:
@@ -185,7 +185,7 @@ def _take_up(
                 if isinstance(each, SampleWindow):
                     changes.append(run_sliding(work, each, timeout=timeout, progress=progress))
                 else:
-                    changes.append(write_change(work, each, run_growing(work, each, timeout=timeout, progress=progress)))
+                    changes.append(write_change(work, each, read_current_sample(work, each, timeout=timeout, progress=progress)))
             except PlatformError as error:
                 # What one sample can't digest must not hold up the others.
                 failed[each.sample.name] = error
@@ -218,22 +218,22 @@ def run_refresh_sample(
 ) -> Result:
     """REFRESH SAMPLE: take up what has arrived, or draw anew and store what was drawn, so that reads need not."""
     snapshot = work.lake.snapshot()
-    with pointing_at(statement.name.span), looking_for(work.lake, lake_name(statement.name), snapshot, "sample"):
+    with place_errors(statement.name.span), name_missing_relations(work.lake, lake_name(statement.name), snapshot, "sample"):
         table = work.lake.table(lake_name(statement.name), snapshot)
     sample = find_sample(work.lake, table, snapshot)
     if sample is None:
-        with pointing_at(statement.name.span):
+        with place_errors(statement.name.span):
             raise InvalidValue(f'"{lake_name(statement.name)}" is not a sample', hint="SHOW SAMPLES lists them")
     if sample.definition.source == "stream":
         done = run_sample_maintenance(work, [table.name], timeout=timeout, progress=progress)
         if done.failed:
             raise next(iter(done.failed.values()))
-        return outcome(done.snapshot, f"sample {table.name} consumed {counted(done.rows, 'row')}", rows=done.rows)
-    made, rows = store_drawn(work, sample, timeout=timeout, progress=progress)
-    return outcome(made, f"sample {table.name} holds {counted(rows, 'row')}", rows=rows)
+        return statement_result(done.snapshot, f"sample {table.name} consumed {count_text(done.rows, 'row')}", rows=done.rows)
+    made, rows = draw_and_store(work, sample, timeout=timeout, progress=progress)
+    return statement_result(made, f"sample {table.name} holds {count_text(rows, 'row')}", rows=rows)
 
 
-def store_drawn(
+def draw_and_store(
     work: Workspace, sample: SampleRecord, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
 ) -> tuple[Snapshot, int]:
     """Draw the sample of a table, a view or other samples and store it, unless what is stored is of the relation as it is now."""

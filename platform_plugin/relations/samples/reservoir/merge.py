@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled:
+class UniformDraw:
     """Rows drawn uniformly from so many."""
 
     rows: pa.Table
     cardinality: int
 
 
-def merge_samples(parts: Sequence[Sampled], size: int, random: np.random.Generator) -> Sampled:
+def merge_samples(parts: Sequence[UniformDraw], size: int, random: np.random.Generator) -> UniformDraw:
     """A uniform sample of at most `size` rows of all that the parts stand for; each part must hold that many, or all it stands for.
 
-    >>> parts = [Sampled(rows=pa.table({"id": [1, 2]}), cardinality=20), Sampled(rows=pa.table({"id": [3]}), cardinality=1)]
+    >>> parts = [UniformDraw(rows=pa.table({"id": [1, 2]}), cardinality=20), UniformDraw(rows=pa.table({"id": [3]}), cardinality=1)]
     >>> merge_samples(parts, 2, np.random.default_rng(1)).cardinality
     21
     """
     picks = draw_picks([part.rows.num_rows for part in parts], [part.cardinality for part in parts], size, random)
     rows = pa.concat_tables([part.rows for part in parts]).take(pa.array(picks))
-    return Sampled(rows=rows, cardinality=sum(part.cardinality for part in parts))
+    return UniformDraw(rows=rows, cardinality=sum(part.cardinality for part in parts))
 
 
 def draw_picks(held: Sequence[int] | Integers, cardinalities: Sequence[int] | Integers, size: int, random: np.random.Generator) -> Integers:
@@ -50,10 +50,10 @@ def draw_picks(held: Sequence[int] | Integers, cardinalities: Sequence[int] | In
         worst = int(np.argmax(shares - counts))
         message = f"reservoir {worst} holds {counts[worst]} rows, the sample needs {shares[worst]} of it"
         raise ValueError(message)
-    return pick(counts, shares, random)
+    return pick_positions(counts, shares, random)
 
 
-def pick(counts: Integers, shares: Integers, random: np.random.Generator) -> Integers:
+def pick_positions(counts: Integers, shares: Integers, random: np.random.Generator) -> Integers:
     """So many rows of each reservoir, every set of them as likely, by their places among all rows."""
     starts = np.cumsum(counts) - counts
     full = shares == counts

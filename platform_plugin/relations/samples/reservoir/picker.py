@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from platform_plugin.engine.arrow.values import NotLocal
+from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.relations.samples.keys.keys import EVERY
 from platform_plugin.relations.samples.keys.ladders import row_keys
-from platform_plugin.relations.samples.keys.lowest import LowestRows, margin
+from platform_plugin.relations.samples.keys.lowest import LowestRows, expected_margin
 from platform_plugin.relations.samples.keys.weights import low_weighted_keys
 from platform_plugin.relations.samples.reservoir.picks import LARGEST_BYTES, ROW, encode_batch
-from platform_plugin.relations.samples.sources import in_shape
+from platform_plugin.relations.samples.sources import shape_rows
 from platform_plugin.relations.samples.strata import keys_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _ROW_FIELD = pa.field(ROW, pa.int64())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picked:
+class AppendPick:
     """What was picked of an append for a sample."""
 
     picker: Picker
@@ -78,19 +78,19 @@ class Picker:
         self._waiting: dict[Key, list[Integers]] = {}
         self._ahead = _Ahead()
 
-    def pick(self, rows: pa.Table, first: int) -> Picked | None:
+    def pick(self, rows: pa.Table, first: int) -> AppendPick | None:
         """What the sample takes of rows that begin with a row id; None where that is left to a run."""
         definition = self.sample.definition
         try:
             found = self._low_rows(rows, first)
             size = definition.cap(max(1, len(self._lowest.keys() | found.keys())))
-            most = margin(size) if definition.is_windowed else size
+            most = expected_margin(size) if definition.is_windowed else size
             strata = {key: held.lowest(most) for key, held in found.items()}
             data = self._encoded(rows, first, strata)
-        except (PlatformError, NotLocal):
+        except (PlatformError, NotSupportedByArrow):
             # A value that the sample's column can't hold or a column that is gone, of which the run will tell, or what Spark has to judge.
             return None
-        return None if data is not None and len(data) > LARGEST_BYTES else Picked(picker=self, strata=strata, data=data)
+        return None if data is not None and len(data) > LARGEST_BYTES else AppendPick(picker=self, strata=strata, data=data)
 
     def learn(self, key: Key, keys: Integers) -> None:
         """Keys of a stratum were committed."""
@@ -155,8 +155,8 @@ class Picker:
         size = definition.cap(max(1, len(self._lowest)))
         window = self.window_rows + rows if definition.window_rows is None else min(self.window_rows + rows, definition.window_rows)
         if definition.is_counted:
-            return self._keys.bound_for(margin(size), window)
-        return self._keys.bound_for(margin(size), window * count // rows) if count >= _TELLING_ROWS else EVERY
+            return self._keys.bound_for(expected_margin(size), window)
+        return self._keys.bound_for(expected_margin(size), window * count // rows) if count >= _TELLING_ROWS else EVERY
 
     def _low_keys(self, first: int, end: int, bound: int) -> tuple[Integers, Integers]:
         """Of a range those whose keys are at most a bound: which they are, counted from `first`, and their keys."""
@@ -188,7 +188,7 @@ class Picker:
         else:
             there = set(rows.column_names)
             whole = pa.Table.from_batches([_take(rows.select([name for name in self._shape.names if name in there]), places)])
-            (taken,) = in_shape(self.sample, whole).combine_chunks().to_batches()
+            (taken,) = shape_rows(self.sample, whole).combine_chunks().to_batches()
         return encode_batch(taken.append_column(_ROW_FIELD, _as_arrow(places + first)))
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit.writer import Writer
     from platform_plugin.lake.lake import Lake
     from platform_plugin.relations.samples.reservoir.known import KnownSamples
-    from platform_plugin.relations.samples.reservoir.picker import Picked
+    from platform_plugin.relations.samples.reservoir.picker import AppendPick
 
 _LET_GO_EVERY = 16
 
@@ -40,7 +40,7 @@ class PickRows:
         self._known = known
         self._rows = rows
         self._first = -1
-        self._picked: list[Picked] = []
+        self._picked: list[AppendPick] = []
         self._made = False
 
     def prepare(self) -> None:
@@ -69,7 +69,7 @@ class PickRows:
             strata = {key: (held.cardinality, held.bound) for key, held in picked.strata.items()}
             insert_picks(w, picked.picker.sample.table.uuid, (first, first + self._rows.num_rows), strata, picked.data)
         if self._known.commits % _LET_GO_EVERY == _LET_GO_EVERY - 1:
-            let_go(w, self._known.stream)
+            release_stream_rows(w, self._known.stream)
 
     def settle(self) -> None:
         """The commit is made: what was picked counts from now on."""
@@ -85,7 +85,7 @@ class PickRows:
                 known.look_again()
 
 
-def let_go(w: Writer, stream: UUID) -> None:
+def release_stream_rows(w: Writer, stream: UUID) -> None:
     """A stream need not keep rows for samples that have picked theirs of all up to there."""
     w.flush()
     ends: dict[str, tuple[int, int]] = {}

@@ -15,13 +15,13 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import chunks
+from platform_plugin.lake.catalogue.bulk import split_chunks
 from platform_plugin.lake.catalogue.snapshots import oldest_snapshot
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.relations.samples.keys.keys import EVERY
 from platform_plugin.relations.samples.keys.lowest import LowestRows
 from platform_plugin.relations.samples.keys.weights import keys_of_sampled
-from platform_plugin.relations.samples.strata import group
+from platform_plugin.relations.samples.strata import group_positions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,7 +112,7 @@ def decode_rows(data: bytes | None, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches([pa.ipc.read_record_batch(plain, schema)], schema=schema)
 
 
-def shape_of(sample: SampleRecord) -> pa.Schema:
+def pick_schema(sample: SampleRecord) -> pa.Schema:
     """The columns of picks."""
     return arrow_schema(sample.table.fields).append(pa.field(ROW, pa.int64()))
 
@@ -120,7 +120,7 @@ def shape_of(sample: SampleRecord) -> pa.Schema:
 def read_picks(connection: Connection, sample: SampleRecord, snapshot_id: int, *, first_row_id: int = 0) -> list[Picks]:
     """The picks of a sample that are live at a snapshot and reach beyond a row id, in the order of the stream."""
     wanted = {"sample": str(sample.table.uuid), "version": snapshot_id, "beyond": first_row_id}
-    schema = shape_of(sample)
+    schema = pick_schema(sample)
     return [
         Picks(
             first_row_id=first,
@@ -185,7 +185,7 @@ def end_picks_before(w: Writer, sample: UUID, row_id: int) -> None:
 
 def end_picks_at(w: Writer, sample: UUID, row_ids: Sequence[int]) -> None:
     """The same of those that begin at some row ids."""
-    for part in chunks(row_ids):
+    for part in split_chunks(row_ids):
         _end_picks(w, sample, PICK.c.first_row_id.in_(part))
 
 
@@ -199,7 +199,7 @@ def _end_picks(w: Writer, sample: UUID, *conditions: sa.ColumnElement[bool]) -> 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pooled:
+class PooledPicks:
     """Several picks as one: their rows, and what they hold of each stratum, by places among the rows."""
 
     rows: pa.Table
@@ -211,9 +211,9 @@ class Pooled:
         return np.asarray(self.rows.column(ROW).to_numpy(), dtype=np.int64)
 
 
-def pool_picks(sample: SampleRecord, picks: Sequence[Picks]) -> Pooled:
+def pool_picks(sample: SampleRecord, picks: Sequence[Picks]) -> PooledPicks:
     """Picks of ranges that follow each other, or not: what is below the lowest of their bounds is complete in all."""
-    rows = pa.concat_tables([pa.Table.from_batches([], schema=shape_of(sample)), *(each.rows for each in picks)])
+    rows = pa.concat_tables([pa.Table.from_batches([], schema=pick_schema(sample)), *(each.rows for each in picks)])
     counts: dict[Key, int] = {}
     bounds: dict[Key, int] = {}
     for each in picks:
@@ -221,10 +221,10 @@ def pool_picks(sample: SampleRecord, picks: Sequence[Picks]) -> Pooled:
             counts[key] = counts.get(key, 0) + count
             bounds[key] = min(bounds.get(key, EVERY), bound)
     keys = keys_of_sampled(sample.definition, rows, rows.column(ROW).to_numpy())
-    places = group(rows, sample.definition.strata)
+    places = group_positions(rows, sample.definition.strata)
     none = np.empty(0, dtype=np.int64)
     held = {
         key: LowestRows(cardinality=count, bound=EVERY, keys=keys[places.get(key, none)], places=places.get(key, none)).up_to(bounds[key])
         for key, count in counts.items()
     }
-    return Pooled(rows=rows, held=held)
+    return PooledPicks(rows=rows, held=held)

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from platform_plugin.relations.samples.keys.ladders import row_keys
-from platform_plugin.relations.samples.keys.lowest import margin
-from platform_plugin.relations.samples.record import Slide
+from platform_plugin.relations.samples.keys.lowest import expected_margin
+from platform_plugin.relations.samples.record import AdvanceWindow
 from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks
 from platform_plugin.relations.samples.reservoir.sliding import run_window
-from platform_plugin.relations.samples.sources import in_shape, wanted_fields
+from platform_plugin.relations.samples.sources import sampled_fields, shape_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.relations.samples.definition import Key
     from platform_plugin.relations.samples.record import SampleRecord
-    from platform_plugin.relations.samples.reservoir.growing import Grown
+    from platform_plugin.relations.samples.reservoir.growing import CurrentSample
     from platform_plugin.relations.samples.reservoir.sliding import SampleWindow
 
 Span = tuple[int, int]
@@ -35,11 +35,11 @@ _PARTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slid:
+class SampleStep:
     """A windowed sample's next version, written but not committed."""
 
     behind: SampleWindow
-    grown: Grown
+    grown: CurrentSample
     files: tuple[DataFile, ...]
     ended: tuple[int, ...]
     picked: tuple[Picks, ...]
@@ -48,7 +48,7 @@ class Slid:
         """Let it become the sample in a commit; a conflict if another run has taken up any of it."""
         sample, expected = self.behind.sample.table, self.behind.progress.snapshot_id
         commit.replace(sample, self.behind.stored, self.files)
-        commit.also(Slide(sample=sample, expected=expected, progress=self.grown.progress, ended=self.ended, picked=self.picked))
+        commit.also(AdvanceWindow(sample=sample, expected=expected, progress=self.grown.progress, ended=self.ended, picked=self.picked))
 
 
 def plan_spans(spans: Sequence[Span], window: Span) -> list[list[Span]]:
@@ -75,7 +75,7 @@ def _width(spans: Sequence[Span]) -> int:
 
 def run_sliding(
     work: Workspace, window: SampleWindow, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
-) -> Slid:
+) -> SampleStep:
     """Let a windowed sample take up what has arrived: its picks, and the merged sample for those who read the table."""
     new = [_pick(work, window, span, timeout=timeout, progress=progress) for span in window.spans]
     known = {each.span: each for each in (*window.picks, *new)}
@@ -83,7 +83,7 @@ def run_sliding(
     merged = [merge_picks(window.sample, [known[span] for span in own]) for own in groups if len(own) > 1]
     staying = {own[0] for own in groups if len(own) == 1}
     grown = run_window(work, window, timeout=timeout, progress=progress)
-    return Slid(
+    return SampleStep(
         behind=window,
         grown=grown,
         files=(work.lake.write(window.sample.table, grown.rows),) if grown.rows.num_rows else (),
@@ -97,11 +97,11 @@ def _pick(work: Workspace, window: SampleWindow, span: Span, *, timeout: timedel
     sample, whole = window.sample, window.whole
     size = sample.definition.cap(1)
     keys = row_keys(sample.definition)
-    bounds: dict[Key, int] = {(): keys.bound_for(margin(size), whole.row_count)} if sample.definition.is_counted else {}
-    part = window.part(work, *span, size=margin(size), bounds=bounds)
+    bounds: dict[Key, int] = {(): keys.bound_for(expected_margin(size), whole.row_count)} if sample.definition.is_counted else {}
+    part = window.part(work, *span, size=expected_margin(size), bounds=bounds)
     held = window.look(work, part, *span, timeout=timeout, progress=progress)
     numbers = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *(own.places for own in held.values())]))
-    rows = in_shape(sample, part.pieces.fetch(work.lake, numbers, wanted_fields(sample, window.stream)))
+    rows = shape_rows(sample, part.pieces.fetch(work.lake, numbers, sampled_fields(sample, window.stream)))
     return Picks(
         first_row_id=span[0],
         next_row_id=span[1],

@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from platform_plugin.lake.ring.segments import read_arrivals
-from platform_plugin.relations.follow.ranges import Range, first_uncovered, read_range, rows_of
+from platform_plugin.relations.follow.ranges import Range, read_first_row_id, read_range, rows_of
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import choose_lowest
 from platform_plugin.relations.samples.record import SampleProgress, read_progress
-from platform_plugin.relations.samples.reservoir.growing import Grown, plan_gaps
+from platform_plugin.relations.samples.reservoir.growing import CurrentSample, plan_gaps
 from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
 from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks, read_picks
-from platform_plugin.relations.samples.sources import find_table, in_shape, wanted_fields
+from platform_plugin.relations.samples.sources import find_table, sampled_fields, shape_rows
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
-    from platform_plugin.relations.samples.definition import Definition, Key
+    from platform_plugin.relations.samples.definition import Key, SampleDefinition
     from platform_plugin.relations.samples.keys.lowest import LowestRows
     from platform_plugin.relations.samples.record import SampleRecord
-    from platform_plugin.relations.samples.reservoir.picks import Pooled
+    from platform_plugin.relations.samples.reservoir.picks import PooledPicks
 
     Integers = NDArray[np.int64]
 
@@ -100,7 +100,7 @@ def find_window(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> Sa
     ends = [(file.row_id_start or 0) + file.record_count for file in scan.files]
     held = min([file.row_id_start or 0 for file in scan.files], default=progress.next_row_id)
     if scan.inlined:
-        held = first_uncovered(lake, stream, snapshot, earliest=True)  # rows of another client may be older than any file
+        held = read_first_row_id(lake, stream, snapshot, earliest=True)  # rows of another client may be older than any file
     whole = read_range(lake, stream, snapshot, held, view=sample.name) if ends or scan.inlined else None
     if whole is None:
         whole = Range(scan=scan, first_row_id=progress.next_row_id, next_row_id=progress.next_row_id)
@@ -121,7 +121,7 @@ def find_window(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> Sa
     )
 
 
-def first_row_of(definition: Definition, held: int, end: int, arrivals: list[tuple[int, int, datetime]], now: datetime) -> int:
+def first_row_of(definition: SampleDefinition, held: int, end: int, arrivals: list[tuple[int, int, datetime]], now: datetime) -> int:
     """Where a window begins that ends with row `end` and at a time; whoever looks at a snapshot later sees the same window."""
     if definition.window_rows is not None:
         return end - definition.window_rows
@@ -133,7 +133,7 @@ def first_row_of(definition: Definition, held: int, end: int, arrivals: list[tup
 
 def run_window(
     work: Workspace, window: SampleWindow, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
-) -> Grown:
+) -> CurrentSample:
     """The sample of the window: its picks and what nobody has looked at yet, merged."""
     sample, whole = window.sample, window.whole
     pooled, local, parts = _pool(work, window, timeout=timeout, progress=progress)
@@ -151,10 +151,10 @@ def run_window(
         if there.any():
             order = np.argsort(known)
             rows.append(pooled.rows.take(pa.array(order[np.searchsorted(known, row_ids[there], sorter=order)])).drop_columns([ROW]))
-        taken = part.pieces.fetch(work.lake, numbers[~there], wanted_fields(sample, window.stream))
+        taken = part.pieces.fetch(work.lake, numbers[~there], sampled_fields(sample, window.stream))
         fetched += taken.num_rows
-        rows.append(in_shape(sample, taken))
-    return Grown(
+        rows.append(shape_rows(sample, taken))
+    return CurrentSample(
         rows=pa.concat_tables(rows),
         progress=SampleProgress(next_row_id=whole.next_row_id, of_snapshot=whole.scan.snapshot.id, cardinalities=chosen.cardinalities),
         fetched=fetched,
@@ -163,7 +163,7 @@ def run_window(
 
 def _pool(
     work: Workspace, window: SampleWindow, *, timeout: timedelta | None, progress: ProgressHandler | None
-) -> tuple[Pooled, list[dict[Key, LowestRows]], list[RelationPart]]:
+) -> tuple[PooledPicks, list[dict[Key, LowestRows]], list[RelationPart]]:
     """The picks inside of the window as one reservoir, and a look at what they don't stand for."""
     sample, whole = window.sample, window.whole
     # Where rows were deleted one by one, nobody knows any more what the picks stand for.

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from platform_plugin.engine.arrow.values import NotLocal
+from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files.files import ROW_ID
-from platform_plugin.lake.read.evolution import adapt
+from platform_plugin.lake.read.evolution import adapt_rows
 from platform_plugin.lake.read.inlined import read_inlined
-from platform_plugin.lake.read.read import column_at, read_raw
+from platform_plugin.lake.read.read import find_column, read_raw
 from platform_plugin.lake.read.scan import InlinedTable
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.relations.samples.keys.keys import EVERY
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.relations.samples.definition import Definition, Key
+    from platform_plugin.relations.samples.definition import Key, SampleDefinition
     from platform_plugin.relations.samples.draw.pieces import Piece
     from platform_plugin.relations.samples.reservoir.local import RelationPart
 
@@ -41,14 +41,14 @@ _BLOCK = 1 << 16
 _NONE = np.empty(0, dtype=np.int64)
 
 
-def local_condition(table: Table, definition: Definition) -> RowCondition | None:
+def local_condition(table: Table, definition: SampleDefinition) -> RowCondition | None:
     """The condition of a weighted sample; one that is Spark's to judge is refused."""
     if definition.where is None:
         return None
     try:
         condition = RowCondition(table, definition.where)
         condition.mask(pa.Table.from_batches([], schema=arrow_schema(table.fields)))
-    except NotLocal as error:
+    except NotSupportedByArrow as error:
         raise InvalidValue(
             "the condition of a weighted sample can't be judged without Spark",
             hint="compare columns with literals, joined by AND, OR and NOT, or put the rest into a column",
@@ -56,7 +56,7 @@ def local_condition(table: Table, definition: Definition) -> RowCondition | None
     return condition
 
 
-def weigh_part(lake: Lake, definition: Definition, part: RelationPart) -> dict[Key, LowestRows]:
+def weigh_part(lake: Lake, definition: SampleDefinition, part: RelationPart) -> dict[Key, LowestRows]:
     """The local reservoir of a part: the drawable rows whose keys are lowest, and how many rows can be drawn."""
     condition = local_condition(part.pieces.scan.table, definition)
     wanted = {name.lower() for name in (definition.weight, definition.time) if name is not None}
@@ -80,7 +80,7 @@ def weigh_part(lake: Lake, definition: Definition, part: RelationPart) -> dict[K
             keys, places = np.concatenate([one.keys, other.keys]), np.concatenate([one.places, other.places + start])
             count = found.cardinality + held.cardinality
             found = LowestRows(cardinality=count, bound=limit, keys=keys, places=places).lowest(part.size)
-    except NotLocal as error:
+    except NotSupportedByArrow as error:
         raise InvalidValue(
             "the condition of a weighted sample can't be judged without Spark for every row that is there",
             hint="NaN and overflows are Spark's to judge: keep such rows elsewhere, or leave that column out of the condition",
@@ -90,7 +90,7 @@ def weigh_part(lake: Lake, definition: Definition, part: RelationPart) -> dict[K
     return {(): found} if found.cardinality else {}
 
 
-def _weigh(rows: pa.Table, ids: Integers, definition: Definition, part: RelationPart, condition: RowCondition | None) -> LowestRows:
+def _weigh(rows: pa.Table, ids: Integers, definition: SampleDefinition, part: RelationPart, condition: RowCondition | None) -> LowestRows:
     found = LowestRows(cardinality=0, bound=part.bounds.get((), EVERY), keys=_NONE, places=_NONE)
     for start in range(0, rows.num_rows, _BLOCK):
         block, own = rows.slice(start, _BLOCK), ids[start : start + _BLOCK]
@@ -118,7 +118,7 @@ def _read(lake: Lake, part: RelationPart, piece: Piece, fields: Sequence[Field])
         ordinals = np.arange(piece.count, dtype=np.int64)
         return rows.take(pa.array(piece.position_of(ordinals))), piece.row_ids_of(ordinals)
     raw, kept = read_raw(lake, piece.source, scan.snapshot, fields=fields, hidden=(ROW_ID,))
-    rows, own = adapt(raw, fields), column_at(raw, ROW_ID)
+    rows, own = adapt_rows(raw, fields), find_column(raw, ROW_ID)
     positions = kept.to_numpy(zero_copy_only=False)
     inside = slice(None)
     if piece.positions is None:

@@ -11,11 +11,11 @@ from platform_plugin.algebra.types.data_types import List, Map, Struct
 from platform_plugin.errors import InvalidValue, PlatformError, UnsupportedType
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.commit.schema_operations import CreateTableOp
-from platform_plugin.lake.files.sources import absolute_place
+from platform_plugin.lake.files.sources import make_absolute
 from platform_plugin.language import statements as s
 from platform_plugin.language.text.file_formats import format_of, uncompressed_name
 from platform_plugin.language.text.options import FEEDS, STREAM
-from platform_plugin.language.text.places import Span, at
+from platform_plugin.language.text.places import Span, locate_offset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -150,7 +150,7 @@ def declared_feed(lake: Lake, statement: s.CreateStream, name: Name, snapshot: S
     stored = plan_feed(written, columns, lake.storage)
     feed = feed_of(stored)
     with _blaming(written.span):
-        for place in places_of(feed):
+        for place in feed_places(feed):
             lake.sources.check(place)
     if isinstance(feed, FilesFeed) and not columns:
         from platform_plugin.relations.streams.feeds.file_shapes import read_columns
@@ -198,7 +198,7 @@ def feed_of(stored: Mapping[str, Any]) -> Feed:
                 'option "remember" says nothing of files that may have any name and time: they are remembered for ever',
                 hint="add ordered_by = 'name' or 'time' if names or times of new files are later than those of older ones",
             )
-        if files.extra_fields == "quarantine" and not in_lines(files):
+        if files.extra_fields == "quarantine" and not has_json_lines(files):
             raise InvalidValue(
                 "extra fields are only seen in JSON files with an object a line, in UTF-8",
                 hint="leave out extra_fields, multiline and encoding",
@@ -217,7 +217,7 @@ def feed_of(stored: Mapping[str, Any]) -> Feed:
     return topic_feed
 
 
-def places_of(feed: Feed) -> list[str]:
+def feed_places(feed: Feed) -> list[str]:
     """What a feed reads beyond the lake: its glob, or each of its brokers."""
     match feed:
         case FilesFeed():
@@ -228,18 +228,18 @@ def places_of(feed: Feed) -> list[str]:
             return []
 
 
-def in_lines(feed: FilesFeed) -> bool:
+def has_json_lines(feed: FilesFeed) -> bool:
     """Whether each line of the files is a JSON object in UTF-8."""
     return feed.format == "json" and not feed.reader.get("multiline") and "encoding" not in feed.reader
 
 
-def feed_declared(declaration: Declaration) -> Feed | None:
+def read_declared_feed(declaration: Declaration) -> Feed | None:
     """The feed of a stream, or None if rows are only pushed into it."""
     stored = declaration.options.get("feed")
     return None if stored is None else feed_of(stored)
 
 
-def written_feed(stored: Mapping[str, Any]) -> s.Feed:
+def feed_statement(stored: Mapping[str, Any]) -> s.Feed:
     """The feed as a statement writes it, for SHOW CREATE."""
     options = {name: timedelta(seconds=value) if name in _DURATIONS else value for name, value in stored["options"].items()}
     relation = s.WrittenName(parts=tuple(stored["location"].split("."))) if stored["kind"] == "TABLE" else None
@@ -270,12 +270,12 @@ class _blaming:  # noqa: N801  reads as a word in a `with`
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, PlatformError) and not hasattr(error, "line") and self._span.source:
-            at(self._span, 0, len(self._span.text)).attach(error)
+            locate_offset(self._span, 0, len(self._span.text)).attach(error)
 
 
 def _absolute_glob(location: str, storage: Storage) -> str:
     """A glob that means the same from everywhere; a path without a scheme is one of this machine."""
-    path = absolute_place(location)
+    path = make_absolute(location)
     name = path.rstrip("/").rsplit("/", 1)[-1]
     if location.endswith("/"):
         raise InvalidValue(f'"{location}" is a folder', hint=f"say which of its files: '{location}*.csv'")

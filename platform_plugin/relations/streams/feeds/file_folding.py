@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.relations.streams.feeds.sources import FoldFiles, Marks, has_marks, read_remembered, read_tried
+from platform_plugin.relations.streams.feeds.sources import FoldFiles, Marks, has_marks, read_fold_time, read_remembered_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.relations.streams.feeds.declaration import FilesFeed
-    from platform_plugin.relations.streams.feeds.sources import Remembered, SourceFile
+    from platform_plugin.relations.streams.feeds.sources import RememberedFile, SourceFile
 
 # Looking for what may be folded costs what is remembered, so it is done so often in the time that files are remembered for.
 _LOOKS = 24
@@ -30,15 +30,15 @@ def find_fold(
     """What may be folded now; None also where it was looked for not long ago."""
     if feed.ordered_by is None or not has_marks(connection):
         return None
-    tried_at = read_tried(connection, uuid)
+    tried_at = read_fold_time(connection, uuid)
     if tried_at is not None and abs(now - tried_at) < feed.remember / _LOOKS:
         return None
-    return plan_fold(str(uuid), read_remembered(connection, uuid), feed, listing, unread=unread, now=now)
+    return plan_fold(str(uuid), read_remembered_files(connection, uuid), feed, listing, unread=unread, now=now)
 
 
 def plan_fold(
     stream: str,
-    remembered: Iterable[Remembered],
+    remembered: Iterable[RememberedFile],
     feed: FilesFeed,
     listing: Sequence[SourceFile],
     *,

@@ -13,10 +13,10 @@ from platform_plugin.relations.streams.feeds.file_damage import find_damage
 from platform_plugin.relations.streams.feeds.file_folding import find_fold
 from platform_plugin.relations.streams.feeds.file_listing import FileBatch, plan_batch, read_changed, read_listing
 from platform_plugin.relations.streams.feeds.file_reading import may_be_malformed, read_files, source_key
-from platform_plugin.relations.streams.feeds.file_shapes import Refused, Shape, Shapes, read_shapes
+from platform_plugin.relations.streams.feeds.file_shapes import RefusedFile, Shape, Shapes, read_shapes
 from platform_plugin.relations.streams.feeds.ingest import IngestReport
-from platform_plugin.relations.streams.feeds.landing import Landed, malformed_error, run_landing, run_quarantine
-from platform_plugin.relations.streams.feeds.quarantine import Note, find_quarantine, note_rows, open_quarantine
+from platform_plugin.relations.streams.feeds.landing import LandedFiles, malformed_error, run_landing, run_quarantine
+from platform_plugin.relations.streams.feeds.quarantine import FileNote, find_quarantine, note_rows, open_quarantine
 from platform_plugin.relations.streams.feeds.sources import (
     LATE,
     READ,
@@ -106,7 +106,7 @@ class _Attempt:
         self.work, self.table, self.feed, self.batch, self.fold = work, table, feed, batch, fold
         self.timeout, self.progress = timeout, progress
         self.files = list(batch.files)
-        self.refused: list[Refused] = []
+        self.refused: list[RefusedFile] = []
         self.unsteady: list[SourceFile] = []
         self.jobs = self.tasks = 0
 
@@ -120,9 +120,9 @@ class _Attempt:
             except _Unsteady as signal:
                 self._drop(signal.files)
                 self.unsteady += signal.files
-        return self._report(Landed(), quarantined=0, snapshot=None)
+        return self._report(LandedFiles(), quarantined=0, snapshot=None)
 
-    def _refuse(self, refused: Sequence[Refused]) -> None:
+    def _refuse(self, refused: Sequence[RefusedFile]) -> None:
         if refused and self.feed.on_malformed == "fail":
             raise InvalidValue(
                 f'file "{refused[0].file.uri}" can\'t be read into stream "{self.table.name}": {refused[0].reason}',
@@ -135,9 +135,9 @@ class _Attempt:
         self.files = [file for file in self.files if file not in files]
         self.refused = [one for one in self.refused if one.file not in files]
 
-    def _land(self, shapes: Shapes) -> Landed:
+    def _land(self, shapes: Shapes) -> LandedFiles:
         if not shapes.groups:
-            return Landed()
+            return LandedFiles()
         session = self.work.session
         check_store(session, self.files[0].uri)
         try:
@@ -155,12 +155,12 @@ class _Attempt:
             damage = None if unreadable is None else find_damage(self.feed, unreadable)
             if unreadable is None or damage is None:
                 raise
-            self._refuse([Refused(file=unreadable, reason=damage)])
+            self._refuse([RefusedFile(file=unreadable, reason=damage)])
             return self._land(read_shapes(self.feed, self.files, self.table.fields))
         self._count(landed)
         return landed
 
-    def _commit(self, shapes: Shapes, landed: Landed) -> IngestReport:
+    def _commit(self, shapes: Shapes, landed: LandedFiles) -> IngestReport:
         lake, uuid = self.work.lake, str(self.table.uuid)
         written: list[DataFile] = list(landed.files)
         try:
@@ -182,10 +182,10 @@ class _Attempt:
             raise
         return self._report(landed, quarantined=landed.malformed, snapshot=commit.made.id)
 
-    def _quarantine(self, commit: Commit, shapes: Shapes, landed: Landed) -> list[DataFile]:
-        notes = [Note(source=one.file.uri, reason=f"the file was refused: {one.reason}") for one in self.refused]
-        notes += [Note(source=file.uri, reason=_CHANGED) for file in self.batch.changed]
-        notes += [Note(source=file.uri, reason=_LATE) for file in self.batch.late]
+    def _quarantine(self, commit: Commit, shapes: Shapes, landed: LandedFiles) -> list[DataFile]:
+        notes = [FileNote(source=one.file.uri, reason=f"the file was refused: {one.reason}") for one in self.refused]
+        notes += [FileNote(source=file.uri, reason=_CHANGED) for file in self.batch.changed]
+        notes += [FileNote(source=file.uri, reason=_LATE) for file in self.batch.late]
         if not notes and not landed.malformed:
             return []
         lake, arrived_at = self.work.lake, datetime.now(UTC)
@@ -206,7 +206,7 @@ class _Attempt:
         commit.append(quarantine, written)
         return written
 
-    def _write_malformed(self, quarantine: Table, shapes: Shapes, landed: Landed, arrived_at: datetime) -> Sequence[DataFile]:
+    def _write_malformed(self, quarantine: Table, shapes: Shapes, landed: LandedFiles, arrived_at: datetime) -> Sequence[DataFile]:
         session, fields, feed = self.work.session, self.table.fields, self.feed
         few, names = _only(shapes, landed.malformed_in)
         with session.job(timeout=self.timeout):
@@ -224,18 +224,18 @@ class _Attempt:
         self._count(second)
         return second.files
 
-    def _malformed(self, shapes: Shapes, landed: Landed) -> InvalidValue:
+    def _malformed(self, shapes: Shapes, landed: LandedFiles) -> InvalidValue:
         session, fields, feed = self.work.session, self.table.fields, self.feed
         few, names = _only(shapes, landed.malformed_in)
         with session.job(timeout=self.timeout):
             frame = read_files(session, feed, few, fields)
         return malformed_error(session, self.table, frame, landed.malformed, sources=names)
 
-    def _count(self, landed: Landed) -> None:
+    def _count(self, landed: LandedFiles) -> None:
         self.jobs += landed.jobs
         self.tasks += landed.tasks
 
-    def _report(self, landed: Landed, *, quarantined: int, snapshot: int | None) -> IngestReport:
+    def _report(self, landed: LandedFiles, *, quarantined: int, snapshot: int | None) -> IngestReport:
         return IngestReport(
             stream=str(self.table.name),
             rows=landed.rows,

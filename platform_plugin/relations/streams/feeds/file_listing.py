@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files.sources import EVERYWHERE, Sources
-from platform_plugin.lake.files.storage import explained, missing_file_system
+from platform_plugin.lake.files.storage import explain_storage_errors, missing_file_system
 from platform_plugin.relations.streams.feeds.sources import REFUSED, KnownFile, SourceFile
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def read_listing(glob: str, sources: Sources = EVERYWHERE) -> list[SourceFile]:
     """
     sources.check(glob)
     system, path = open_system(glob)
-    with explained(glob):
+    with explain_storage_errors(glob):
         system.invalidate_cache()
         try:
             found = system.glob(path, detail=True)

@@ -12,7 +12,7 @@ from pyspark.sql.connect import functions as f
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.engine.spark.frames.schema import default_value_sql, to_spark_type
-from platform_plugin.relations.streams.feeds.declaration import FilesFeed, in_lines
+from platform_plugin.relations.streams.feeds.declaration import FilesFeed, has_json_lines
 from platform_plugin.relations.streams.feeds.screening import (
     BROKEN,
     CORRUPT,
@@ -23,12 +23,12 @@ from platform_plugin.relations.streams.feeds.screening import (
     VALUE,
     WHY,
     column,
-    parsed,
+    parse_reason,
+    parse_records,
     reader_options,
     record_schema,
     record_type,
-    screened,
-    why_unparsed,
+    screen_records,
 )
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ def read_files(
         if feed.format == "parquet":
             part = _parquet(session, paths, shape, fields)
         else:
-            part = _lines(session, feed, paths, fields) if in_lines(feed) else _records(session, feed, paths, shape, fields)
+            part = _lines(session, feed, paths, fields) if has_json_lines(feed) else _records(session, feed, paths, shape, fields)
         frame = part if frame is None else frame.unionAll(part)
     if frame is None:
         message = "there is nothing to read"
         raise ValueError(message)
-    return screened(frame, fields, feed.format)
+    return screen_records(frame, fields, feed.format)
 
 
 def may_be_malformed(feed: FilesFeed, groups: Sequence[tuple[Shape, tuple[SourceFile, ...]]], fields: Sequence[Field]) -> bool:
@@ -106,7 +106,7 @@ def _lines(session: Session, feed: FilesFeed, paths: Sequence[str], fields: Sequ
         f.lit(None).cast("int").alias(PARTITION),
         f.lit(None).cast("bigint").alias(POSITION),
     )
-    return parsed(records, fields, "json", feed.reader, refuses_extra_fields=feed.extra_fields == "quarantine")
+    return parse_records(records, fields, "json", feed.reader, refuses_extra_fields=feed.extra_fields == "quarantine")
 
 
 def _records(session: Session, feed: FilesFeed, paths: Sequence[str], shape: Shape, fields: Sequence[Field]) -> DataFrame:
@@ -117,7 +117,7 @@ def _records(session: Session, feed: FilesFeed, paths: Sequence[str], shape: Sha
     given = {part.name.lower() for part in shape.columns}
     columns = [column(field.name).alias(field.name) if field.name.lower() in given else _default(field) for field in fields]
     raw = column(CORRUPT).cast("binary")
-    why = why_unparsed(raw, shape.columns, feed.format, feed.reader)
+    why = parse_reason(raw, shape.columns, feed.format, feed.reader)
     return frame.select(*columns, *_screens(raw=raw, broken=column(CORRUPT).isNotNull(), why=why))
 
 

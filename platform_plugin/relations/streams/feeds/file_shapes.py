@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import InvalidValue, UnsupportedType
 from platform_plugin.lake.files.sources import EVERYWHERE, Sources
-from platform_plugin.lake.files.storage import explained
+from platform_plugin.lake.files.storage import explain_storage_errors
 from platform_plugin.lake.values.types import from_arrow
 from platform_plugin.relations.streams.feeds.file_listing import open_system, path_in, read_listing
 
@@ -39,7 +39,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class RefusedFile:
     """A file that can't be read at all, and why."""
 
     file: SourceFile
@@ -52,7 +52,7 @@ class Shapes:
 
     groups: tuple[tuple[Shape, tuple[SourceFile, ...]], ...]
     empty: tuple[SourceFile, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedFile, ...] = ()
 
 
 def read_shapes(feed: FilesFeed, files: Sequence[SourceFile], fields: Sequence[Field]) -> Shapes:
@@ -69,7 +69,7 @@ def read_shapes(feed: FilesFeed, files: Sequence[SourceFile], fields: Sequence[F
     return Shapes(
         groups=tuple((shape, tuple(group)) for shape, group in groups.items()),
         empty=tuple(file for file, shape in zip(files, found, strict=True) if shape is None),
-        refused=tuple(Refused(file=file, reason=shape) for file, shape in zip(files, found, strict=True) if isinstance(shape, str)),
+        refused=tuple(RefusedFile(file=file, reason=shape) for file, shape in zip(files, found, strict=True) if isinstance(shape, str)),
     )
 
 
@@ -82,7 +82,7 @@ def read_columns(feed: FilesFeed, sources: Sources = EVERYWHERE) -> tuple[Field,
         )
     system, _ = open_system(files[-1].uri)
     try:
-        with explained(files[-1].uri):
+        with explain_storage_errors(files[-1].uri):
             footer = _read_footer(system, files[-1])
     except _NotParquet as error:
         raise InvalidValue(f'file "{files[-1].uri}" is not a whole Parquet file', detail=str(error), hint="name the columns") from error
@@ -133,7 +133,7 @@ def _matched(names: Sequence[str], fields: Sequence[Field], said: str) -> Shape 
 
 
 def _explained_shape(system: AbstractFileSystem, feed: FilesFeed, file: SourceFile, fields: Sequence[Field]) -> Shape | str | None:
-    with explained(file.uri):
+    with explain_storage_errors(file.uri):
         return _shape(system, feed, file, fields)
 
 

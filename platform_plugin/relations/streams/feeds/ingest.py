@@ -10,8 +10,8 @@ from platform_plugin.errors import CommitConflict, InvalidValue
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.relations import hooks
-from platform_plugin.relations.missing import looking_for
-from platform_plugin.relations.streams.feeds.declaration import FilesFeed, KafkaFeed, feed_declared
+from platform_plugin.relations.missing import name_missing_relations
+from platform_plugin.relations.streams.feeds.declaration import FilesFeed, KafkaFeed, read_declared_feed
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -93,7 +93,7 @@ def run_ingest(
                 raise
             continue
         if report.snapshot is not None and report.rows:
-            hooks.appended(work, table, work.lake.snapshot())
+            hooks.notify_appended(work, table, work.lake.snapshot())
         return replace(report, seconds=round(time.monotonic() - began, 3))
     raise AssertionError  # unreachable: the last attempt returns or raises
 
@@ -101,13 +101,13 @@ def run_ingest(
 def find_feed(work: Workspace, stream: str | Name) -> tuple[Table, Feed]:
     """A stream by name and its feed; a relation without one is an error."""
     snapshot = work.lake.snapshot()
-    with looking_for(work.lake, Name.of(stream), snapshot, "stream"):
+    with name_missing_relations(work.lake, Name.of(stream), snapshot, "stream"):
         table = work.lake.table(stream, snapshot)
     with work.lake.reading() as connection:
         declaration = read_declaration(connection, table.uuid)
     if declaration.kind != "stream":
         raise InvalidValue(f'"{table.name}" is a {declaration.kind}, not a stream', hint="only streams have a feed")
-    feed = feed_declared(declaration)
+    feed = read_declared_feed(declaration)
     if feed is None:
         raise InvalidValue(
             f'stream "{table.name}" has no feed: rows are pushed into it', hint="CREATE STREAM … FROM FILES, KAFKA or TABLE declares one"

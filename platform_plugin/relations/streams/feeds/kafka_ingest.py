@@ -6,21 +6,21 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import PlatformError, QueryFailed
-from platform_plugin.relations.streams.feeds.declaration import places_of
+from platform_plugin.relations.streams.feeds.declaration import feed_places
 from platform_plugin.relations.streams.feeds.ingest import IngestReport
 from platform_plugin.relations.streams.feeds.kafka_task import FAILURE, SCHEMA, range_reader
 from platform_plugin.relations.streams.feeds.kafka_topic import (
     OffsetPlan,
     OffsetRange,
     kafka_settings,
-    masked,
+    mask_secrets,
     plan_offsets,
     read_topic,
 )
-from platform_plugin.relations.streams.feeds.landing import Landed, malformed_error, run_landing, run_quarantine
+from platform_plugin.relations.streams.feeds.landing import LandedFiles, malformed_error, run_landing, run_quarantine
 from platform_plugin.relations.streams.feeds.positions import OFFSET_TABLES, note_offset, read_offsets
 from platform_plugin.relations.streams.feeds.quarantine import find_quarantine, open_quarantine
-from platform_plugin.relations.streams.feeds.screening import PARTITION, POSITION, SOURCE, VALUE, column, parsed, screened
+from platform_plugin.relations.streams.feeds.screening import PARTITION, POSITION, SOURCE, VALUE, column, parse_records, screen_records
 from platform_plugin.relations.streams.feeds.sources import SourceGap, SourceUnavailable
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def run_kafka_batch(
 ) -> IngestReport:
     """Read the next records of each partition and commit them together with where to go on."""
     lake, settings = work.lake, kafka_settings(feed.brokers)
-    for place in places_of(feed):
+    for place in feed_places(feed):
         lake.sources.check(place)
     lake.prepare_tables(OFFSET_TABLES)
     with lake.reading() as connection:
@@ -76,7 +76,7 @@ def read_records(
         column("position").alias(POSITION),
     )
     refuses = feed.extra_fields == "quarantine"
-    return screened(parsed(placed, fields, feed.format, feed.reader, refuses_extra_fields=refuses), fields, feed.format)
+    return screen_records(parse_records(placed, fields, feed.format, feed.reader, refuses_extra_fields=refuses), fields, feed.format)
 
 
 class _Batch:
@@ -88,7 +88,7 @@ class _Batch:
         self.work, self.table, self.feed, self.settings, self.plan, self.timeout = work, table, feed, settings, plan, timeout
 
     def run(self, known: Mapping[int, tuple[int, str | None]], topic_id: str | None, progress: ProgressHandler | None) -> IngestReport:
-        landed, second = self._land(progress), Landed()
+        landed, second = self._land(progress), LandedFiles()
         lake = self.work.lake
         written: list[DataFile] = list(landed.files)
         try:
@@ -114,16 +114,16 @@ class _Batch:
             snapshot=commit.made.id,
         )
 
-    def _land(self, progress: ProgressHandler | None) -> Landed:
+    def _land(self, progress: ProgressHandler | None) -> LandedFiles:
         if not self.plan.ranges:
-            return Landed()
+            return LandedFiles()
         try:
             frame = self._records(self.plan.ranges)
             return run_landing(self.work.session, self.work.lake, self.table, frame, timeout=self.timeout, progress=progress)
         except QueryFailed as error:
             raise self._told(error) from error
 
-    def _quarantine(self, commit: Commit, landed: Landed) -> Landed:
+    def _quarantine(self, commit: Commit, landed: LandedFiles) -> LandedFiles:
         lake = self.work.lake
         find_quarantine(lake, self.table, commit.base)
         few = [self.plan.ranges[int(number)] for number in landed.malformed_in]
@@ -161,6 +161,6 @@ class _Batch:
             return error
         return SourceUnavailable(
             f'topic "{self.feed.topic}" could not be read to the end of the batch',
-            detail=masked(said.split(" (")[0].strip(), self.settings),
+            detail=mask_secrets(said.split(" (")[0].strip(), self.settings),
             hint="nothing of the batch was kept; the next one reads it again",
         )

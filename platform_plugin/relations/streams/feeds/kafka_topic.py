@@ -126,10 +126,10 @@ def kafka_settings(brokers: str, environment: Mapping[str, str] | None = None) -
     return {**given, **_FIXED, "bootstrap.servers": brokers}
 
 
-def masked(text: str, settings: Mapping[str, Any]) -> str:
+def mask_secrets(text: str, settings: Mapping[str, Any]) -> str:
     """A message of the client without any value that the environment gave it.
 
-    >>> masked("login as ann with 1234 failed", {"sasl.username": "ann", "sasl.password": "1234"})
+    >>> mask_secrets("login as ann with 1234 failed", {"sasl.username": "ann", "sasl.password": "1234"})
     'login as *** with *** failed'
     """
     values = {str(value) for name, value in settings.items() if name not in _FIXED and name != "bootstrap.servers"}
@@ -188,7 +188,9 @@ def _consumer(feed: KafkaFeed, settings: Mapping[str, Any]) -> Iterator[Any]:
         consumer = Consumer(dict(settings))
     except KafkaException as error:
         raise InvalidValue(
-            "the Kafka client refuses its settings", detail=masked(error.args[0].str(), settings), hint=f"check the environment's {PREFIX}…"
+            "the Kafka client refuses its settings",
+            detail=mask_secrets(error.args[0].str(), settings),
+            hint=f"check the environment's {PREFIX}…",
         ) from error
     try:
         yield consumer
@@ -205,6 +207,6 @@ def _explained(feed: KafkaFeed, settings: Mapping[str, Any]) -> Iterator[None]:
     except KafkaException as error:
         raise SourceUnavailable(
             f'brokers at "{feed.brokers}" can\'t be asked for topic "{feed.topic}"',
-            detail=masked(error.args[0].str(), settings),
+            detail=mask_secrets(error.args[0].str(), settings),
             hint=f"check that they run and can be reached; logins come from {PREFIX}SECURITY_PROTOCOL, {PREFIX}SASL_USERNAME, …",
         ) from error

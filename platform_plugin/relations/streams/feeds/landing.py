@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark.sql.connect import functions as f
 from pyspark.sql.connect.observation import Observation
 
-from platform_plugin.engine.spark.frames.write import run_write, shaped
+from platform_plugin.engine.spark.frames.write import run_write, shape_frame
 from platform_plugin.errors import InvalidValue, QueryFailed
-from platform_plugin.relations.streams.feeds.quarantine import COLUMNS, quarantined
+from platform_plugin.relations.streams.feeds.quarantine import COLUMNS, quarantine_frame
 from platform_plugin.relations.streams.feeds.screening import BAD, SOURCE, column
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Landed:
+class LandedFiles:
     """Written files that no commit names yet, how many records did not fit, and the sources that these are from."""
 
     files: tuple[DataFile, ...] = ()
@@ -53,7 +53,7 @@ def run_landing(
     doubtful: bool = True,
     timeout: timedelta | None,
     progress: ProgressHandler | None,
-) -> Landed:
+) -> LandedFiles:
     """Write the records that fit. The same job counts the others and notes their sources, so that a clean batch is read once.
 
     Records that are not `doubtful` are not looked at.
@@ -65,10 +65,10 @@ def run_landing(
             sources = f.collect_set(f.when(column(BAD), column(SOURCE)))
             watched = frame.observe(cast("Any", seen), f.count_if(column(BAD)).alias("malformed"), sources.alias("sources"))
             frame = watched.where(~column(BAD))
-        good = shaped(frame.select(*[column(name) for name in names]), table.fields, names, parsed=True)
+        good = shape_frame(frame.select(*[column(name) for name in names]), table.fields, names, parsed=True)
     files, metrics = run_write(session, lake, table, good, timeout=timeout, progress=progress)
     found: dict[str, Any] = seen.get if doubtful else {"malformed": 0, "sources": []}
-    return Landed(
+    return LandedFiles(
         files=tuple(files),
         malformed=int(found["malformed"]),
         malformed_in=tuple(sorted(found["sources"])),
@@ -87,12 +87,12 @@ def run_quarantine(
     expected: int,
     arrived_at: datetime,
     timeout: timedelta | None,
-) -> Landed:
+) -> LandedFiles:
     """Write the records that do not fit, read again from the few sources that have any; exactly as many as were counted."""
     with session.job(timeout=timeout):
-        rows = shaped(quarantined(frame, dict(sources), arrived_at), quarantine.fields, [field.name for field in COLUMNS])
+        rows = shape_frame(quarantine_frame(frame, dict(sources), arrived_at), quarantine.fields, [field.name for field in COLUMNS])
     files, metrics = run_write(session, lake, quarantine, rows, timeout=timeout)
-    landed = Landed(files=tuple(files), jobs=_jobs(metrics), tasks=metrics.tasks)
+    landed = LandedFiles(files=tuple(files), jobs=_jobs(metrics), tasks=metrics.tasks)
     if landed.rows != expected:
         lake.discard(files)
         raise QueryFailed(
@@ -106,7 +106,7 @@ def malformed_error(session: Session, stream: Table, frame: DataFrame, count: in
     """The error for a batch with malformed records where these are to fail it; it shows the first."""
     from datetime import UTC, datetime
 
-    first = session.arrow(quarantined(frame, dict(sources), datetime.now(UTC)).limit(1)).read_all().to_pylist()
+    first = session.arrow(quarantine_frame(frame, dict(sources), datetime.now(UTC)).limit(1)).read_all().to_pylist()
     detail = None
     if first:
         raw = first[0]["raw"]

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, UnknownObject
-from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.lake.catalogue.tables import Name, Table
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _SUFFIX = "__quarantine"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class FileNote:
     """Something about a whole file that belongs into the quarantine."""
 
     source: str
@@ -68,11 +68,11 @@ def open_quarantine(lake: Lake, commit: Commit, stream: Table) -> Table:
     if found is not None:
         return found
     table = commit.create_table(quarantine_name(stream.name), COLUMNS, comment=f"records that stream {stream.name} could not take")
-    declare(commit, table, Declaration(kind="table"))
+    declare_relation(commit, table, Declaration(kind="table"))
     return table
 
 
-def quarantined(frame: DataFrame, sources: dict[str, str], arrived_at: datetime) -> DataFrame:
+def quarantine_frame(frame: DataFrame, sources: dict[str, str], arrived_at: datetime) -> DataFrame:
     """The marked records of a frame as rows of a quarantine; `sources` says how to call the sources it names."""
     from pyspark.sql.connect import functions as f
 
@@ -92,7 +92,7 @@ def quarantined(frame: DataFrame, sources: dict[str, str], arrived_at: datetime)
     )
 
 
-def note_rows(notes: Sequence[Note], arrived_at: datetime) -> pa.Table:
+def note_rows(notes: Sequence[FileNote], arrived_at: datetime) -> pa.Table:
     """Notes as rows of a quarantine."""
     return pa.table(
         {

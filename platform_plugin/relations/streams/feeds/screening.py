@@ -10,7 +10,7 @@ from pyspark.sql.connect import functions as f
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.engine.spark.frames.schema import to_spark_type
 from platform_plugin.engine.spark.frames.text_options import text_options
-from platform_plugin.language.text.counting import counted
+from platform_plugin.language.text.counting import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ def record_schema(fields: Sequence[Field]) -> t.StructType:
     return t.StructType([*(t.StructField(field.name, record_type(field)) for field in fields), t.StructField(CORRUPT, t.StringType())])
 
 
-def parsed(
+def parse_records(
     records: DataFrame, fields: Sequence[Field], format_: str, reader: Mapping[str, Any], *, refuses_extra_fields: bool = False
 ) -> DataFrame:
     """The columns of records that come as bytes in `VALUE`, beside where they are from; what is no record of these columns is marked."""
@@ -66,7 +66,7 @@ def parsed(
         value, whole = f.from_csv(text, columns, options), f.lit(True)  # noqa: FBT003  Spark's literal
     record = column("parsed")
     fits = text.isNotNull() & f.is_valid_utf8(text) & whole & record.isNotNull() & record[CORRUPT].isNull()
-    why = why_unparsed(column(VALUE), fields, format_, reader)
+    why = parse_reason(column(VALUE), fields, format_, reader)
     named = f.concat(f.lit('it has a field "'), f.substring(extra[0], 1, 80), f.lit('" that the stream does not have'))
     return records.withColumn("parsed", value).select(
         *[record[field.name].alias(field.name) for field in fields],
@@ -77,7 +77,7 @@ def parsed(
     )
 
 
-def screened(frame: DataFrame, fields: Sequence[Field], format_: str) -> DataFrame:
+def screen_records(frame: DataFrame, fields: Sequence[Field], format_: str) -> DataFrame:
     """Mark the records that could not be parsed, and those that the columns' own types let through but their rules do not.
 
     What is wrong with each is said only where it is asked for, since it costs another look at the record.
@@ -95,7 +95,7 @@ def screened(frame: DataFrame, fields: Sequence[Field], format_: str) -> DataFra
     return frame.withColumns({RAW: raw, BAD: wrong, REASON: why})
 
 
-def why_unparsed(raw: Any, fields: Sequence[Field], format_: str, reader: Mapping[str, Any]) -> Any:
+def parse_reason(raw: Any, fields: Sequence[Field], format_: str, reader: Mapping[str, Any]) -> Any:
     """Why a record could not be parsed: it is parsed again with all values as texts, and the first is named that is none of its column."""
     raw = raw.cast("string")
     options = reader_options({name: value for name, value in reader.items() if name in ("delimiter", "quote", "escape", "null")})
@@ -125,7 +125,7 @@ def _miscounted(raw: Any, wanted: int, delimiter: str, quote: str) -> Any:
         f.lit("it has "), count.cast("string"), f.when(count == 1, " value").otherwise(" values"), f.lit(f", {wanted} expected")
     )
     is_quoted = f.contains(raw, f.lit(quote)) if quote else f.lit(False)  # noqa: FBT003  Spark's literal
-    return f.when(is_quoted, f"it does not have {counted(wanted, 'value')}").otherwise(said)
+    return f.when(is_quoted, f"it does not have {count_text(wanted, 'value')}").otherwise(said)
 
 
 def _takes(field: Field, text: Any) -> Any:

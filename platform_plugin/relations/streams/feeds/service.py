@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from platform_plugin.engine.spark.session.repeating import Repeating
+from platform_plugin.engine.spark.session.repeating import RepeatedWork
 from platform_plugin.errors import PlatformError, UnknownObject
 from platform_plugin.relations.streams.feeds.ingest import BatchLimits, IngestReport, find_feed, run_ingest
 
@@ -67,7 +67,7 @@ class Ingester:
         self._limits = limits
         self._interval = interval_seconds
         self._progress = progress
-        self._repeating = Repeating(work)
+        self._repeating = RepeatedWork(work)
 
     def stop(self) -> None:
         """End after the batch at hand; may be called from a signal handler."""

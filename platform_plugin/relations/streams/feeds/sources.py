@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import among, chunks
+from platform_plugin.lake.catalogue.bulk import is_among, split_chunks
 from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.relations.streams.feeds.positions import forget_positions
 
@@ -103,7 +103,7 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
+class RememberedFile:
     """A file that is remembered; `read_at` is None where an earlier version read it, which did not say when."""
 
     uri: str
@@ -122,7 +122,7 @@ class RecordFiles:
     def apply(self, w: Writer) -> None:
         t = SOURCE_FILE.c
         versions = {file.uri: file.version for file in self.files}
-        for part in chunks(list(versions)):
+        for part in split_chunks(list(versions)):
             condition = sa.and_(t.relation_uuid == self.relation_uuid, t.uri.in_(part))
             found = w.connection.execute(sa.select(t.uri, t.version, t.state).where(condition)).all()
             self._refuse_folded(w, set(part) - {row.uri for row in found})
@@ -176,7 +176,7 @@ class FoldFiles:
     def apply(self, w: Writer) -> None:
         t, f = SOURCE_FILE.c, SOURCE_FOLD.c
         own = f.relation_uuid == self.relation_uuid
-        for part in chunks(self.uris):
+        for part in split_chunks(self.uris):
             w.connection.execute(sa.delete(SOURCE_FILE).where(t.relation_uuid == self.relation_uuid, t.uri.in_(part)))
         # Versions before this one don't say when they read a file.
         undated = sa.and_(t.relation_uuid == self.relation_uuid, t.read_at.is_(None))
@@ -239,8 +239,8 @@ def read_known_files(connection: Connection, uuid: UUID, files: Sequence[SourceF
     query = sa.select(t.uri, t.version, t.state, t.reported_version).where(t.relation_uuid == str(uuid))
     return {
         row.uri: KnownFile(version=row.version, state=row.state, reported_version=row.reported_version)
-        for part in chunks([file.uri for file in files])
-        for row in connection.execute(query.where(among(connection, t.uri, part)))
+        for part in split_chunks([file.uri for file in files])
+        for row in connection.execute(query.where(is_among(connection, t.uri, part)))
     }
 
 
@@ -253,16 +253,16 @@ def read_marks(connection: Connection, uuid: UUID | str) -> Marks:
     return Marks() if row is None else Marks(name=row.name_mark, time=row.time_mark)
 
 
-def read_tried(connection: Connection, uuid: UUID) -> datetime | None:
+def read_fold_time(connection: Connection, uuid: UUID) -> datetime | None:
     """When it was last looked what of a stream's files may be forgotten."""
     return connection.execute(sa.select(SOURCE_FOLD.c.tried_at).where(SOURCE_FOLD.c.relation_uuid == str(uuid))).scalar()
 
 
-def read_remembered(connection: Connection, uuid: UUID) -> list[Remembered]:
+def read_remembered_files(connection: Connection, uuid: UUID) -> list[RememberedFile]:
     """All files of a stream that are remembered; it costs what is remembered."""
     t = SOURCE_FILE.c
     query = sa.select(t.uri, t.modified, t.read_at).where(t.relation_uuid == str(uuid))
-    return [Remembered(uri=row.uri, modified=row.modified, read_at=row.read_at) for row in connection.execute(query)]
+    return [RememberedFile(uri=row.uri, modified=row.modified, read_at=row.read_at) for row in connection.execute(query)]
 
 
 def has_marks(connection: Connection) -> bool:

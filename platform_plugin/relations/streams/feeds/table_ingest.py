@@ -12,10 +12,10 @@ from platform_plugin.errors import InvalidValue, PlatformError, StorageError
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.table_statistics import read_next_row_id
 from platform_plugin.lake.catalogue.tables import read_snapshot
-from platform_plugin.lake.files.files import ROW_ID, fit
-from platform_plugin.lake.read.evolution import adapt
+from platform_plugin.lake.files.files import ROW_ID, fit_rows
+from platform_plugin.lake.read.evolution import adapt_rows
 from platform_plugin.lake.read.inlined import read_inlined
-from platform_plugin.lake.read.read import column_at, read_raw
+from platform_plugin.lake.read.read import find_column, read_raw
 from platform_plugin.lake.read.scan import read_scan
 from platform_plugin.relations import hooks
 from platform_plugin.relations.streams.feeds.ingest import IngestReport
@@ -190,9 +190,9 @@ def _copy(lake: Lake, stream: Table, scan: TableScan, files: Sequence[FileScan],
     try:
         for file in files:
             raw, kept = read_raw(lake, file, scan.snapshot, fields=scan.table.fields, hidden=(ROW_ID,))
-            own = column_at(raw, ROW_ID)
+            own = find_column(raw, ROW_ID)
             ids = (file.row_id_start or 0) + kept.to_numpy() if own is None else own.to_numpy()
-            written += _write(lake, stream, adapt(raw, scan.table.fields), ids >= position.next_row_id)
+            written += _write(lake, stream, adapt_rows(raw, scan.table.fields), ids >= position.next_row_id)
             if sum(rows.nbytes for _, rows in written if rows is not None) > _HELD_BYTES:
                 written = [(written_file, None) for written_file, _ in written]
         with lake.reading() as connection:
@@ -209,7 +209,7 @@ def _write(lake: Lake, stream: Table, rows: pa.Table, is_new: np.ndarray[Any, np
     if not is_new.any():
         return []
     names = [field.name for field in stream.fields if field.name in rows.column_names]
-    new = fit(rows.select(names).filter(pa.array(is_new)), stream.fields)
+    new = fit_rows(rows.select(names).filter(pa.array(is_new)), stream.fields)
     return [(lake.write(stream, new), new)]
 
 
@@ -218,4 +218,4 @@ def _show(lake: Lake, base: Snapshot, stream: Table, copied: _Copied) -> list[Ap
     held = [rows for _, rows in copied if rows is not None]
     if not held or len(held) < len(copied) or find_by_identity(lake, stream, base) != stream:
         return []
-    return hooks.appending(lake, base, stream, pa.concat_tables(held))
+    return hooks.ask_append_parts(lake, base, stream, pa.concat_tables(held))

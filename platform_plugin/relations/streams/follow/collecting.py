@@ -9,9 +9,9 @@ from platform_plugin.lake.read.scan import TableScan
 from platform_plugin.language.query.blocks import Input
 from platform_plugin.language.query.probing import plan_probing
 from platform_plugin.relations.arguments import used_arguments
-from platform_plugin.relations.faults import placed
+from platform_plugin.relations.faults import place_spark_errors
 from platform_plugin.relations.follow.arrivals import ARRIVED_AT, ROW_ID, read_with_arrivals
-from platform_plugin.relations.streams.follow.rows import Arrived
+from platform_plugin.relations.streams.follow.rows import ArrivedRows
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -41,9 +41,9 @@ class Inputs:
     streams: dict[Reference, Table]
     snapshot: Snapshot
 
-    def nothing_of(self, reference: Reference) -> Arrived:
+    def nothing_of(self, reference: Reference) -> ArrivedRows:
         """What has arrived before anything has."""
-        return Arrived(scan=TableScan(table=self.streams[reference], snapshot=self.snapshot, files=()), first_row_id=0, next_row_id=0)
+        return ArrivedRows(scan=TableScan(table=self.streams[reference], snapshot=self.snapshot, files=()), first_row_id=0, next_row_id=0)
 
     def columns_of(self, reference: Reference) -> list[str] | None:
         """The columns that the query can need of a stream."""
@@ -53,7 +53,7 @@ class Inputs:
         """Whether the query names the hidden columns of a stream."""
         return reference.columns is not None and bool({ROW_ID, ARRIVED_AT}.intersection(reference.columns))
 
-    def frame_of(self, reference: Reference, arrived: Arrived) -> DataFrame:
+    def frame_of(self, reference: Reference, arrived: ArrivedRows) -> DataFrame:
         """Rows that have arrived, with the columns that the query needs."""
         work, columns = self.work, self.columns_of(reference)
         if self.wants_hidden(reference) and columns is not None:
@@ -63,7 +63,7 @@ class Inputs:
             return rows.where((f.col(ROW_ID) >= arrived.first_row_id) & (f.col(ROW_ID) < arrived.next_row_id))
         return arrived.read(work.session, work.lake, columns)
 
-    def whole(self, arrived: dict[Reference, Arrived]) -> tuple[DataFrame, RenderedQuery | Probing]:
+    def whole(self, arrived: dict[Reference, ArrivedRows]) -> tuple[DataFrame, RenderedQuery | Probing]:
         """The query over what has arrived."""
         from platform_plugin.engine.spark.frames.scan import query_relations
 
@@ -80,25 +80,25 @@ class Inputs:
     def check(self, timeout: timedelta | None) -> None:
         """Have Spark look at the query before anything arrives, so that a misspelt column does not wait for a session's end."""
         frame, rendered = self.whole({reference: self.nothing_of(reference) for reference in self.streams})
-        with placed(rendered), self.work.session.job(timeout=timeout):
+        with place_spark_errors(rendered), self.work.session.job(timeout=timeout):
             frame.schema  # noqa: B018  asks for the analysis
 
 
-class Collected:
+class CollectedAnswer:
     """A session query that runs once: arrivals are kept as the files that they are."""
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
-        self._arrived: dict[Reference, Arrived] = {}
+        self._arrived: dict[Reference, ArrivedRows] = {}
 
-    def add(self, reference: Reference, arrived: Arrived, *, timeout: timedelta | None) -> None:
+    def add(self, reference: Reference, arrived: ArrivedRows, *, timeout: timedelta | None) -> None:
         """Keep in mind what has arrived."""
         before = self._arrived.get(reference)
         if before is not None:
             # A file that was merged meanwhile may hold rows of both: it is read for those that no file before it had.
             files = {file.path: file for file in (*before.scan.files, *arrived.scan.files)}
             scan = replace(arrived.scan, files=tuple(files.values()))
-            arrived = Arrived(scan=scan, first_row_id=before.first_row_id, next_row_id=arrived.next_row_id)
+            arrived = ArrivedRows(scan=scan, first_row_id=before.first_row_id, next_row_id=arrived.next_row_id)
         self._arrived[reference] = arrived
 
     def answer(self, *tags: str, timeout: timedelta | None, progress: ProgressHandler | None) -> Any:
@@ -106,5 +106,5 @@ class Collected:
         inputs = self._inputs
         found = {reference: self._arrived.get(reference) or inputs.nothing_of(reference) for reference in inputs.streams}
         frame, rendered = inputs.whole(found)
-        with placed(rendered):
+        with place_spark_errors(rendered):
             return inputs.work.session.arrow(frame, *tags, timeout=timeout, progress=progress)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.query.references import Reference
     from platform_plugin.operators.group.parts import SplitPlan, State
     from platform_plugin.relations.streams.follow.collecting import Inputs
-    from platform_plugin.relations.streams.follow.rows import Arrived
+    from platform_plugin.relations.streams.follow.rows import ArrivedRows
 
 # Groups of many segments are merged when they are this many rows, or twice as many as after the last merge.
 _MERGED_FROM_ROWS = 100_000
@@ -62,7 +62,7 @@ def _with_limit(text: str) -> str:
     return f"{text} LIMIT {_NO_LIMIT}" if words == ["ORDER"] else text
 
 
-class Folded:
+class FoldedAnswer:
     """A session query whose rows become groups segment by segment: memory follows the groups, not the rows."""
 
     def __init__(self, inputs: Inputs, plan: SplitPlan) -> None:
@@ -74,7 +74,7 @@ class Folded:
         self._tables = {inputs.names[reference]: frame for reference, (frame, _) in inputs.others.items()}
         self._is_begun = False
 
-    def add(self, reference: Reference, arrived: Arrived, *, timeout: timedelta | None) -> None:
+    def add(self, reference: Reference, arrived: ArrivedRows, *, timeout: timedelta | None) -> None:
         """Fold what has arrived into the groups."""
         self._begin(timeout)
         for part in self._plan.streams:
@@ -102,7 +102,7 @@ class Folded:
         # Whether a column can be NULL is Spark's guess, which differs between a segment's groups and merged ones.
         return rows.cast(pa.schema([column.with_nullable(nullable=True) for column in rows.schema]))
 
-    def _part(self, part: Any, arrived: Arrived) -> DataFrame:
+    def _part(self, part: Any, arrived: ArrivedRows) -> DataFrame:
         """What some rows of a stream add to a state."""
         inputs, rows = self._inputs, new_name()
         reference = self._references[part.stream]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrived:
+class ArrivedRows:
     """Rows from `first_row_id` up to but not including `next_row_id`, and the files that hold them, perhaps with others."""
 
     scan: TableScan
@@ -121,7 +121,7 @@ class Follower:
     def _read_next(self, connection: Connection) -> int:
         return read_next_row_id(connection, self.table.id)
 
-    def take(self) -> Arrived | None:
+    def take(self) -> ArrivedRows | None:
         """All that has arrived and was not taken yet, up to a pause as long as the session's; None if the pause comes first."""
         lease = self._lake.lease(holder=SESSION)
         try:
@@ -160,12 +160,12 @@ class Follower:
                 return segment.first_row_id
         return None
 
-    def _plan(self, connection: Connection, snapshot: Snapshot, end: int | None) -> Arrived:
+    def _plan(self, connection: Connection, snapshot: Snapshot, end: int | None) -> ArrivedRows:
         scan = read_scan(connection, self.table, snapshot)
         if scan.inlined:
             reached = max(self._read_next(connection), self.position)
             cut = reached if end is None else min(end, reached)
-            return Arrived(scan=scan, first_row_id=self.position, next_row_id=cut)
+            return ArrivedRows(scan=scan, first_row_id=self.position, next_row_id=cut)
         files, cursor = [], self.position
         # Also those that have come and left since the last look, which the lease has kept.
         for file in read_files_beyond(connection, self.table, self.position, snapshot, since=self._seen):
@@ -176,7 +176,7 @@ class Follower:
                 raise self._overrun(connection, start)
             files.append(file)
             cursor = until
-        return Arrived(
+        return ArrivedRows(
             scan=replace(scan, files=tuple(files)), first_row_id=self.position, next_row_id=cursor if end is None else min(cursor, end)
         )
 

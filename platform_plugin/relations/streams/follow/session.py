@@ -18,12 +18,12 @@ from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.upkeep.held import SESSION
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.relations.arguments import check_arguments
-from platform_plugin.relations.bind import lake_name, new_name, pointing_at, read_beside_sessions
+from platform_plugin.relations.bind import lake_name, new_name, place_errors, read_beside_sessions
 from platform_plugin.relations.result import Result
-from platform_plugin.relations.streams.follow.collecting import Collected, Inputs
-from platform_plugin.relations.streams.follow.folding import Folded, plan_fold
-from platform_plugin.relations.streams.follow.rows import Arrived, Follower
-from platform_plugin.relations.streams.overrun import blaming_overruns
+from platform_plugin.relations.streams.follow.collecting import CollectedAnswer, Inputs
+from platform_plugin.relations.streams.follow.folding import FoldedAnswer, plan_fold
+from platform_plugin.relations.streams.follow.rows import ArrivedRows, Follower
+from platform_plugin.relations.streams.overrun import raise_overruns
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -120,11 +120,11 @@ def explain_session(work: Workspace, text: Span | str, arguments: Arguments, sna
     return said, inputs.whole({reference: _all_of(work, table, snapshot) for reference, table in streams.items()})[0]
 
 
-def _all_of(work: Workspace, table: Table, snapshot: Snapshot) -> Arrived:
+def _all_of(work: Workspace, table: Table, snapshot: Snapshot) -> ArrivedRows:
     scan = work.lake.scan(table, snapshot)
     spans = [(file.row_id_start or 0, (file.row_id_start or 0) + file.record_count) for file in scan.files]
     first, last = min((start for start, _ in spans), default=0), max((end for _, end in spans), default=0)
-    return Arrived(scan=scan, first_row_id=first, next_row_id=last)
+    return ArrivedRows(scan=scan, first_row_id=first, next_row_id=last)
 
 
 def _inputs(work: Workspace, query: Query, arguments: Arguments, snapshot: Snapshot, streams: dict[Reference, Table]) -> Inputs:
@@ -141,7 +141,7 @@ def _inputs(work: Workspace, query: Query, arguments: Arguments, snapshot: Snaps
 
 def _find_stream(work: Workspace, reference: Reference, snapshot: Snapshot) -> Table:
     lake = work.lake
-    with pointing_at(reference.span), lake.reading() as connection:
+    with place_errors(reference.span), lake.reading() as connection:
         relation = lake.find_relation(connection, lake_name(reference.name), snapshot)
         if not isinstance(relation, Table) or str(relation.uuid) not in read_streams(connection):
             raise InvalidValue(f'"{relation.name}" is not a stream', hint="a session is of a stream; read tables and views by their names")
@@ -171,7 +171,7 @@ class _Run:
         inputs = _inputs(work, query, arguments, lease.snapshot, {reference: follower.table for reference, follower in followers.items()})
         inputs.check(self.left())
         plan = plan_fold(inputs)
-        self._work_off: Folded | Collected = Collected(inputs) if isinstance(plan, str) else Folded(inputs, plan)
+        self._work_off: FoldedAnswer | CollectedAnswer = CollectedAnswer(inputs) if isinstance(plan, str) else FoldedAnswer(inputs, plan)
 
     def answer(self, tags: tuple[str, ...]) -> Any:
         """Work off what arrives, and run what is left to do when all sessions have ended."""
@@ -199,7 +199,7 @@ class _Run:
 
     def _blaming(self) -> Any:
         # Files that were collected or are being read are those of streams at the snapshots of their leases.
-        return blaming_overruns(self._work.lake, [follower.table for follower in self._followers.values()], self._lease.snapshot)
+        return raise_overruns(self._work.lake, [follower.table for follower in self._followers.values()], self._lease.snapshot)
 
     def _renew(self) -> None:
         if time.monotonic() - self._renewed_at > _RENEWED_EVERY_SECONDS:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.engine.arrow.values import NotLocal
+from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.lake.read.scan import read_file_sizes
-from platform_plugin.relations.answers import Answer, Target
+from platform_plugin.relations.answers import Answer, StateTarget
 from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of
 from platform_plugin.relations.views.read.local import STATE_BYTES
@@ -41,9 +41,9 @@ class Additions:
     state: State | None
 
     @property
-    def target(self) -> Target:
+    def target(self) -> StateTarget:
         """Where what they become goes, and what it takes the place of."""
-        return Target(table=self.scan.table, replaces=tuple(file.id for file in self.scan.files))
+        return StateTarget(table=self.scan.table, replaces=tuple(file.id for file in self.scan.files))
 
 
 def find_additions(work: Workspace, snapshot: Snapshot, views: Sequence[PendingView]) -> list[Additions]:
@@ -77,15 +77,15 @@ def is_due(found: Sequence[int], *, is_state: bool) -> bool:
     return len(sizes) >= _TOO_MANY or (len(sizes) >= _ADDITIONS and sum(sizes[:-1]) >= _WEIGHT * sizes[-1])
 
 
-def compact_locally(work: Workspace, found: Sequence[Additions]) -> tuple[list[Additions], list[tuple[Target, list[DataFile]]]]:
+def compact_locally(work: Workspace, found: Sequence[Additions]) -> tuple[list[Additions], list[tuple[StateTarget, list[DataFile]]]]:
     """Those that are left to Spark, and what the small ones have become without it, written."""
     left: list[Additions] = []
-    written: list[tuple[Target, list[DataFile]]] = []
+    written: list[tuple[StateTarget, list[DataFile]]] = []
     try:
         for additions in found:
             try:
                 rows = _rows_of(work, additions)
-            except NotLocal:
+            except NotSupportedByArrow:
                 left.append(additions)
                 continue
             written.append((additions.target, [work.lake.write(additions.scan.table, rows)] if rows.num_rows else []))
@@ -97,7 +97,7 @@ def compact_locally(work: Workspace, found: Sequence[Additions]) -> tuple[list[A
 
 def _rows_of(work: Workspace, additions: Additions) -> pa.Table:
     if additions.scan.size_bytes > STATE_BYTES:
-        raise NotLocal("for now")
+        raise NotSupportedByArrow("for now")
     if additions.state is None:
         return read_rows(work.lake, additions.scan)
     return STATES.get(work, additions.state, additions.scan)

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import CatalogueError, CommitConflict, PlatformError, QueryInterrupted, ServerError, StorageError
 from platform_plugin.relations import hooks
-from platform_plugin.relations.answers import Answer, Target, put_answers, run_answers
+from platform_plugin.relations.answers import Answer, StateTarget, put_answers, run_answers
 from platform_plugin.relations.views.follow.advance import Advance, Advances
 from platform_plugin.relations.views.follow.compaction import compact_locally, compaction, find_additions
-from platform_plugin.relations.views.follow.passes import Taking, answers_of_range
-from platform_plugin.relations.views.follow.poison import hold_back, note_failure
+from platform_plugin.relations.views.follow.passes import ViewTask, range_queries
+from platform_plugin.relations.views.follow.poison import note_failure, split_poisoned
 from platform_plugin.relations.views.follow.progress import read_all_progress
 from platform_plugin.relations.views.follow.shared_states import find_sharing
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_wanted, strategy_of
 from platform_plugin.relations.views.follow.take import take_locally
 from platform_plugin.relations.views.gates import pass_gates
 from platform_plugin.relations.views.plans import find_plan
-from platform_plugin.relations.views.read.settled import check_settled
+from platform_plugin.relations.views.read.settled import check_static_tables
 from platform_plugin.relations.views.read.view import part_tables, static_frames, tail_ranges
 from platform_plugin.relations.views.record import read_records
 
@@ -45,7 +45,7 @@ _ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Maintained:
+class MaintenanceOutcome:
     """What a run did. `jobs` are Spark's, for all views together; `failed` says why a view was left behind."""
 
     views: tuple[str, ...] = ()
@@ -77,9 +77,9 @@ class PendingView:
         """The rows that wait for it."""
         return sum(found.row_count for found in self.ranges.values())
 
-    def taking(self, work: Workspace, snapshot: Snapshot) -> Taking:
+    def taking(self, work: Workspace, snapshot: Snapshot) -> ViewTask:
         """The view as a run takes it up."""
-        return Taking(
+        return ViewTask(
             name=self.name,
             uuid=self.record.uuid,
             plan=self.plan,
@@ -90,7 +90,7 @@ class PendingView:
         )
 
 
-def find_behind(
+def find_pending_views(
     work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None, *, flush: bool = False
 ) -> tuple[list[PendingView], dict[str, PlatformError]]:
     """The views that have rows to take up, and those that can't be maintained at all; with `flush` a part of a batch is enough."""
@@ -113,7 +113,7 @@ def find_behind(
         record, name = records[view.uuid], str(view.name)
         try:
             plan = find_plan(work, record, snapshot)
-            check_settled(work, name, record, plan, snapshot)
+            check_static_tables(work, name, record, plan, snapshot)
             tails = tail_ranges(work, name, plan, snapshot, progress.get(str(record.uuid), {}), known=known)
             ranges = {stream: tail for stream, tail in tails.items() if not tail.is_empty}
             waiting = max((tail.row_count for tail in ranges.values()), default=0)
@@ -137,7 +137,7 @@ def run_maintenance(
     again: bool = False,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
-) -> Maintained:
+) -> MaintenanceOutcome:
     """Let views take up what has arrived, all that are behind or those that are named; a run that loses a race begins anew.
 
     A view that has failed on the same rows before is tried ever more rarely, unless `again` asks for it. One whose result does not pass its
@@ -146,15 +146,15 @@ def run_maintenance(
     began = time.monotonic()
     for attempt in range(_ATTEMPTS):
         with work.lake.lease(holder="maintenance") as lease:
-            behind, failed = find_behind(work, lease.snapshot, only, flush=flush)
+            behind, failed = find_pending_views(work, lease.snapshot, only, flush=flush)
             twins = {view.name: view.twins for view in behind}
             if not again:
-                behind, held = hold_back(work, behind)
+                behind, held = split_poisoned(work, behind)
                 failed |= held
             behind, refused = pass_gates(work, behind, lease.snapshot, timeout=timeout, progress=progress)
             failed |= refused
             if not behind:
-                return Maintained(snapshot=lease.snapshot, failed=_with_twins(failed, twins), seconds=time.monotonic() - began)
+                return MaintenanceOutcome(snapshot=lease.snapshot, failed=_with_twins(failed, twins), seconds=time.monotonic() - began)
             try:
                 guests = hooks.joint_scans(work, lease.snapshot, ranges_of(behind)) if only is None else []
                 done = _maintain_together(work, lease.snapshot, behind, guests=guests, timeout=timeout, progress=progress)
@@ -184,19 +184,19 @@ def _maintain_together(
     guests: Sequence[JointScan] = (),
     timeout: timedelta | None,
     progress: ProgressHandler | None,
-) -> Maintained:
+) -> MaintenanceOutcome:
     try:
         return _maintain(work, snapshot, behind, guests=guests, timeout=timeout, progress=progress)
     except (CommitConflict, CatalogueError, StorageError, ServerError, QueryInterrupted):
         raise  # no view's fault
     except PlatformError as error:
         if len(behind) == 1 and not guests:
-            return Maintained(snapshot=snapshot, failed={behind[0].name: note_failure(work, snapshot, behind[0], error)})
+            return MaintenanceOutcome(snapshot=snapshot, failed={behind[0].name: note_failure(work, snapshot, behind[0], error)})
     # A row that one view can't digest must not hold up the others: by halves, so that few of many cost few queries.
     middle = (len(behind) + 1) // 2
     halves = [half for half in (behind[:middle], behind[middle:]) if half]
     parts = [_maintain_together(work, snapshot, half, timeout=timeout, progress=progress) for half in halves]
-    return Maintained(
+    return MaintenanceOutcome(
         views=tuple(name for part in parts for name in part.views),
         rows=sum(part.rows for part in parts),
         groups=sum(part.groups for part in parts),
@@ -216,14 +216,14 @@ def _maintain(
     guests: Sequence[JointScan],
     timeout: timedelta | None,
     progress: ProgressHandler | None,
-) -> Maintained:
+) -> MaintenanceOutcome:
     by_range: defaultdict[RangeKey, list[PendingView]] = defaultdict(list)
     for view in behind:
         for stream, tail in view.ranges.items():
             by_range[stream, tail.first_row_id, tail.next_row_id].append(view)
     answers: list[Answer] = []
     cached: list[DataFrame] = []
-    written: list[tuple[Target, list[DataFile]]] = []
+    written: list[tuple[StateTarget, list[DataFile]]] = []
     joined: list[JointWrite] = []
     try:
         for key, views in by_range.items():
@@ -233,7 +233,7 @@ def _maintain(
             written += made
             if rest:
                 takings = [view.taking(work, snapshot) for view in rest]
-                answers += answers_of_range(work, snapshot, key[0], takings, cached, guests=looking)
+                answers += range_queries(work, snapshot, key[0], takings, cached, guests=looking)
         left, made = compact_locally(work, find_additions(work, snapshot, behind))
         written += made
         answers += [compaction(work, additions) for additions in left]
@@ -253,7 +253,7 @@ def _maintain(
     finally:
         for frame in cached:
             frame.unpersist()
-    return Maintained(
+    return MaintenanceOutcome(
         views=tuple(name for view in behind for name in (view.name, *view.twins)),
         rows=sum(next_row_id - first_row_id for _, first_row_id, next_row_id in by_range),
         groups=sum(file.record_count for target, files in written if not target.replaces for file in files),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.operators.group.sharing import SharedPass, ViewParts, plan_sharing
-from platform_plugin.relations.answers import Answer, Target
+from platform_plugin.relations.answers import Answer, StateTarget
 from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.follow.ranges import rows_of
 from platform_plugin.relations.views.follow.strategy import rows_parts, wants_row_ids
@@ -28,7 +28,7 @@ _CACHED_PASSES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taking:
+class ViewTask:
     """A view that takes up ranges of its streams: the tables of its parts, and the results that it looks up."""
 
     name: str
@@ -40,8 +40,14 @@ class Taking:
     is_deferred: bool = False
 
 
-def answers_of_range(
-    work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[Taking], cached: list[DataFrame], *, guests: Sequence[JointScan] = ()
+def range_queries(
+    work: Workspace,
+    snapshot: Snapshot,
+    stream: str,
+    views: Sequence[ViewTask],
+    cached: list[DataFrame],
+    *,
+    guests: Sequence[JointScan] = (),
 ) -> list[Answer]:
     """The queries over the one range of a stream that all these views take up; what is kept for their run is added to `cached`.
 
@@ -79,7 +85,7 @@ def answers_of_range(
         names = {relation: new_name() for relation in query.relations}
         frames = {name: statics[relation] for relation, name in names.items() if relation in statics}
         frames[names[stream]] = rows if rows is not None else rows_of(work.session, work.lake, tail, row_ids=query.row_id)
-        targets = tuple(Target(table=by_name[part.view].tables[part.state], part=part) for part in query.parts)
+        targets = tuple(StateTarget(table=by_name[part.view].tables[part.state], part=part) for part in query.parts)
         known = (*once, number)
         answers.append(Answer(frame=query_relations(work.session, query.sql(names), frames), targets=targets, cached_as=known))
     if rows is not None:
@@ -87,8 +93,8 @@ def answers_of_range(
     return answers
 
 
-def _stored_rows(work: Workspace, stream: str, view: Taking) -> Answer:
+def _stored_rows(work: Workspace, stream: str, view: ViewTask) -> Answer:
     """The rows of a range as a deferred view keeps them."""
     table = view.tables[rows_parts(view.plan)[stream]]
     rows = rows_of(work.session, work.lake, view.ranges[stream], row_ids=wants_row_ids(view.plan, stream))
-    return Answer(frame=rows.select([field.name for field in table.fields]), targets=(Target(table=table),))
+    return Answer(frame=rows.select([field.name for field in table.fields]), targets=(StateTarget(table=table),))

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.types.data_types import quoted
+from platform_plugin.algebra.types.data_types import quote_identifier
 from platform_plugin.errors import PlatformError, QueryFailed
 from platform_plugin.relations.views.read.view import run_part, static_frames
 
@@ -37,7 +37,7 @@ class _Failure:
 _KNOWN: dict[Key, _Failure] = {}
 
 
-def hold_back(work: Workspace, behind: Sequence[PendingView]) -> tuple[list[PendingView], dict[str, PlatformError]]:
+def split_poisoned(work: Workspace, behind: Sequence[PendingView]) -> tuple[list[PendingView], dict[str, PlatformError]]:
     """The views to try now, and of those that have failed on the very same rows a while ago, why.
 
     What waits for a view that fails grows, and so would the cost of trying it in every run.
@@ -77,7 +77,7 @@ def _with_place(work: Workspace, snapshot: Snapshot, view: PendingView, error: P
     rows = f"row {first}" if first == last else f"rows {first} to {last}, together,"
     where = f"_row_id = {first}" if first == last else f"_row_id BETWEEN {first} AND {last}"
     # Named, since `*` leaves the hidden column out, and what it leaves out can't be asked for.
-    columns = ", ".join(quoted(field.name) for field in found.stream.fields)
+    columns = ", ".join(quote_identifier(field.name) for field in found.stream.fields)
     detail = f"{rows} of stream {found.stream.name}: SELECT {columns} FROM {found.stream.name} WHERE {where}"
     told = QueryFailed(
         f'view "{view.name}" can\'t consume what has arrived: {error.message}',

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import among, chunks
+from platform_plugin.lake.catalogue.bulk import is_among, split_chunks
 from platform_plugin.lake.catalogue.snapshots import oldest_snapshot, snapshot_times
 from platform_plugin.lake.commit.data_operations import has_table
 
@@ -75,8 +75,8 @@ def _read(connection: Connection, snapshot_id: int, whose: sa.ColumnElement[bool
 def note_progress(w: Writer, moves: Sequence[tuple[str, str, int]]) -> None:
     """Note how far views are from this snapshot on, and forget what no snapshot that is kept needs."""
     p = PROGRESS.c
-    for part in chunks(sorted({view for view, _, _ in moves})):
-        forget_unneeded(w, PROGRESS, (p.view_uuid, p.stream_uuid), among(w.connection, p.view_uuid, part))
+    for part in split_chunks(sorted({view for view, _, _ in moves})):
+        forget_unneeded(w, PROGRESS, (p.view_uuid, p.stream_uuid), is_among(w.connection, p.view_uuid, part))
     for view, stream, next_row_id in moves:
         w.insert(PROGRESS, view_uuid=view, stream_uuid=stream, snapshot_id=w.id, next_row_id=next_row_id)
 

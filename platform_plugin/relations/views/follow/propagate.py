@@ -28,12 +28,12 @@ def propagate(work: Workspace, stream: Table, snapshot: Snapshot) -> None:
     if not due:
         return
     from platform_plugin.relations.views.follow.maintain import run_maintenance
-    from platform_plugin.relations.views.read.stored import find_wanted, run_storing
+    from platform_plugin.relations.views.read.stored import find_result_requests, store_results
 
     names = [view.name for view in work.lake.views() if view.uuid in due]
     try:
         run_maintenance(work, names, flush=True)
-        run_storing(work, find_wanted(work, names, maintained=[str(name) for name in names]))
+        store_results(work, find_result_requests(work, names, maintained=[str(name) for name in names]))
     except ServerLost:
         work.forget_session()
     except PlatformError:

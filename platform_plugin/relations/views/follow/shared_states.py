@@ -9,10 +9,10 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.plan.copies import canonical
+from platform_plugin.algebra.plan.copies import number_aliases
 from platform_plugin.algebra.plan.render import render
 from platform_plugin.errors import PlatformError
-from platform_plugin.operators.group.sharing import by_given_names
+from platform_plugin.operators.group.sharing import rename_static_results
 from platform_plugin.relations.views.follow.strategy import SPLIT
 from platform_plugin.relations.views.read.view import part_tables
 from platform_plugin.relations.views.record import FROM, ON_TABLE_CHANGE, REFUSE, has_sharer, read_records
@@ -33,7 +33,7 @@ SAME = "same"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Twin:
+class StateSharer:
     """A view, and the tables of its states by name."""
 
     uuid: UUID
@@ -41,7 +41,7 @@ class Twin:
     states: Mapping[str, Table]
 
 
-def likeness(plan: SplitPlan, statics: Mapping[str, Table], options: Mapping[str, object]) -> str | None:
+def sharing_key(plan: SplitPlan, statics: Mapping[str, Table], options: Mapping[str, object]) -> str | None:
     """What views must have in common to share states; None for a view that shares with nobody.
 
     Views with strategies or promises of their own go their own way, and so do those that begin with rows of tables.
@@ -53,7 +53,8 @@ def likeness(plan: SplitPlan, statics: Mapping[str, Table], options: Mapping[str
         return None
     names = {name: f"static_{statics[name].uuid.hex}" for name in looked_up}
     lines = [
-        f"{part.state} {part.stream} {part.row_id} {render(canonical(by_given_names(part.query, names)), {})}" for part in plan.streams
+        f"{part.state} {part.stream} {part.row_id} {render(number_aliases(rename_static_results(part.query, names)), {})}"
+        for part in plan.streams
     ]
     lines += [f"{state.name} {[column.name for column in state.columns]} {state.merge_sql()}" for state in plan.states]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
@@ -67,20 +68,20 @@ def find_twin(
     *,
     fields: Mapping[str, tuple[Field, ...]],
     but: View | None,
-) -> Twin | None:
+) -> StateSharer | None:
     """A view to share states with, for one that begins at these rows of streams and whose parts have these columns."""
-    for view, record in find_alike(work, same, begins, snapshot, but=but):
+    for view, record in find_sharers(work, same, begins, snapshot, but=but):
         try:
             tables = part_tables(work, record, snapshot)
         except PlatformError:  # what is wrong with another view must not keep this one from being made
             continue
         states = {part: tables[part] for part in record.states}
         if all(_shape(table.fields) == _shape(fields[part]) for part, table in states.items()):
-            return Twin(uuid=view.uuid, name=str(view.name), states=states)
+            return StateSharer(uuid=view.uuid, name=str(view.name), states=states)
     return None
 
 
-def find_alike(
+def find_sharers(
     work: Workspace, same: str | None, begins: Mapping[str, int], snapshot: Snapshot, *, but: View | None = None
 ) -> Iterator[tuple[View, ViewRecord]]:
     """The views that have everything in common that twins must have, and begin at the same rows."""
@@ -113,7 +114,7 @@ def find_sharing(records: Mapping[UUID, ViewRecord]) -> dict[UUID, frozenset[UUI
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo:
+class DropStates:
     """Tables go with a view; a conflict if another view has come to share them meanwhile."""
 
     view: UUID

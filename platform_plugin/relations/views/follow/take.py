@@ -7,15 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.engine.arrow.plans import ArrowTables
-from platform_plugin.engine.arrow.values import NotLocal
+from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.read.small import read_small
 from platform_plugin.operators.group.groupings import Groupings
 from platform_plugin.operators.group.sharing import ViewParts
-from platform_plugin.relations.answers import Target
+from platform_plugin.relations.answers import StateTarget
 from platform_plugin.relations.follow.ranges import arrow_rows_of
 from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
-from platform_plugin.relations.views.read.merged import fitted
+from platform_plugin.relations.views.read.merged import check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from platform_plugin.operators.group.parts import StreamPart
     from platform_plugin.relations.views.follow.maintain import PendingView
 
-    Written = list[tuple[Target, list[DataFile]]]
+    Written = list[tuple[StateTarget, list[DataFile]]]
 
 # Beyond, Spark's cores are worth its jobs.
 LARGEST_ROWS = 4_000_000
@@ -54,14 +54,14 @@ def take_locally(work: Workspace, snapshot: Snapshot, stream: str, views: Sequen
         (mine if _may_be_local(work, snapshot, stream, view) else rest).append(view)
     if not mine:
         return rest, []
-    writing: list[tuple[Target, Future[DataFile] | None]] = []
+    writing: list[tuple[StateTarget, Future[DataFile] | None]] = []
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         try:
             taking = _ArrowRun(work, snapshot, stream, mine, pool)
             for view in mine:
                 try:
                     made = taking.make(view)
-                except NotLocal as refused:
+                except NotSupportedByArrow as refused:
                     if not refused.args:
                         _REFUSED.add(_key(work, snapshot, stream, view))
                     rest.append(view)
@@ -121,14 +121,14 @@ class _ArrowRun:
         else:
             known.tables[name] = found
 
-    def make(self, view: PendingView) -> list[tuple[Target, pa.Table]]:
-        """What the range adds to a view's states; `NotLocal` where that is Spark's to say."""
+    def make(self, view: PendingView) -> list[tuple[StateTarget, pa.Table]]:
+        """What the range adds to a view's states; `NotSupportedByArrow` where that is Spark's to say."""
         made = []
         for part in self._parts(view):
             if any(_result(view.tables[static]) in self._missing for static in part.statics):
-                raise NotLocal("for now")
+                raise NotSupportedByArrow("for now")
             table = view.tables[part.state]
-            made.append((Target(table=table), fitted(self._grouped.rows_of(view.name, part.name), table.fields)))
+            made.append((StateTarget(table=table), check_schema(self._grouped.rows_of(view.name, part.name), table.fields)))
         return made
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.views.record import ViewRecord
 
 
-def find_kept(work: Workspace, plan: SplitPlan, snapshot: Snapshot, *, but: View | None) -> dict[str, Table]:
+def find_shared_results(work: Workspace, plan: SplitPlan, snapshot: Snapshot, *, but: View | None) -> dict[str, Table]:
     """For the static parts of a new view, tables of other views that hold the very same result; `but` is a view that goes."""
     wanted = {part.sql(): part for part in plan.statics if part.feeds is None}
     found: dict[str, Table] = {}

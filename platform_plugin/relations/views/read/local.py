@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.plan.copies import columns_in
 from platform_plugin.engine.arrow.plans import run_plan
-from platform_plugin.engine.arrow.values import NotLocal
+from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.lake.read.small import read_small
@@ -16,7 +16,7 @@ from platform_plugin.relations.follow.ranges import arrow_rows_of
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
 from platform_plugin.relations.views.plans import find_plan
-from platform_plugin.relations.views.read.merged import STATES, fitted, merged
+from platform_plugin.relations.views.read.merged import STATES, check_schema, merge_rows
 from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
 from platform_plugin.relations.views.record import RESULT_PART, read_records
 
@@ -49,7 +49,7 @@ def read_local(work: Workspace, view: View, snapshot: Snapshot) -> LocalResult |
         return None
     try:
         return _read(work, view, record, snapshot)
-    except NotLocal as refused:
+    except NotSupportedByArrow as refused:
         if not refused.args:
             _REFUSED.add(work, record, snapshot)
         return None
@@ -68,7 +68,7 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -
         or any(found.row_count > _TAIL_ROWS or not found.is_whole for found in ranges.values())
         or any(part.row_id for part in plan.streams)
     ):
-        raise NotLocal("for now")
+        raise NotSupportedByArrow("for now")
     known: dict[str, pa.Table] = {
         static.name: _whole(work, tables[static.name], snapshot) for static in plan.statics if static.feeds is None
     }
@@ -76,11 +76,11 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -
         with work.lake.reading() as connection:
             found = work.lake.find_relation(connection, Name.of(split_name(relation)), snapshot)
         if isinstance(found, View):
-            raise NotLocal
+            raise NotSupportedByArrow
         # A sample is more than what it has stored.
         small = find_kind(work.lake, found, snapshot).find_small(work, found, snapshot)
         if small is None or small.rows is None:
-            raise NotLocal("for now")
+            raise NotSupportedByArrow("for now")
         known[relation] = small.rows
     wanted: defaultdict[str, set[str]] = defaultdict(set)
     for part in plan.streams:
@@ -89,21 +89,21 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -
     for state in plan.states:
         fields = tables[state.name].fields
         made = [
-            fitted(run_plan(part.query, {**known, part.stream: tails[part.stream]}), fields)
+            check_schema(run_plan(part.query, {**known, part.stream: tails[part.stream]}), fields)
             for part in plan.streams
             if part.state == state.name and part.stream in tails
         ]
         rows = STATES.get(work, state, scans[state.name])
         # A state without keys is one row even if nothing has come.
-        known[state.name] = merged(state, rows, made, fields) if made or not state.keys else rows
+        known[state.name] = merge_rows(state, rows, made, fields) if made or not state.keys else rows
     table = tables[RESULT_PART]
-    return LocalResult(table=table, rows=fitted(run_plan(plan.upper, known), table.fields))
+    return LocalResult(table=table, rows=check_schema(run_plan(plan.upper, known), table.fields))
 
 
 def _whole(work: Workspace, table: Table, snapshot: Snapshot) -> pa.Table:
     rows = read_small(work.lake, table, snapshot)
     if rows is None:
-        raise NotLocal("for now")
+        raise NotSupportedByArrow("for now")
     return rows
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from platform_plugin.engine.arrow.calls import is_grouped
 from platform_plugin.engine.arrow.plans import run_plan
-from platform_plugin.engine.arrow.values import NotLocal
+from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.lake.values.types import arrow_schema
 
@@ -29,22 +29,22 @@ _KEPT_BYTES = 256 * 1024 * 1024
 _MANY_GROUPS, _FEW = 50_000, 8
 
 
-def merged(state: State, rows: pa.Table, added: Sequence[pa.Table], fields: tuple[Field, ...]) -> pa.Table:
+def merge_rows(state: State, rows: pa.Table, added: Sequence[pa.Table], fields: tuple[Field, ...]) -> pa.Table:
     """One row for each group of rows that are that already and of what is added to them; groups that get nothing stay as they are."""
     few = sum(part.num_rows for part in added)
     key = state.keys[0].name if len(state.keys) == 1 else None
     if key is None or rows.num_rows < _MANY_GROUPS or few * _FEW > rows.num_rows or not is_grouped(rows.column(key).type):
-        return fitted(run_plan(state.merge, {"rows": pa.concat_tables([rows, *added])}), fields)
+        return check_schema(run_plan(state.merge, {"rows": pa.concat_tables([rows, *added])}), fields)
     touched = pc.is_in(rows.column(key), value_set=pa.chunked_array([chunk for part in added for chunk in part.column(key).chunks]))
-    changed = fitted(run_plan(state.merge, {"rows": pa.concat_tables([rows.filter(touched), *added])}), fields)
+    changed = check_schema(run_plan(state.merge, {"rows": pa.concat_tables([rows.filter(touched), *added])}), fields)
     return pa.concat_tables([rows.filter(pc.invert(touched)), changed])
 
 
-def fitted(rows: pa.Table, fields: tuple[Field, ...]) -> pa.Table:
+def check_schema(rows: pa.Table, fields: tuple[Field, ...]) -> pa.Table:
     """The rows, if they have the columns and the types that Spark gives them: anything else means that something was misread."""
     schema = arrow_schema(fields)
     if rows.column_names != schema.names or rows.schema.types != schema.types:
-        raise NotLocal
+        raise NotSupportedByArrow
     return pa.Table.from_arrays(rows.columns, schema=schema)
 
 
@@ -58,7 +58,7 @@ class _States:
     def get(self, work: Workspace, state: State, scan: TableScan) -> pa.Table:
         """One row for each group of a state's files."""
         if scan.inlined or not all(file.is_whole for file in scan.files):
-            raise NotLocal("for now")
+            raise NotSupportedByArrow("for now")
         files = frozenset(file.id for file in scan.files)
         key = (work.lake.uuid, str(work.lake.location), scan.table.uuid, scan.snapshot.schema_version)
         with self._lock:
@@ -71,9 +71,9 @@ class _States:
             scan = replace(scan, files=tuple(file for file in scan.files if file.id not in known[0]))
         rows = read_rows(work.lake, scan)
         if before:
-            rows = merged(state, before[0], [rows], scan.table.fields).combine_chunks()
+            rows = merge_rows(state, before[0], [rows], scan.table.fields).combine_chunks()
         elif len(scan.files) > 1:
-            rows = merged(state, rows.slice(0, 0), [rows], scan.table.fields).combine_chunks()
+            rows = merge_rows(state, rows.slice(0, 0), [rows], scan.table.fields).combine_chunks()
         with self._lock:
             self._known[key] = (files, rows)
             self._known.move_to_end(key)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name, Table
-from platform_plugin.lake.commit.data_operations import changes_rows_of
+from platform_plugin.lake.commit.data_operations import is_row_change
 from platform_plugin.lake.read.last_change import has_changed
 from platform_plugin.relations.views.record import CREATED, ON_TABLE_CHANGE, REFUSE
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _KNOWN: dict[tuple[UUID, UUID, int], InvalidValue | None] = {}
 
 
-def check_settled(work: Workspace, name: str, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> None:
+def check_static_tables(work: Workspace, name: str, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> None:
     """Refuse to answer or to go on where a table below the grouping of a view that refuses changes is not what it was at creation."""
     if record.options.get(ON_TABLE_CHANGE) != REFUSE or CREATED not in record.options:
         return
@@ -47,7 +47,7 @@ def _find_change(work: Workspace, name: str, plan: SplitPlan, created: int, snap
         if not isinstance(table, Table) or not has_changed(work.lake, table, created, snapshot):
             continue
         commits = work.lake.commits(after=created, until=snapshot.id)
-        by = next((found for found in commits if any(changes_rows_of(word, table.id or -1) for word in found.changes.split(","))), None)
+        by = next((found for found in commits if any(is_row_change(word, table.id or -1) for word in found.changes.split(","))), None)
         if by is not None or (table.begin_snapshot or 0) > created:
             return _changed(written, name, "another client has replaced it" if by is None else f"by {by}", hint)
         if len(commits) < snapshot.id - created:

@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.lake.catalogue.tables import Snapshot, View
-    from platform_plugin.relations.reading import Reading, ReadRequest
+    from platform_plugin.relations.reading import ReadContext, ReadRequest
 
 _DEEPEST_VIEW = 50
 # Rows that travel with a query.
 _LOCAL_BYTES = 1024 * 1024
 
 
-def read_source(reading: Reading, view: View, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
+def read_source(reading: ReadContext, view: View, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
     """All rows of a view; its columns only Spark knows."""
     before = reading.bytes_planned
     frame = _read(reading, view, snapshot, need)
     return RelationRows(frame, Input(columns=None, size_bytes=reading.bytes_planned - before))
 
 
-def _read(reading: Reading, view: View, snapshot: Snapshot, need: ReadRequest) -> DataFrame:
+def _read(reading: ReadContext, view: View, snapshot: Snapshot, need: ReadRequest) -> DataFrame:
     if view.dialect != "spark":
         raise InvalidValue(f'view "{view.name}" is written in the SQL of {view.dialect}', hint="create it again here, in Spark SQL")
     if view.name in need.within or len(need.within) >= _DEEPEST_VIEW:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, ServerError
 from platform_plugin.lake.catalogue.tables import Name, View, read_snapshot, read_tables
 from platform_plugin.lake.read.last_change import has_changed
-from platform_plugin.relations.answers import Answer, Target, put_answers, run_answers
+from platform_plugin.relations.answers import Answer, StateTarget, put_answers, run_answers
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.lookups import RecentResult
-from platform_plugin.relations.reading import Dependency, Unknowable
+from platform_plugin.relations.reading import Dependency, UnknownDependency
 from platform_plugin.relations.views.follow.strategy import BATCH, keeps_result, strategy_of
 from platform_plugin.relations.views.plans import find_plan
-from platform_plugin.relations.views.read.settled import check_settled
+from platform_plugin.relations.views.read.settled import check_static_tables
 from platform_plugin.relations.views.read.view import part_tables, read_view, split_name
 from platform_plugin.relations.views.record import RESULT_PART, note_columns, note_result, read_records, read_result
 
@@ -94,7 +94,7 @@ def _find(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
     if inputs is None or any(has_changed(work.lake, table, of, snapshot, appends_only=appends_only) for table, appends_only in inputs):
         return None
     try:
-        check_settled(work, str(view.name), record, find_plan(work, record, snapshot), snapshot)
+        check_static_tables(work, str(view.name), record, find_plan(work, record, snapshot), snapshot)
     except InvalidValue:
         return None  # told by who asks for the answer
     with work.lake.reading() as connection:
@@ -119,7 +119,7 @@ def find_dependencies(work: Workspace, view: View, snapshot: Snapshot) -> Iterat
     with work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
     if record is None or find_plan(work, record, snapshot).volatile:
-        raise Unknowable
+        raise UnknownDependency
     yield from _inputs(work, record, snapshot)
 
 
@@ -132,7 +132,7 @@ def find_inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list
         return None
     try:
         return list(_inputs(work, record, snapshot))
-    except Unknowable:
+    except UnknownDependency:
         return None
 
 
@@ -144,7 +144,7 @@ class ResultRequest:
     record: ViewRecord
 
 
-def find_wanted(work: Workspace, only: Collection[Name] | None = None, *, maintained: Collection[str] = ()) -> list[ResultRequest]:
+def find_result_requests(work: Workspace, only: Collection[Name] | None = None, *, maintained: Collection[str] = ()) -> list[ResultRequest]:
     """The views whose result is kept at hand, or has a gate; that of a batched view is made anew when a batch of it was `maintained`."""
     with work.lake.reading() as connection:
         records = read_records(connection)
@@ -159,21 +159,21 @@ def find_wanted(work: Workspace, only: Collection[Name] | None = None, *, mainta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Storing:
+class StoredResults:
     """What a run stored. `failed` says of which views there is no result to store, and why."""
 
     metrics: JobMetrics | None = None
     failed: dict[str, PlatformError] = field(default_factory=dict)
 
 
-def run_storing(
+def store_results(
     work: Workspace,
     wanted: Sequence[ResultRequest],
     *,
     at: Snapshot | None = None,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
-) -> Storing:
+) -> StoredResults:
     """Store the present results of views, or those `at` a snapshot, all by one job.
 
     Those whose stored result still holds are left alone. What does not pass a view's gate is not stored.
@@ -196,12 +196,12 @@ def run_storing(
             metrics, refused = _store(work, answers, snapshot, timeout=timeout, progress=progress) if answers else (None, {})
         except QueryFailed as error:
             if len(answers) == 1:
-                return Storing(failed=failed | {str(answers[0][0].view.name): error})
+                return StoredResults(failed=failed | {str(answers[0][0].view.name): error})
         else:
-            return Storing(metrics=metrics, failed=failed | refused)
+            return StoredResults(metrics=metrics, failed=failed | refused)
     # A result that can't be computed must not keep the others from being stored.
-    parts = [run_storing(work, [each], at=at, timeout=timeout, progress=progress) for each, _ in answers]
-    return Storing(failed=failed | {name: error for part in parts for name, error in part.failed.items()})
+    parts = [store_results(work, [each], at=at, timeout=timeout, progress=progress) for each, _ in answers]
+    return StoredResults(failed=failed | {name: error for part in parts for name, error in part.failed.items()})
 
 
 def _answer(work: Workspace, each: ResultRequest, snapshot: Snapshot) -> Answer | None:
@@ -212,7 +212,7 @@ def _answer(work: Workspace, each: ResultRequest, snapshot: Snapshot) -> Answer 
     table = part_tables(work, each.record, snapshot)[RESULT_PART]
     old = tuple(file.id for file in work.lake.scan(table, snapshot).files)
     frame = read_view(work, str(each.view.name), each.record, snapshot, lambda name: read_named(work, name, snapshot))
-    return Answer(frame=frame, targets=(Target(table=table, replaces=old),))
+    return Answer(frame=frame, targets=(StateTarget(table=table, replaces=old),))
 
 
 def _store(
@@ -225,7 +225,7 @@ def _store(
 ) -> tuple[JobMetrics, dict[str, PlatformError]]:
     """Store what passes; the other results, and why not."""
     written, metrics = run_answers(work, [answer for _, answer in answers], timeout=timeout, progress=progress)
-    passed: list[tuple[ResultRequest, Target, list[DataFile]]] = []
+    passed: list[tuple[ResultRequest, StateTarget, list[DataFile]]] = []
     refused: dict[str, PlatformError] = {}
     try:
         for (each, _), (target, files) in zip(answers, written, strict=True):

@@ -11,7 +11,7 @@ from platform_plugin.relations.follow.ranges import read_range, rows_of
 from platform_plugin.relations.views.follow.progress import read_progress
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of, wants_row_ids
 from platform_plugin.relations.views.plans import find_plan
-from platform_plugin.relations.views.read.settled import check_settled
+from platform_plugin.relations.views.read.settled import check_static_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,7 +85,7 @@ def part_tables(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> dict
 
 def view_ranges(work: Workspace, name: str, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> dict[str, Range]:
     """What no run had taken up of each stream for a view at a snapshot, by the stream's full name."""
-    check_settled(work, name, record, plan, snapshot)
+    check_static_tables(work, name, record, plan, snapshot)
     with work.lake.reading() as connection:
         progress = read_progress(connection, record.uuid, snapshot.id)
     return tail_ranges(work, name, plan, snapshot, progress, known={})

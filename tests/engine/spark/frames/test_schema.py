@@ -2,7 +2,7 @@ import pytest
 from pyspark.sql import types as t
 
 from platform_plugin.algebra.types.data_types import SQL_WORDS, Decimal, Primitive
-from platform_plugin.engine.spark.frames.schema import from_spark_type, is_held, to_spark_type
+from platform_plugin.engine.spark.frames.schema import from_spark_type, has_spark_type, to_spark_type
 from platform_plugin.errors import UnsupportedType
 from platform_plugin.lake.values.types import MAPPINGS
 
@@ -10,7 +10,7 @@ from platform_plugin.lake.values.types import MAPPINGS
 @pytest.mark.parametrize("name", SQL_WORDS)
 def test_the_table_of_types_is_the_only_one(name):
     known = MAPPINGS[name].spark
-    assert is_held(Primitive(name)) is (known is not None)
+    assert has_spark_type(Primitive(name)) is (known is not None)
     if known is None:
         with pytest.raises(UnsupportedType, match='column "c"'):
             to_spark_type(Primitive(name), column="c")

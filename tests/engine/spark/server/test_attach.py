@@ -13,7 +13,7 @@ import pytest
 
 from platform_plugin.engine.spark.server import launch as module
 from platform_plugin.engine.spark.server.attach import attach, connect, start, status, stop
-from platform_plugin.engine.spark.server.runtime import RuntimeFolder, hold, open_runtime
+from platform_plugin.engine.spark.server.runtime import RuntimeFolder, hold_lock, open_runtime
 from platform_plugin.engine.spark.server.settings import ServerSettings
 from platform_plugin.errors import ServerError
 
@@ -216,7 +216,7 @@ def test_idle_server_ends_itself_but_not_while_in_use(private: RuntimeFolder) ->
 
 def test_waiting_for_another_starter_has_an_end(tmp_path: Path) -> None:
     runtime = open_runtime(tmp_path / "run")
-    with hold(runtime.start_lock) as held:
+    with hold_lock(runtime.start_lock) as held:
         assert held
         with pytest.raises(ServerError, match="for too long"):
             start(SETTINGS, runtime=runtime, timeout=timedelta(seconds=0.3))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from platform_plugin.engine.spark.server.runtime import hold, locate_runtime, open_runtime
+from platform_plugin.engine.spark.server.runtime import hold_lock, locate_runtime, open_runtime
 from platform_plugin.errors import ServerError
 
 
@@ -69,7 +69,7 @@ def test_damaged_state_counts_as_none(tmp_path: Path) -> None:
 
 
 def test_lock_is_held_once_and_freed(tmp_path: Path) -> None:
-    with hold(tmp_path / "lock") as first, hold(tmp_path / "lock") as second:
+    with hold_lock(tmp_path / "lock") as first, hold_lock(tmp_path / "lock") as second:
         assert (first, second) == (True, False)
-    with hold(tmp_path / "lock") as again:
+    with hold_lock(tmp_path / "lock") as again:
         assert again

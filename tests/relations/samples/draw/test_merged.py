@@ -236,7 +236,7 @@ def test_a_part_that_is_merged_while_it_is_dropped(platform, monkeypatch):
         sample(platform, "both", "SAMPLES (a, b)")
         return []
 
-    monkeypatch.setattr("platform_plugin.relations.samples.remove.samples_of", meanwhile)
+    monkeypatch.setattr("platform_plugin.relations.samples.remove.list_samples_of", meanwhile)
     with pytest.raises(CommitConflict, match="became part of both meanwhile"):
         platform.execute("DROP SAMPLE a")
     assert platform.sample("both").cardinality == 0

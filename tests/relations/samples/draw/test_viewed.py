@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.platform import Platform
-from platform_plugin.relations.samples.definition import Definition
+from platform_plugin.relations.samples.definition import SampleDefinition
 from platform_plugin.relations.samples.draw.viewed import KEY, Stratum, counting_frame, drawing_frame, is_scan, plan_bounds, read_strata
 from platform_plugin.relations.samples.keys.keys import EVERY, keys_of_ids
 from tests.relations.samples.chi_square import inclusion
@@ -48,8 +48,8 @@ def platform(tmp_path, spark_server):
 @pytest.mark.spark
 def test_spark_and_numpy_choose_the_same_and_no_other_rows_come_out(platform):
     session = platform.work.session
-    plain = Definition(relation="", source="view", size=30, seed=1)
-    stratified = Definition(relation="", source="view", size=30, seed=1, strata=("kind", "other"))
+    plain = SampleDefinition(relation="", source="view", size=30, seed=1)
+    stratified = SampleDefinition(relation="", source="view", size=30, seed=1, strata=("kind", "other"))
     for parts in (1, 5, 64):
         rows = session.spark.range(0, 3200, 1, parts).selectExpr("id", "id % 3 AS kind", "IF(id < 3, 'rare', NULL) AS other")
         counts = [len(part) for part in np.array_split(np.arange(3200), parts)]
@@ -126,6 +126,6 @@ def test_rows_of_a_view_are_drawn_uniformly(platform):
 
 def test_strata_whose_hashes_are_equal_have_the_higher_bound():
     counted = pa.table({"a": [None, "x", "x"], "b": ["x", None, "y"], "\x1fcount": [5, 5000, 7], "\x1fstratum": [1, 1, 2]})
-    strata = read_strata(Definition(relation="", source="view", size=9, seed=1, strata=("a", "b")), counted)
+    strata = read_strata(SampleDefinition(relation="", source="view", size=9, seed=1, strata=("a", "b")), counted)
     assert {key: one.cardinality for key, one in strata.items()} == {(None, "x"): 5, ("x", None): 5000, ("x", "y"): 7}
     assert plan_bounds(strata.values(), 3) == {1: EVERY, 2: EVERY}

@@ -5,7 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from platform_plugin.relations.samples.estimate.estimators import Bounded, Design, needed_size, quantile, ratio, student, total
+from platform_plugin.relations.samples.estimate.estimators import (
+    BoundedEstimate,
+    Design,
+    needed_size,
+    quantile,
+    ratio,
+    student_quantile,
+    total,
+)
 
 RUNS = 500
 
@@ -144,7 +152,7 @@ def test_the_error_of_a_count_is_as_the_formula_says():
 def test_all_rows_are_no_estimate():
     design = Design(populations=np.array([3]), sizes=np.array([3]))
     found = total(np.array([1.0, 2.0]), np.zeros(2, dtype=int), design, 0.95)
-    assert found == Bounded(value=3.0, low=3.0, high=3.0)
+    assert found == BoundedEstimate(value=3.0, low=3.0, high=3.0)
     assert found.relative_error == 0
 
 
@@ -160,4 +168,4 @@ def test_the_size_that_would_do_does():
 
 def test_student():
     for freedom, known in ((29, 2.0452), (60, 2.0003), (1000, 1.9623)):
-        assert abs(student(0.95, freedom) - known) < 1e-3
+        assert abs(student_quantile(0.95, freedom) - known) < 1e-3

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.platform import Platform
-from platform_plugin.relations.samples.definition import Definition
+from platform_plugin.relations.samples.definition import SampleDefinition
 from platform_plugin.relations.samples.keys.keys import EVERY, HashedKeys, keys_of_ids, sample_seed
 from platform_plugin.relations.samples.keys.ladders import LadderKeys, row_keys
 from platform_plugin.relations.samples.record import definitions
@@ -136,7 +136,7 @@ def test_hashes_grow_with_ladders_that_are_climbed_and_not_with_rows(monkeypatch
 
 
 def test_samples_of_an_earlier_version_keep_their_keys(tmp_path):
-    assert isinstance(row_keys(Definition(relation="", source="stream", size=5, seed=1)), HashedKeys)
+    assert isinstance(row_keys(SampleDefinition(relation="", source="stream", size=5, seed=1)), HashedKeys)
     with Platform.create(tmp_path / "lake") as platform:
         platform.execute("CREATE STREAM posts (id INT)")
         platform.execute("CREATE SAMPLE s ON posts SIZE 5 WITH (seed = 1)")

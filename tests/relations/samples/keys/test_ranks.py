@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.relations.samples.definition import Definition
+from platform_plugin.relations.samples.definition import SampleDefinition
 from platform_plugin.relations.samples.keys.keys import EVERY, keys_between, sample_seed
 from platform_plugin.relations.samples.keys.lowest import LowestRows, choose_lowest
-from platform_plugin.relations.samples.keys.ranks import exact_log2, inclusion, rank_keys
+from platform_plugin.relations.samples.keys.ranks import exact_log2, inclusion_probability, rank_keys
 from platform_plugin.relations.samples.keys.weights import log_weights, low_weighted_keys, with_weights
 from tests.relations.samples.chi_square import goodness
 
@@ -111,7 +111,7 @@ def test_samples_of_parts_merge_into_that_of_the_whole(seed, counts, size):
     assert sorted(found.tolist()) == sorted(np.argsort(keys)[: size + 1].tolist())
 
 
-DEFINITION = Definition(relation="", source="table", size=10, seed=1, weight="w")
+DEFINITION = SampleDefinition(relation="", source="table", size=10, seed=1, weight="w")
 
 
 def estimates(weights, values, runs, definition=DEFINITION):
@@ -164,7 +164,7 @@ def test_counts_are_right_on_average_too():
 
 def test_inclusion_is_the_exponential_law():
     threshold = int(rank_keys(np.array([1 << 62]), np.zeros(1))[0])
-    assert inclusion(logs([1, 2, 1e-12, 1e12]), threshold) == pytest.approx([0.5, 0.75, math.log(2) * 1e-12, 1.0])
+    assert inclusion_probability(logs([1, 2, 1e-12, 1e12]), threshold) == pytest.approx([0.5, 0.75, math.log(2) * 1e-12, 1.0])
 
 
 def test_what_has_no_weight():
@@ -181,7 +181,9 @@ def test_few_rows_need_a_logarithm_and_none_is_missed(seed, half_life, wanted):
     weights = np.where(random.random(400) < 0.1, 0.0, random.lognormal(0, 5, 400))
     moments = pa.array(random.integers(0, 2 * 10**15, 400), pa.timestamp("us"))
     rows = pa.table({"w": weights, "at": moments})
-    decayed = Definition(relation="", source="table", size=10, seed=1, weight="w", time="at" if half_life else None, half_life=half_life)
+    decayed = SampleDefinition(
+        relation="", source="table", size=10, seed=1, weight="w", time="at" if half_life else None, half_life=half_life
+    )
     ids = np.arange(400)
     count, places, keys = low_weighted_keys(decayed, seed, ids, rows, EVERY)
     assert count == len(places) == np.count_nonzero(weights)
@@ -193,7 +195,7 @@ def test_few_rows_need_a_logarithm_and_none_is_missed(seed, half_life, wanted):
 
 
 def test_decayed_weights_halve_and_never_overflow():
-    decayed = Definition(relation="", source="table", size=10, seed=1, weight="w", time="at", half_life=60.0)
+    decayed = SampleDefinition(relation="", source="table", size=10, seed=1, weight="w", time="at", half_life=60.0)
     moments = pa.array([0, 60, 120, None, 10**11], pa.timestamp("s", "UTC"))
     found = log_weights(decayed, pa.table({"w": pa.array([1, 1, 4, 1, 1], pa.int64()), "at": moments}))
     assert found[:4].tolist() == [0, 1, 4, -math.inf]

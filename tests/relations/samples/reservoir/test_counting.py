@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from platform_plugin.engine.spark.frames import scan as relation
-from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.platform import Platform
-from platform_plugin.relations.samples.definition import Definition
+from platform_plugin.relations.samples.definition import SampleDefinition
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, keys_of_ids
 from platform_plugin.relations.samples.reservoir.counting import (
@@ -27,7 +27,7 @@ from platform_plugin.relations.samples.reservoir.counting import (
 )
 from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
 
-DEFINITION = Definition(relation="", source="table", size=40, seed=1)
+DEFINITION = SampleDefinition(relation="", source="table", size=40, seed=1)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def stored(platform, name, rows, files):
     lake = platform.lake
     with lake.commit("rows") as commit:
         table = commit.create_table(name, lake.columns_of(rows))
-        declare(commit, table, Declaration(kind="table"))
+        declare_relation(commit, table, Declaration(kind="table"))
         step = -(-rows.num_rows // files)
         commit.append(table, [lake.write(table, rows.slice(start, step)) for start in range(0, rows.num_rows, step)])
     return part_of(platform, name)

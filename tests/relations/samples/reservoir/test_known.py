@@ -9,7 +9,7 @@ from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.samples.reservoir import known as known_here
 from platform_plugin.relations.samples.reservoir import picker
-from platform_plugin.relations.samples.reservoir.growing import find_behind
+from platform_plugin.relations.samples.reservoir.growing import find_pending
 from platform_plugin.relations.samples.reservoir.known import KnownSamples, known_samples
 from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from tests.relations.samples.streams import COLUMNS, ids, rows
@@ -84,5 +84,5 @@ def test_what_was_too_much_to_pick_is_looked_for_again(platform, monkeypatch):
     before = ids(platform, "s")
     put(platform, 3000, 3010)
     snapshot = platform.lake.snapshot()
-    assert find_behind(platform.work, find_sample(platform.lake, platform.lake.table("s"), snapshot), snapshot).gap_rows == 0
+    assert find_pending(platform.work, find_sample(platform.lake, platform.lake.table("s"), snapshot), snapshot).gap_rows == 0
     assert len(set(ids(platform, "s")) - set(before)) < 10

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from platform_plugin.relations.samples.reservoir.merge import Sampled, draw_picks, merge_samples, pick
+from platform_plugin.relations.samples.reservoir.merge import UniformDraw, draw_picks, merge_samples, pick_positions
 from platform_plugin.relations.samples.reservoir.reservoir import draw_positions
 from platform_plugin.relations.samples.reservoir.shares import choose_method, draw_shares
 from tests.relations.samples.chi_square import deviation, goodness, inclusion
@@ -67,7 +67,7 @@ def test_every_method_is_chosen_somewhere():
 
 def local(start, count, size, random):
     """A reservoir over the rows from `start` on, by the short way that the tests of reservoirs compare with the long one."""
-    return Sampled(rows=pa.table({"id": pa.array(start + draw_positions(count, size, random), pa.int64())}), cardinality=count)
+    return UniformDraw(rows=pa.table({"id": pa.array(start + draw_positions(count, size, random), pa.int64())}), cardinality=count)
 
 
 SKEWED = [3, 7, 1, 29, 0]
@@ -154,7 +154,7 @@ def test_picks_are_uniform_within_a_reservoir():
     counts, shares = np.array([6, 6, 6, 6]), np.array([2, 4, 6, 0])
     seen = np.zeros(24)
     for _ in range(runs):
-        found = pick(counts, shares, random)
+        found = pick_positions(counts, shares, random)
         assert np.bincount(found // 6, minlength=4).tolist() == [2, 4, 6, 0]
         assert len(np.unique(found)) == 12
         seen[found] += 1
@@ -166,4 +166,4 @@ def test_picks_are_uniform_within_a_reservoir():
 
 def test_a_reservoir_that_is_too_small_is_refused():
     with pytest.raises(ValueError, match="reservoir 0 holds 1 rows, the sample needs 5"):
-        merge_samples([Sampled(rows=pa.table({"id": [1]}), cardinality=1000)], 5, np.random.default_rng(1))
+        merge_samples([UniformDraw(rows=pa.table({"id": [1]}), cardinality=1000)], 5, np.random.default_rng(1))

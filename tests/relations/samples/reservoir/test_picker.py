@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from platform_plugin.relations.samples.definition import Definition
+from platform_plugin.relations.samples.definition import SampleDefinition
 from platform_plugin.relations.samples.reservoir.picker import Picker
 
 
 def picker_of(size, **options):
     """One of a sample whose table nobody asks for."""
-    definition = Definition(relation="", source="stream", size=size, seed=4, **options)
+    definition = SampleDefinition(relation="", source="stream", size=size, seed=4, **options)
     return Picker(SimpleNamespace(definition=definition, table=SimpleNamespace(fields=())), None)
 
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from platform_plugin.lake.catalogue.relations import Declaration, declare
+from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.lake.files.files import write_delete_file
 from platform_plugin.lake.ring.segments import CONSUMER
 from platform_plugin.platform import Platform
@@ -21,7 +21,7 @@ from platform_plugin.relations.samples.keys.keys import keys_between, sample_see
 from platform_plugin.relations.samples.keys.lowest import LowestRows, choose_lowest
 from platform_plugin.relations.samples.record import definitions, find_sample
 from platform_plugin.relations.samples.reservoir import known as known_here
-from platform_plugin.relations.samples.reservoir.growing import find_behind, run_growing
+from platform_plugin.relations.samples.reservoir.growing import find_pending, read_current_sample
 from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from platform_plugin.relations.samples.reservoir.picks import ENDED_PICK, PICK, decode_rows, encode_rows
 from platform_plugin.relations.samples.reservoir.sliding import find_window
@@ -51,7 +51,7 @@ def lowest(seed, size, first, last):
 
 def behind(platform, name="s"):
     snapshot = platform.lake.snapshot()
-    return find_behind(platform.work, find_sample(platform.lake, platform.lake.table(name), snapshot), snapshot)
+    return find_pending(platform.work, find_sample(platform.lake, platform.lake.table(name), snapshot), snapshot)
 
 
 def test_nothing_has_to_be_read_again(platform):
@@ -150,7 +150,7 @@ def test_strata_are_picked_and_counted(platform):
     everything = rows(0, last).to_pandas()
     keys = keys_between(sample_seed(4), 0, last)
     picks = {}
-    for each in find_behind(platform.work, sample, snapshot).picks:
+    for each in find_pending(platform.work, sample, snapshot).picks:
         for key, (count, _) in each.strata.items():
             picks[key] = picks.get(key, 0) + count
         inside = everything.iloc[each.first_row_id : each.next_row_id]
@@ -317,7 +317,7 @@ def test_conditions_are_judged_as_rows_come(platform):
     everything = rows(0, last).to_pandas()
     for each, passing in ((sample, None), (plain, everything.query("10 <= score <= 30")), (call, None)):
         snapshot = platform.lake.snapshot()
-        found = find_behind(platform.work, find_sample(platform.lake, platform.lake.table(each), snapshot), snapshot)
+        found = find_pending(platform.work, find_sample(platform.lake, platform.lake.table(each), snapshot), snapshot)
         if passing is not None:
             assert found.gap_rows == 0
             keys = keys_between(sample_seed(1), 0, last)[passing.id]
@@ -334,7 +334,7 @@ def make_sample(platform, name, rest, *, where):
     table = lake.table(name)
     with lake.commit("a condition") as commit:
         options = definitions(lake, lake.snapshot())[str(table.uuid)].options()
-        declare(commit, table, Declaration(kind="sample", options={**options, "where": where}))
+        declare_relation(commit, table, Declaration(kind="sample", options={**options, "where": where}))
         commit.comment(table, "so that the schema has another version")
     return name
 
@@ -395,7 +395,7 @@ def test_picks_of_a_dropped_sample_are_forgotten_by_the_run_of_another(platform)
 def ids_at(platform, snapshot):
     """The same at an older snapshot, not as somebody has read it before."""
     sample = find_sample(platform.lake, platform.lake.table("s", snapshot), snapshot)
-    return sorted(run_growing(platform.work, find_behind(platform.work, sample, snapshot)).rows.column("id").to_pylist())
+    return sorted(read_current_sample(platform.work, find_pending(platform.work, sample, snapshot)).rows.column("id").to_pylist())
 
 
 def count(platform, table):

@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from platform_plugin.relations.samples.keys.seeds import generator
+from platform_plugin.relations.samples.keys.seeds import random_generator
 from platform_plugin.relations.samples.reservoir.reservoir import Reservoir, Skips, draw_positions
 from tests.relations.samples.chi_square import goodness, inclusion
 
@@ -105,6 +105,8 @@ def test_positions():
 
 
 def test_seeds_are_repeatable_and_apart():
-    assert generator(1, "a", 2).integers(0, 1 << 62) == generator(1, "a", 2).integers(0, 1 << 62)
-    drawn = {int(generator(seed, *words).integers(0, 1 << 62)) for seed in (0, 1) for words in [(), ("a",), ("a", 1), ("a", "1"), ("a1",)]}
+    assert random_generator(1, "a", 2).integers(0, 1 << 62) == random_generator(1, "a", 2).integers(0, 1 << 62)
+    drawn = {
+        int(random_generator(seed, *words).integers(0, 1 << 62)) for seed in (0, 1) for words in [(), ("a",), ("a", 1), ("a", "1"), ("a1",)]
+    }
     assert len(drawn) == 10

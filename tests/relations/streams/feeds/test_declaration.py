@@ -12,7 +12,7 @@ import pytest
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.platform import Platform
-from platform_plugin.relations.streams.feeds.declaration import FilesFeed, KafkaFeed, feed_declared
+from platform_plugin.relations.streams.feeds.declaration import FilesFeed, KafkaFeed, read_declared_feed
 
 
 @pytest.fixture
@@ -68,19 +68,19 @@ def test_a_feed_over_the_lakes_own_files_is_refused(platform):
 )
 def test_a_feed_is_written_back_as_it_was_declared(platform, feed):
     platform.execute(f"CREATE STREAM s (a INT) FROM {feed}")
-    first = feed_declared(declared(platform))
+    first = read_declared_feed(declared(platform))
     said = platform.execute("SHOW CREATE TABLE s").arrow().column("statement")[0].as_py()
     platform.execute(said.replace("main.s", "again"))
-    assert feed_declared(declared(platform, "again")) == first
+    assert read_declared_feed(declared(platform, "again")) == first
     json.dumps(declared(platform).options)
 
 
 def test_options_reach_the_feed(platform):
     platform.execute("CREATE STREAM s (a INT) FROM FILES '/d/x-*.tsv.gz' (settle '2 seconds', on_change 'fail')")
-    feed = feed_declared(declared(platform))
+    feed = read_declared_feed(declared(platform))
     assert feed == FilesFeed(glob="/d/x-*.tsv.gz", format="csv", reader={"delimiter": "\t"}, settle=timedelta(seconds=2), on_change="fail")
     platform.execute("CREATE STREAM k (a INT) FROM KAFKA 'one:1/posts' (start 'latest')")
-    assert feed_declared(declared(platform, "k")) == KafkaFeed(brokers="one:1", topic="posts", start="latest")
+    assert read_declared_feed(declared(platform, "k")) == KafkaFeed(brokers="one:1", topic="posts", start="latest")
 
 
 def test_parquet_brings_its_own_columns(platform, tmp_path):
@@ -95,19 +95,19 @@ def test_parquet_brings_its_own_columns(platform, tmp_path):
 def test_a_relative_glob_means_the_same_from_everywhere(platform, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     platform.execute("CREATE STREAM s (a INT) FROM FILES 'in/*.csv'")
-    assert feed_declared(declared(platform)).glob == f"{tmp_path}/in/*.csv"
+    assert read_declared_feed(declared(platform)).glob == f"{tmp_path}/in/*.csv"
 
 
 def test_a_feed_is_altered_option_by_option(platform):
     platform.execute("CREATE STREAM s (a INT) FROM FILES '/d/*.csv' (HEADER, max_files 5) WITH (retention_rows = 10)")
     platform.execute("ALTER STREAM s SET (on_malformed = 'fail', settle = '3 seconds', retention_rows = 20)")
-    feed = feed_declared(declared(platform))
+    feed = read_declared_feed(declared(platform))
     assert feed == FilesFeed(
         glob="/d/*.csv", format="csv", reader={"header": True}, max_files=5, on_malformed="fail", settle=timedelta(seconds=3)
     )
     assert declared(platform).options["retention_rows"] == 20
     platform.execute("ALTER STREAM s SET (retention_rows = 30)")
-    assert feed_declared(declared(platform)) == feed
+    assert read_declared_feed(declared(platform)) == feed
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files.files import ROW_ID, write_delete_file
-from platform_plugin.lake.read.evolution import adapt
-from platform_plugin.lake.read.read import column_at, read_raw
+from platform_plugin.lake.read.evolution import adapt_rows
+from platform_plugin.lake.read.read import find_column, read_raw
 from platform_plugin.platform import Platform
 from platform_plugin.relations.streams.feeds.ingest import BatchLimits, run_ingest
 from platform_plugin.relations.streams.feeds.positions import SOURCE_TABLE
@@ -221,9 +221,11 @@ def rewrite(platform, *, keep):
     best = None
     for file in lake.scan(table, base).files:
         raw, kept = read_raw(lake, file, base, fields=table.fields, hidden=(ROW_ID,))
-        own = column_at(raw, ROW_ID)
+        own = find_column(raw, ROW_ID)
         row_ids = [(file.row_id_start or 0) + place for place in kept.to_pylist()] if own is None else own.to_pylist()
-        for row, (place, row_id) in zip(adapt(raw, table.fields).to_pylist(), zip(kept.to_pylist(), row_ids, strict=True), strict=True):
+        for row, (place, row_id) in zip(
+            adapt_rows(raw, table.fields).to_pylist(), zip(kept.to_pylist(), row_ids, strict=True), strict=True
+        ):
             if best is None or row["id"] < best[0]["id"]:
                 best = (row, place, row_id, file, set(range(file.record_count)) - set(kept.to_pylist()))
     row, place, row_id, file, deleted = best

@@ -119,7 +119,7 @@ def test_where_a_session_starts(platform, counting, start, expected):
 
 def test_no_early_end_under_slow_work(platform, counting, monkeypatch):
     """RS-04: what has arrived while the reader was busy counts, though longer ago than the session's time."""
-    kind = folding.Folded if counting == COUNT else session.Collected
+    kind = folding.FoldedAnswer if counting == COUNT else session.CollectedAnswer
     plain = kind.add
 
     def slow(self, *args, **options):
@@ -133,13 +133,13 @@ def test_no_early_end_under_slow_work(platform, counting, monkeypatch):
 
 
 def test_a_pause_ends_it_also_for_a_reader_that_was_busy(platform, monkeypatch):
-    plain = folding.Folded.add
+    plain = folding.FoldedAnswer.add
 
     def slow(self, *args, **options):
         time.sleep(3)
         plain(self, *args, **options)
 
-    monkeypatch.setattr(folding.Folded, "add", slow)
+    monkeypatch.setattr(folding.FoldedAnswer, "add", slow)
     with Writer(platform, (0.2, 1), (0.4, 1), (2.4, 5)):
         assert number(platform, COUNT) == 2
 
@@ -177,13 +177,13 @@ def test_changes_of_tables_during_a_session_do_not_show(platform):
 def test_groups_are_kept_not_rows(platform, monkeypatch):
     """Memory follows the groups: what is kept of many segments never has more rows than groups, a few times over."""
     monkeypatch.setattr(folding, "_MERGED_FROM_ROWS", 10)
-    kept, plain = [], folding.Folded.add
+    kept, plain = [], folding.FoldedAnswer.add
 
     def watched(self, *args, **options):
         plain(self, *args, **options)
         kept.append(sum(table.num_rows for tables in self._groups.values() for table in tables))
 
-    monkeypatch.setattr(folding.Folded, "add", watched)
+    monkeypatch.setattr(folding.FoldedAnswer, "add", watched)
     grouped = "SELECT uid, count(*) FROM SESSION(posts, '1 second') GROUP BY uid"
     with Writer(platform, *((0.25 * turn, 500) for turn in range(15))):
         found = Counter({row[0]: row[1] for row in platform.execute(grouped, progress=go)})
@@ -225,13 +225,13 @@ def test_a_reader_that_falls_behind_is_told(platform, monkeypatch):
 def test_a_stream_that_blocks_waits_for_a_slow_session(platform, monkeypatch):
     """RS-18: the writer slows, and every row is counted."""
     platform.execute("ALTER STREAM posts SET (retention_rows = 100, on_overrun = 'block')")
-    plain = folding.Folded.add
+    plain = folding.FoldedAnswer.add
 
     def slow(self, *args, **options):
         plain(self, *args, **options)
         time.sleep(0.5)
 
-    monkeypatch.setattr(folding.Folded, "add", slow)
+    monkeypatch.setattr(folding.FoldedAnswer, "add", slow)
     began = time.monotonic()
     with Writer(platform, *((0.3, 50) for _ in range(30))) as writer:
         assert number(platform, COUNT.replace("'1'", "'2'")) == 1500

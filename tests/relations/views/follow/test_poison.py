@@ -122,13 +122,13 @@ def test_rows_that_only_fail_together(platform):
 
 
 def test_what_is_wrong_with_the_results_of_one_view_is_not_the_others_fault(platform):
-    from platform_plugin.relations.views.read.stored import find_wanted, run_storing
+    from platform_plugin.relations.views.read.stored import find_result_requests, store_results
 
     platform.execute("CREATE VIEW ill WITH (target_lag = '5 s') AS SELECT uid, 100 DIV (count(*) - 2) AS s FROM posts GROUP BY uid")
     platform.execute("CREATE VIEW well WITH (target_lag = '5 s') AS SELECT uid, count(*) AS n FROM posts GROUP BY uid")
     arrive(platform, [1, 1], ["", ""])
     assert not run_maintenance(platform.work).failed, "only the answer is wrong"
-    assert list(run_storing(platform.work, find_wanted(platform.work)).failed) == ["main.ill"]
+    assert list(store_results(platform.work, find_result_requests(platform.work)).failed) == ["main.ill"]
     result = platform.execute("SELECT n FROM well WHERE uid = 1")
     assert (list(result), result.metrics) == ([(2,)], None)
     arrive(platform, [1], [""])

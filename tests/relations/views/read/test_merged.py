@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from platform_plugin.engine.arrow.plans import run_plan
-from platform_plugin.engine.arrow.values import NotLocal
+from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.lake.values.types import from_arrow
 from platform_plugin.relations.views.read import merged as merging
-from platform_plugin.relations.views.read.merged import merged
+from platform_plugin.relations.views.read.merged import merge_rows
 from tests.engine.arrow.test_plans import table
 from tests.relations.views.admitted import ADMITTED
 from tests.relations.views.composed import ROWS, bag, split
@@ -32,9 +32,9 @@ def test_groups_that_get_nothing_stay_and_the_others_are_merged(monkeypatch: pyt
             try:
                 before, after = (run_plan(part.query, {part.stream: table(stream, rows)}) for rows in (ROWS[stream][:6], ROWS[stream][6:]))
                 whole = run_plan(state.merge, {"rows": pa.concat_tables([before, after])})
-            except NotLocal:
+            except NotSupportedByArrow:
                 continue
-            found = merged(state, before, [after], from_arrow(before.schema))
+            found = merge_rows(state, before, [after], from_arrow(before.schema))
             assert bag([tuple(row.values()) for row in found.to_pylist()]) == bag([tuple(row.values()) for row in whole.to_pylist()]), name
             tried.add(name)
     assert len(tried) >= 15
