@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from platform_plugin.engine.spark.session.repeating import RepeatedWork
+from platform_plugin.engine.spark.session.repeated_work import RepeatedWork
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.relations.missing import name_missing_relations

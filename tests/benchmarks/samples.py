@@ -28,8 +28,8 @@ from platform_plugin.engine.spark.server.settings import ServerSettings
 from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.definition import SampleDefinition
-from platform_plugin.relations.samples.draw.drawn import draw_anew
 from platform_plugin.relations.samples.draw.pieces import read_pieces
+from platform_plugin.relations.samples.draw.source_draw import draw_anew
 from platform_plugin.relations.samples.draw.viewed import counting_frame, drawing_frame, plan_bounds, read_strata
 from platform_plugin.relations.samples.record import definitions, find_sample
 from platform_plugin.relations.samples.reservoir.counting import picking_frame

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from platform_plugin.relations.samples.draw.drawn import draw_anew
+from platform_plugin.relations.samples.draw.source_draw import draw_anew
 from platform_plugin.relations.samples.record import find_sample
 from tests.benchmarks.report import pairs, seconds
 

@@ -26,7 +26,7 @@ from platform_plugin.lake.catalogue.relations import Declaration, declare_relati
 from platform_plugin.lake.commit import commit as commits
 from platform_plugin.lake.lake import Lake
 from platform_plugin.lake.read.read import read_rows
-from platform_plugin.lake.upkeep import expire, held, leases, vacuum
+from platform_plugin.lake.upkeep import expire, leased, leases, vacuum
 
 ROWS = pa.table({"id": pa.array(range(100), pa.int64())})
 
@@ -230,7 +230,7 @@ def clock(monkeypatch):
     class Moved(Clock):
         pass
 
-    for module in (commits, expire, held, leases, vacuum):
+    for module in (commits, expire, leased, leases, vacuum):
         monkeypatch.setattr(module, "datetime", Moved)
     return Moved
 

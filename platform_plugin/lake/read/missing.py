@@ -13,7 +13,7 @@ from platform_plugin.errors import PlatformError, QueryFailed, SnapshotExpired, 
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.tables import read_snapshot, read_tables
 from platform_plugin.lake.ring.segments import refuse_overrun
-from platform_plugin.lake.upkeep.held import read_lease_end
+from platform_plugin.lake.upkeep.leased import read_lease_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,8 +30,8 @@ from platform_plugin.lake.ring.segments import (
     read_segments,
     write_ring,
 )
-from platform_plugin.lake.upkeep.held import SESSION, read_leased_snapshots_if_any
 from platform_plugin.lake.upkeep.holders import has_holder_ended, this_holder
+from platform_plugin.lake.upkeep.leased import SESSION, read_leased_snapshots_if_any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from platform_plugin.lake.catalogue.formats import VIEW_COLUMN_TAG, inlined_rows
 from platform_plugin.lake.catalogue.tables import read_snapshot
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.read.scan import resolve_path
-from platform_plugin.lake.upkeep.held import LEASE_TABLES, read_leased_snapshots, read_newest_lease
+from platform_plugin.lake.upkeep.leased import LEASE_TABLES, read_leased_snapshots, read_newest_lease
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

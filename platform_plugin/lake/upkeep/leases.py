@@ -13,8 +13,8 @@ from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.tables import Snapshot, read_snapshot
 from platform_plugin.lake.read.missing import explain_failed_query
-from platform_plugin.lake.upkeep.held import LEASE_TABLES
 from platform_plugin.lake.upkeep.holders import this_holder
+from platform_plugin.lake.upkeep.leased import LEASE_TABLES
 
 if TYPE_CHECKING:
     from types import TracebackType

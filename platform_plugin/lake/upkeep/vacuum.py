@@ -16,7 +16,7 @@ from platform_plugin.lake.catalogue.formats import refuse_nested_schemas
 from platform_plugin.lake.catalogue.marks import MARKER, database_identity, refuse_strangers
 from platform_plugin.lake.read.scan import resolve_path
 from platform_plugin.lake.upkeep.expire import table_folders
-from platform_plugin.lake.upkeep.held import LEASE_TABLES, read_leased_snapshots
+from platform_plugin.lake.upkeep.leased import LEASE_TABLES, read_leased_snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,11 +11,11 @@ from pydantic import Field, PrivateAttr
 from platform_plugin.errors import PlatformError
 from platform_plugin.orchestration.assets.assets import build_assets
 from platform_plugin.orchestration.assets.inventory import Inventory, read_inventory
-from platform_plugin.orchestration.components.beside import ProjectDeclarations, find_components, find_declared, refuse_duplicates
 from platform_plugin.orchestration.components.documentation import RowPartitions
+from platform_plugin.orchestration.components.file_memory import JsonFileMemory
 from platform_plugin.orchestration.components.model import Model, fingerprint, read_models
 from platform_plugin.orchestration.components.nouns import Noun
-from platform_plugin.orchestration.components.remembered import JsonFileMemory
+from platform_plugin.orchestration.components.project import ProjectDeclarations, find_components, find_declared, refuse_duplicates
 from platform_plugin.orchestration.components.scaffolding import FolderScaffolder
 from platform_plugin.orchestration.sensors.arrivals import RowPartitionedTable
 from platform_plugin.orchestration.sensors.sensing import Sensing

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from platform_plugin.orchestration.assets.overview import build_overview
 from platform_plugin.orchestration.assets.translator import Translator
-from platform_plugin.orchestration.components.beside import find_components
 from platform_plugin.orchestration.components.place import lake_url
+from platform_plugin.orchestration.components.project import find_components
 from platform_plugin.orchestration.sensors.loops import build_loops
 
 

@@ -143,7 +143,7 @@ class SampleKind(Kind["Table"]):
 
     def joint_scans(self, work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> Sequence[JointScan]:
         """Samples that have just these ranges to take up."""
-        from platform_plugin.relations.samples.reservoir.joining import find_joint_samples
+        from platform_plugin.relations.samples.reservoir.joint import find_joint_samples
 
         return find_joint_samples(work, snapshot, ranges)
 

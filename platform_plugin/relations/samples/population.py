@@ -12,8 +12,8 @@ from platform_plugin.lake.catalogue.tables import View
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.relations.bind import lake_name, place_errors
 from platform_plugin.relations.samples.draw.blocks import count_blocks, draw_blocks
-from platform_plugin.relations.samples.draw.drawn import find_stored
 from platform_plugin.relations.samples.draw.pieces import read_pieces
+from platform_plugin.relations.samples.draw.source_draw import find_stored
 from platform_plugin.relations.samples.estimate.estimators import Design
 from platform_plugin.relations.samples.keys.seeds import random_generator
 from platform_plugin.relations.samples.read import find_scan, read_sample

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.lake.read.read import read_rows
-from platform_plugin.relations.samples.draw.drawn import draw_anew, find_current, find_stored
 from platform_plugin.relations.samples.draw.merged import merge_parts
+from platform_plugin.relations.samples.draw.source_draw import draw_anew, find_current, find_stored
 from platform_plugin.relations.samples.keys.weights import drawn_rows
 from platform_plugin.relations.samples.reservoir.growing import CurrentSample, find_pending, read_current_sample
 from platform_plugin.relations.samples.reservoir.sliding import find_window, run_window

@@ -19,13 +19,13 @@ from platform_plugin.relations.follow.ranges import read_first_row_id
 from platform_plugin.relations.options import stored_option
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.target import find_existing, statement_result
+from platform_plugin.relations.views.build import NewView, first_rows, make_view
 from platform_plugin.relations.views.explain import explain_split
 from platform_plugin.relations.views.follow.shared_states import find_sharers, sharing_key
 from platform_plugin.relations.views.follow.strategy import BATCH, DEFERRED, EAGER, SPLIT
 from platform_plugin.relations.views.gates import refuse_gate
-from platform_plugin.relations.views.making import NewView, first_rows, make_view
 from platform_plugin.relations.views.plans import prepare_plan, read_plans
-from platform_plugin.relations.views.read.kept import find_shared_results
+from platform_plugin.relations.views.read.shared_results import find_shared_results
 from platform_plugin.relations.views.read.view import split_name
 
 if TYPE_CHECKING:

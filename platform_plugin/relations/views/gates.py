@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.relations.follow.ranges import Range
+    from platform_plugin.relations.views.build import BegunView
     from platform_plugin.relations.views.follow.maintain import PendingView
-    from platform_plugin.relations.views.making import BegunView
 
 
 def find_gate(work: Workspace, name: Name, plan: SplitPlan) -> Gate | None:

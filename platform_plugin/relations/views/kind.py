@@ -117,7 +117,7 @@ class ViewKind(Kind["View"]):
 
     def drop(self, work: Workspace, commit: Commit, relation: View, snapshot: Snapshot, *, alone: bool) -> None:
         """End it, and those of its tables that no other view shares."""
-        from platform_plugin.relations.views.making import drop_view
+        from platform_plugin.relations.views.build import drop_view
 
         del alone
         drop_view(work, commit, relation, snapshot)

@@ -11,9 +11,9 @@ from platform_plugin.relations.answers import run_answers
 from platform_plugin.relations.bind import lake_name, place_errors
 from platform_plugin.relations.follow.ranges import oldest_row_id, read_range_with_history
 from platform_plugin.relations.target import statement_result
+from platform_plugin.relations.views.build import NewView, make_view
 from platform_plugin.relations.views.follow.passes import ViewTask, range_queries
 from platform_plugin.relations.views.follow.shared_states import SAME
-from platform_plugin.relations.views.making import NewView, make_view
 from platform_plugin.relations.views.plans import prepare_plan
 from platform_plugin.relations.views.read.view import split_name
 from platform_plugin.relations.views.record import CREATED, FROM, RESULT_PART, read_records
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.answers import StateTarget
     from platform_plugin.relations.follow.ranges import Range
     from platform_plugin.relations.result import Result
-    from platform_plugin.relations.views.making import BegunView
+    from platform_plugin.relations.views.build import BegunView
     from platform_plugin.relations.views.record import ViewRecord
 
 _ATTEMPTS = 3

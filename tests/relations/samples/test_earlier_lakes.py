@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from platform_plugin.lake.lake import Lake
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples import record
-from platform_plugin.relations.samples.reservoir import known
+from platform_plugin.relations.samples.reservoir import sample_list
 from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from platform_plugin.relations.samples.reservoir.picks import PICK
 from tests.relations.samples.streams import COLUMNS, append, counted_keys, ids, rows
@@ -25,7 +25,7 @@ def make_earlier_lake(url):
         with platform.lake.writing() as connection:
             connection.execute(sa.schema.DropTable(PICK))
     record._KNOWN.clear()
-    known._STREAMS.clear()
+    sample_list._STREAMS.clear()
 
 
 def has_picks(lake):

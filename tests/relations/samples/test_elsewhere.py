@@ -9,7 +9,7 @@ from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.keys.keys import sample_seed
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.samples.reservoir.local import RelationPart
-from platform_plugin.relations.samples.reservoir.looking import sample_locally
+from platform_plugin.relations.samples.reservoir.local_scan import sample_locally
 
 pytestmark = pytest.mark.postgres
 

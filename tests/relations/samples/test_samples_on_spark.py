@@ -6,7 +6,7 @@ import pytest
 from platform_plugin.errors import QueryFailed
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.read import _KEPT
-from platform_plugin.relations.samples.reservoir.looking import sample_locally
+from platform_plugin.relations.samples.reservoir.local_scan import sample_locally
 from tests.relations.samples.chi_square import inclusion
 from tests.relations.samples.streams import COLUMNS, append, ids, rows
 

@@ -20,10 +20,10 @@ from pyspark.sql.types import StructType
 
 from platform_plugin.engine.spark.server.channel import ConnectSession, EndpointChannel, LoopbackChannel
 from platform_plugin.engine.spark.server.control import ControlCall, ask
+from platform_plugin.engine.spark.session.batch_spool import BatchSpool
 from platform_plugin.engine.spark.session.faults import raise_platform_errors
 from platform_plugin.engine.spark.session.guard import limit_task_bytes
 from platform_plugin.engine.spark.session.job import Insistence, Job, ProgressHandler
-from platform_plugin.engine.spark.session.received import BatchSpool
 from platform_plugin.engine.spark.session.spool import Spool, SpoolFolder
 from platform_plugin.engine.spark.session.streams import ArrowStream
 from platform_plugin.errors import InvalidValue, PlatformError, QueryInterrupted, ResultTooLarge, ServerError, ServerLost

@@ -16,8 +16,8 @@ from platform_plugin.relations.arguments import check_arguments
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.samples.draw.blocks import BlockDesign
 from platform_plugin.relations.samples.estimate.answer import Estimates, estimate
-from platform_plugin.relations.samples.estimate.asking import SampleQuery, written_relation
 from platform_plugin.relations.samples.estimate.estimators import Design, needed_size
+from platform_plugin.relations.samples.estimate.sample_query import SampleQuery, written_relation
 from platform_plugin.relations.samples.population import PILOT, find_source
 
 if TYPE_CHECKING:

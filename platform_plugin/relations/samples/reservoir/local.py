@@ -17,7 +17,7 @@ from platform_plugin.relations.samples.keys.keys import EVERY
 from platform_plugin.relations.samples.keys.ladders import row_keys
 from platform_plugin.relations.samples.keys.lowest import LowestRows, expected_margin
 from platform_plugin.relations.samples.reservoir.counting import count_in_spark
-from platform_plugin.relations.samples.reservoir.looking import sample_locally
+from platform_plugin.relations.samples.reservoir.local_scan import sample_locally
 from platform_plugin.relations.samples.reservoir.weighing import weigh_part
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
 from platform_plugin.language.text.counting import count_text
 from platform_plugin.relations.bind import lake_name, place_errors
 from platform_plugin.relations.missing import name_missing_relations
-from platform_plugin.relations.samples.draw.drawn import find_stored
+from platform_plugin.relations.samples.draw.source_draw import find_stored
 from platform_plugin.relations.samples.read import draw_sample
 from platform_plugin.relations.samples.record import TABLES, AdvanceSample, StoreSample, all_samples, definitions, find_sample
 from platform_plugin.relations.samples.reservoir.growing import find_pending, read_current_sample

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.relations.samples.definition import Key
     from platform_plugin.relations.samples.record import SampleRecord
-    from platform_plugin.relations.samples.reservoir.looking import RowCondition
+    from platform_plugin.relations.samples.reservoir.local_scan import RowCondition
 
     Integers = NDArray[np.int64]
 

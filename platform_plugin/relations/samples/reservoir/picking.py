@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from platform_plugin.lake.ring.consumers import cursors_of, move_cursors
-from platform_plugin.relations.samples.reservoir.known import known_samples
 from platform_plugin.relations.samples.reservoir.picks import insert_picks, unmerged_picks
+from platform_plugin.relations.samples.reservoir.sample_list import known_samples
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.commit.writer import Writer
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.relations.samples.reservoir.known import KnownSamples
     from platform_plugin.relations.samples.reservoir.picker import AppendPick
+    from platform_plugin.relations.samples.reservoir.sample_list import KnownSamples
 
 _LET_GO_EVERY = 16
 

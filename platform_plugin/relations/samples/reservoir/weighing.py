@@ -20,7 +20,7 @@ from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.relations.samples.keys.keys import EVERY
 from platform_plugin.relations.samples.keys.lowest import LowestRows
 from platform_plugin.relations.samples.keys.weights import low_weighted_keys
-from platform_plugin.relations.samples.reservoir.looking import RowCondition
+from platform_plugin.relations.samples.reservoir.local_scan import RowCondition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from platform_plugin.engine.spark.session.repeating import RepeatedWork
+from platform_plugin.engine.spark.session.repeated_work import RepeatedWork
 from platform_plugin.errors import PlatformError, UnknownObject
 from platform_plugin.relations.streams.feeds.ingest import BatchLimits, IngestReport, find_feed, run_ingest
 

@@ -14,8 +14,8 @@ from platform_plugin.lake.catalogue.table_statistics import read_next_row_id
 from platform_plugin.lake.read.scan import TableScan, read_files_beyond, read_scan
 from platform_plugin.lake.ring.consumers import write_reader
 from platform_plugin.lake.ring.segments import RING_TABLES, RetentionLimits, read_ring, read_segments
-from platform_plugin.lake.upkeep.held import SESSION
 from platform_plugin.lake.upkeep.holders import this_holder
+from platform_plugin.lake.upkeep.leased import SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ from platform_plugin.engine.spark.session.job import Progress
 from platform_plugin.errors import InvalidValue, QueryInterrupted
 from platform_plugin.lake.catalogue.relations import read_streams
 from platform_plugin.lake.catalogue.tables import Table
-from platform_plugin.lake.upkeep.held import SESSION
+from platform_plugin.lake.upkeep.leased import SESSION
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.relations.arguments import check_arguments
 from platform_plugin.relations.bind import lake_name, new_name, place_errors, read_beside_sessions

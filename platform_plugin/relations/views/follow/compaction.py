@@ -12,7 +12,7 @@ from platform_plugin.relations.answers import Answer, StateTarget
 from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of
 from platform_plugin.relations.views.read.local import STATE_BYTES
-from platform_plugin.relations.views.read.merged import STATES
+from platform_plugin.relations.views.read.merge import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -20,7 +20,7 @@ from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_wante
 from platform_plugin.relations.views.follow.take import take_locally
 from platform_plugin.relations.views.gates import pass_gates
 from platform_plugin.relations.views.plans import find_plan
-from platform_plugin.relations.views.read.settled import check_static_tables
+from platform_plugin.relations.views.read.static_tables import check_static_tables
 from platform_plugin.relations.views.read.view import part_tables, static_frames, tail_ranges
 from platform_plugin.relations.views.record import read_records
 

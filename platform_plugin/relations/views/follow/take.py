@@ -15,7 +15,7 @@ from platform_plugin.operators.group.sharing import ViewParts
 from platform_plugin.relations.answers import StateTarget
 from platform_plugin.relations.follow.ranges import arrow_rows_of
 from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
-from platform_plugin.relations.views.read.merged import check_schema
+from platform_plugin.relations.views.read.merge import check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from platform_plugin.relations.follow.ranges import arrow_rows_of
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
 from platform_plugin.relations.views.plans import find_plan
-from platform_plugin.relations.views.read.merged import STATES, check_schema, merge_rows
+from platform_plugin.relations.views.read.merge import STATES, check_schema, merge_rows
 from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
 from platform_plugin.relations.views.record import RESULT_PART, read_records
 

@@ -17,7 +17,7 @@ from platform_plugin.relations.lookups import RecentResult
 from platform_plugin.relations.reading import Dependency, UnknownDependency
 from platform_plugin.relations.views.follow.strategy import BATCH, keeps_result, strategy_of
 from platform_plugin.relations.views.plans import find_plan
-from platform_plugin.relations.views.read.settled import check_static_tables
+from platform_plugin.relations.views.read.static_tables import check_static_tables
 from platform_plugin.relations.views.read.view import part_tables, read_view, split_name
 from platform_plugin.relations.views.record import RESULT_PART, note_columns, note_result, read_records, read_result
 

@@ -11,7 +11,7 @@ from platform_plugin.relations.follow.ranges import read_range, rows_of
 from platform_plugin.relations.views.follow.progress import read_progress
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of, wants_row_ids
 from platform_plugin.relations.views.plans import find_plan
-from platform_plugin.relations.views.read.settled import check_static_tables
+from platform_plugin.relations.views.read.static_tables import check_static_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

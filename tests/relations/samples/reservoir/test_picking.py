@@ -20,7 +20,7 @@ from platform_plugin.relations.samples import waiting
 from platform_plugin.relations.samples.keys.keys import keys_between, sample_seed
 from platform_plugin.relations.samples.keys.lowest import LowestRows, choose_lowest
 from platform_plugin.relations.samples.record import definitions, find_sample
-from platform_plugin.relations.samples.reservoir import known as known_here
+from platform_plugin.relations.samples.reservoir import sample_list as known_here
 from platform_plugin.relations.samples.reservoir.growing import find_pending, read_current_sample
 from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from platform_plugin.relations.samples.reservoir.picks import ENDED_PICK, PICK, decode_rows, encode_rows

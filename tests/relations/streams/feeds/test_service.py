@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from platform_plugin.engine.spark.session import repeating
+from platform_plugin.engine.spark.session import repeated_work
 from platform_plugin.errors import CatalogueError, ServerLost, UnknownObject
 from platform_plugin.relations.streams.feeds import service
 from platform_plugin.relations.streams.feeds.ingest import IngestReport
@@ -49,7 +49,7 @@ def script(monkeypatch):
 
         monkeypatch.setattr(service, "run_ingest", run)
         monkeypatch.setattr(service, "find_feed", lambda *_: None)
-        monkeypatch.setattr(repeating, "_FIRST_PAUSE_SECONDS", 0.001)
+        monkeypatch.setattr(repeated_work, "_FIRST_PAUSE_SECONDS", 0.001)
         return ingester
 
     return follow

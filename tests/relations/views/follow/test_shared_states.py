@@ -11,7 +11,7 @@ from platform_plugin.errors import CommitConflict
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.language.script import parse_statement
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views import making
+from platform_plugin.relations.views import build
 from platform_plugin.relations.views.define import run_create_view
 from platform_plugin.relations.views.follow import maintain, shared_states
 from platform_plugin.relations.views.follow.maintain import run_maintenance
@@ -139,7 +139,7 @@ def test_a_twin_that_is_maintained_meanwhile_takes_the_new_view_along(platform, 
         append(platform, (1, 1))
         return twin
 
-    monkeypatch.setattr(making, "find_twin", late)
+    monkeypatch.setattr(build, "find_twin", late)
     platform.execute(f"CREATE VIEW b AS {SUMS.format(0)}")
     assert states(platform) == ["a"]
     for _ in range(2):
@@ -169,16 +169,16 @@ def test_a_run_that_does_not_know_of_a_new_twin_takes_it_along(platform, monkeyp
 
 def test_states_that_another_view_came_to_share_are_not_dropped(platform, monkeypatch):
     platform.execute(f"CREATE VIEW a AS {SUMS.format(0)}")
-    found = making.tables_in_use
+    found = build.tables_in_use
 
     def early(*given, **more):
         needed = found(*given, **more)
-        monkeypatch.setattr(making, "tables_in_use", found)
+        monkeypatch.setattr(build, "tables_in_use", found)
         with Platform.open(str(platform.lake.location)) as other:
             other.execute(f"CREATE VIEW b AS {SUMS.format(0)}")
         return needed
 
-    monkeypatch.setattr(making, "tables_in_use", early)
+    monkeypatch.setattr(build, "tables_in_use", early)
     with pytest.raises(CommitConflict, match="shares states"):
         platform.execute("DROP VIEW a")
     append(platform, (1, 10))
@@ -194,7 +194,7 @@ def test_a_view_whose_twin_was_dropped_meanwhile_is_not_made(platform, monkeypat
         platform.execute("DROP VIEW a")
         return twin
 
-    monkeypatch.setattr(making, "find_twin", late)
+    monkeypatch.setattr(build, "find_twin", late)
     with pytest.raises(CommitConflict, match="dropped"):
         platform.execute(f"CREATE VIEW b AS {SUMS.format(0)}")
 

@@ -10,7 +10,7 @@ from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.platform import Platform
 from platform_plugin.relations.follow import ranges
 from platform_plugin.relations.views.follow.maintain import run_maintenance
-from platform_plugin.relations.views.read import merged
+from platform_plugin.relations.views.read import merge
 from platform_plugin.relations.views.read.local import read_local
 
 pytestmark = pytest.mark.spark
@@ -91,12 +91,12 @@ def test_merged_states_are_kept_and_only_what_is_new_is_read(platform, monkeypat
         read.append((scan.table.name.relation.split("__")[0], len(scan.files)))
         return found(lake, scan, **more)
 
-    found = merged.read_rows
+    found = merge.read_rows
     for _ in range(3):
         platform.execute("INSERT INTO posts VALUES (7, 1, 'x', 1, 1, NULL, true)")
         run_maintenance(platform.work)
     list(platform.execute("SELECT * FROM plain"))
-    for place in (merged, ranges):
+    for place in (merge, ranges):
         monkeypatch.setattr(place, "read_rows", reading)
     platform.execute("INSERT INTO posts VALUES (7, 1, 'x', 1, 1, NULL, true)")
     before = {row[0]: row[1] for row in platform.execute("SELECT uid, n FROM plain")}

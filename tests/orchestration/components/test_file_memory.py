@@ -7,8 +7,8 @@ import pytest
 from platform_plugin.orchestration.assets import tracing
 from platform_plugin.orchestration.assets.inventory import Inventory
 from platform_plugin.orchestration.assets.tracing import Tracing
+from platform_plugin.orchestration.components.file_memory import JsonFileMemory
 from platform_plugin.orchestration.components.model import read_models
-from platform_plugin.orchestration.components.remembered import JsonFileMemory
 
 
 def traced(shop, path):

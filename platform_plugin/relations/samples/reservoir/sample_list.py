@@ -13,7 +13,7 @@ from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.lake.ring.segments import read_arrivals, read_ring
 from platform_plugin.relations.samples.record import all_samples, definitions, read_progress
 from platform_plugin.relations.samples.reservoir.growing import read_stored, stored_strata
-from platform_plugin.relations.samples.reservoir.looking import RowCondition
+from platform_plugin.relations.samples.reservoir.local_scan import RowCondition
 from platform_plugin.relations.samples.reservoir.picker import Picker
 from platform_plugin.relations.samples.reservoir.picks import pool_picks, read_picks
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 from platform_plugin.engine.arrow.plans import run_plan
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.lake.values.types import from_arrow
-from platform_plugin.relations.views.read import merged as merging
-from platform_plugin.relations.views.read.merged import merge_rows
+from platform_plugin.relations.views.read import merge as merging
+from platform_plugin.relations.views.read.merge import merge_rows
 from tests.engine.arrow.test_plans import table
 from tests.relations.views.admitted import ADMITTED
 from tests.relations.views.composed import ROWS, bag, split

@@ -21,7 +21,7 @@ from platform_plugin.relations.views.follow.advance import AttachBeside, AttachV
 from platform_plugin.relations.views.follow.shared_states import SAME, DropStates, StateSharer, find_twin, sharing_key
 from platform_plugin.relations.views.follow.strategy import BATCH, BATCH_ROWS, DEFERRED, EAGER, SPLIT, rows_parts, wants_row_ids
 from platform_plugin.relations.views.gates import find_gate, put_judged
-from platform_plugin.relations.views.read.kept import find_shared_results, tables_in_use
+from platform_plugin.relations.views.read.shared_results import find_shared_results, tables_in_use
 from platform_plugin.relations.views.read.view import part_tables, run_part, split_name
 from platform_plugin.relations.views.record import (
     CREATED,
@@ -37,7 +37,7 @@ from platform_plugin.relations.views.record import (
     read_records,
     shown_columns,
 )
-from platform_plugin.relations.views.rehearse import rehearse_states
+from platform_plugin.relations.views.rehearsal import rehearse_states
 from platform_plugin.relations.views.relations import find_needs, note_meaning, used_columns
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import pytest
 
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.record import find_sample
-from platform_plugin.relations.samples.reservoir import known as known_here
 from platform_plugin.relations.samples.reservoir import picker
+from platform_plugin.relations.samples.reservoir import sample_list as known_here
 from platform_plugin.relations.samples.reservoir.growing import find_pending
-from platform_plugin.relations.samples.reservoir.known import KnownSamples, known_samples
 from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
+from platform_plugin.relations.samples.reservoir.sample_list import KnownSamples, known_samples
 from tests.relations.samples.streams import COLUMNS, ids, rows
 
 
