@@ -1,9 +1,10 @@
-"""Loops: the sensors of a lake with the jobs that they ask for. A new noun adds its own here."""
+"""Loops: the list of the sensors of a lake, with the jobs that they ask for."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import dagster as dg
 
@@ -20,9 +21,7 @@ from platform_plugin.orchestration.sensors.refreshing import build_refresh_senso
 from platform_plugin.orchestration.sensors.sampling import build_sample_sensor
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+    from collections.abc import Callable, Collection, Sequence
 
     from platform_plugin.orchestration.assets.checks import CheckedRelation
     from platform_plugin.orchestration.assets.translator import Translator
@@ -36,6 +35,30 @@ SAMPLE_JOB = "merge_reservoirs"
 REBUILD_SENSOR = "rebuilding"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SensorSetting:
+    """What sensors are built from: the lake, what the assets of a code location are called, and what components said of them.
+
+    `targets` are kept current together, `built` are tables that runs make, `notices` names the variable with the address of a webhook.
+    """
+
+    url: str
+    translator: Translator
+    targets: Sequence[MaintainedAsset] = ()
+    checked: Sequence[CheckedRelation] = ()
+    built: Collection[dg.AssetKey] = ()
+    ranged: Collection[RowPartitionedTable] = ()
+    notices: str | None = None
+    running: bool = True
+
+
+class SensorKind(NamedTuple):
+    """An entry of the list of sensors: the attribute of components that says whether it is there, and what builds it with its jobs."""
+
+    switch: str
+    build: Callable[[SensorSetting], dg.Definitions]
+
+
 def build_loops(
     url: str,
     translator: Translator,
@@ -44,49 +67,83 @@ def build_loops(
     checked: Sequence[CheckedRelation] = (),
     built: Collection[dg.AssetKey] = (),
     ranged: Collection[RowPartitionedTable] = (),
-    refresh: bool = True,
-    ingest: bool = True,
-    sample: bool = True,
-    arrivals: bool = True,
-    rebuild: bool = True,
     notices: str | None = None,
     running: bool = True,
+    without: Collection[str] = (),
 ) -> dg.Definitions:
-    """The sensors that keep the assets of a code location current, and their jobs.
+    """The sensors that keep the assets of a code location current, and their jobs; not those that are switched off by `without`.
 
     `targets` are kept current together, and `built` are tables that runs make.
     """
-    sensors: list[dg.SensorDefinition] = []
-    jobs: list[dg.JobDefinition | UnresolvedAssetJobDefinition] = []
-    if refresh:
-        views = [target for target in targets if target.kind == "view"]
-        said = "Maintains continuous views; the sensor split_refresh says which."
-        made = _build_jobs(REFRESH_JOB, "maintain", run_views, views, checked, description=said)
-        jobs += made.all
-        sensors.append(build_refresh_sensor(url, made, base_key=translator.base_key, view_key=translator.asset_key, running=running))
-    if ingest:
-        streams = [target for target in targets if target.kind == "stream"]
-        said = "Lets streams read a batch of their sources; the sensor bounded_ingestion says which."
-        made = _build_jobs(INGEST_JOB, "ingest", run_each, streams, checked, description=said)
-        jobs += made.all
-        sensors.append(build_ingestion_sensor(url, made, asset_key=translator.asset_key, running=running))
-    if sample:
-        samples = [target for target in targets if target.kind == "sample"]
-        said = "Adds the rows that wait to samples; the sensor reservoir_merge says which."
-        made = _build_jobs(SAMPLE_JOB, "sample", run_each, samples, checked, description=said)
-        jobs += made.all
-        sensors.append(build_sample_sensor(url, made, asset_key=translator.asset_key, running=running))
-    if arrivals:
-        sensors.append(build_arrivals_sensor(url, translator, built=built, ranged=ranged, running=running))
-    if rebuild:
-        status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
-        everything = every_asset()
-        sensors.append(
-            dg.AutomationConditionSensorDefinition(REBUILD_SENSOR, target=everything, default_status=status, minimum_interval_seconds=10)
-        )
-    if notices is not None:
-        sensors.append(build_notices(webhook(notices), running=running))
-    return dg.Definitions(sensors=sensors, jobs=jobs)
+    setting = SensorSetting(
+        url=url,
+        translator=translator,
+        targets=targets,
+        checked=checked,
+        built=built,
+        ranged=ranged,
+        notices=notices,
+        running=running,
+    )
+    return dg.Definitions.merge(dg.Definitions(), *(kind.build(setting) for kind in SENSORS if kind.switch not in without))
+
+
+def _build_refresh(setting: SensorSetting) -> dg.Definitions:
+    said = "Maintains continuous views; the sensor split_refresh says which."
+    jobs = build_jobs(REFRESH_JOB, "maintain", run_views, "view", setting, description=said)
+    names = setting.translator
+    sensor = build_refresh_sensor(setting.url, jobs, base_key=names.base_key, view_key=names.asset_key, running=setting.running)
+    return dg.Definitions(sensors=[sensor], jobs=jobs.all)
+
+
+def _build_ingestion(setting: SensorSetting) -> dg.Definitions:
+    said = "Lets streams read a batch of their sources; the sensor bounded_ingestion says which."
+    jobs = build_jobs(INGEST_JOB, "ingest", run_each, "stream", setting, description=said)
+    sensor = build_ingestion_sensor(setting.url, jobs, asset_key=setting.translator.asset_key, running=setting.running)
+    return dg.Definitions(sensors=[sensor], jobs=jobs.all)
+
+
+def _build_samples(setting: SensorSetting) -> dg.Definitions:
+    said = "Adds the rows that wait to samples; the sensor reservoir_merge says which."
+    jobs = build_jobs(SAMPLE_JOB, "sample", run_each, "sample", setting, description=said)
+    sensor = build_sample_sensor(setting.url, jobs, asset_key=setting.translator.asset_key, running=setting.running)
+    return dg.Definitions(sensors=[sensor], jobs=jobs.all)
+
+
+def _build_arrivals(setting: SensorSetting) -> dg.Definitions:
+    sensor = build_arrivals_sensor(setting.url, setting.translator, built=setting.built, ranged=setting.ranged, running=setting.running)
+    return dg.Definitions(sensors=[sensor])
+
+
+def _build_rebuilding(setting: SensorSetting) -> dg.Definitions:
+    status = dg.DefaultSensorStatus.RUNNING if setting.running else dg.DefaultSensorStatus.STOPPED
+    sensor = dg.AutomationConditionSensorDefinition(
+        REBUILD_SENSOR, target=every_asset(), default_status=status, minimum_interval_seconds=10
+    )
+    return dg.Definitions(sensors=[sensor])
+
+
+def _build_notices(setting: SensorSetting) -> dg.Definitions:
+    if setting.notices is None:
+        return dg.Definitions()
+    return dg.Definitions(sensors=[build_notices(webhook(setting.notices), running=setting.running)])
+
+
+SENSORS = [
+    SensorKind("refresh", _build_refresh),
+    SensorKind("ingest", _build_ingestion),
+    SensorKind("sample", _build_samples),
+    SensorKind("report_arrivals", _build_arrivals),
+    SensorKind("rebuild", _build_rebuilding),
+    SensorKind("notices", _build_notices),
+]
+"""The sensors of a lake, each there once. One more is a module with its decision and a line here."""
+
+
+def build_jobs(name: str, upkeep: str, work: Work, kind: str, setting: SensorSetting, *, description: str) -> Jobs:
+    """The jobs that do one kind of upkeep for relations of a kind, those of the setting together and any other apart."""
+    targets = [target for target in setting.targets if target.kind == kind]
+    return _build_jobs(name, upkeep, work, targets, setting.checked, description=description)
 
 
 def _build_jobs(

@@ -11,7 +11,7 @@ from platform_plugin.orchestration.assets.overview import build_overview
 from platform_plugin.orchestration.assets.translator import Translator
 from platform_plugin.orchestration.components.place import lake_url
 from platform_plugin.orchestration.components.project import find_components
-from platform_plugin.orchestration.sensors.loops import build_loops
+from platform_plugin.orchestration.sensors.loops import SENSORS, build_loops
 
 
 class Sensing(dg.Component, dg.Model, dg.Resolvable):
@@ -58,17 +58,17 @@ class Sensing(dg.Component, dg.Model, dg.Resolvable):
         `known` is what `build_loops` takes.
         """
         others = self.find_before(context)
-        arrivals = self.report_arrivals and not any(each.report_arrivals for each in others)
+        brought = {kind.switch for kind in SENSORS if self.brings(kind.switch) and not any(each.brings(kind.switch) for each in others)}
         loops = build_loops(
             self.lake(context),
             self.translator,
-            refresh=self.refresh and not any(each.refresh for each in others),
-            ingest=self.ingest and not any(each.ingest for each in others),
-            sample=self.sample and not any(each.sample for each in others),
-            arrivals=arrivals,
-            rebuild=self.rebuild and not any(each.rebuild for each in others),
-            notices=self.notices if all(each.notices is None for each in others) else None,
+            notices=self.notices,
             running=self.running,
+            without={kind.switch for kind in SENSORS} - brought,
             **known,
         )
-        return dg.Definitions.merge(dg.Definitions(assets=[build_overview()] if arrivals else []), loops)
+        return dg.Definitions.merge(dg.Definitions(assets=[build_overview()] if "report_arrivals" in brought else []), loops)
+
+    def brings(self, switch: str) -> bool:
+        """Whether its attributes ask for a sensor; one that no attribute switches off is always asked for."""
+        return bool(getattr(self, switch, True))
