@@ -1,1 +1,1 @@
-"""The lake: a DuckLake 1.0 catalogue over SQLAlchemy, Parquet files over fsspec and pyarrow, and the commit between them."""
+"""The lake: a DuckLake 1.0 catalogue, a folder of Parquet files, and the commits that change both."""

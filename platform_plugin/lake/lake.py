@@ -1,4 +1,4 @@
-"""A lake: one catalogue, one data folder, and the snapshots between them."""
+"""The class `Lake`: an open catalogue with its data folder, to read, write and commit without Spark."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _CACHED_RELATIONS = 10_000
 
 
 class Lake:
-    """An open lake. Every read names one snapshot, everything in that read is at that snapshot, snapshots only grow.
+    """An open lake. Every read names one snapshot and sees the whole lake as of that snapshot.
 
     >>> import tempfile, pyarrow as pa
     >>> lake = Lake.create(tempfile.mkdtemp() + "/lake")
@@ -85,12 +85,12 @@ class Lake:
 
     @classmethod
     def create(cls, url: str | Path | Location) -> Lake:
-        """Create an empty lake; a place that holds one already, or anything else, is refused."""
+        """Create an empty lake; a place that holds a lake or anything else already is refused."""
         return cls._opened(url, founding.create)
 
     @classmethod
     def open(cls, url: str | Path | Location) -> Lake:
-        """Open the lake at a URL or folder; what is not a lake, or a newer kind of one, is refused."""
+        """Open the lake at a URL or folder; anything that is no lake, or of a format newer than this version knows, is refused."""
         return cls._opened(url, founding.check)
 
     @classmethod
@@ -100,7 +100,7 @@ class Lake:
 
     @classmethod
     def upgrade(cls, url: str | Path | Location) -> tuple[str, str]:
-        """Bring a lake to the newest version of the format that is known here; the version that it had, and the one that it has now.
+        """Migrate a lake to the newest format that this version knows; the format that it had, and the one that it has now.
 
         Clients that only know the older one can't read it any more, and nothing leads back but a copy of the catalogue.
         """
@@ -148,7 +148,7 @@ class Lake:
         return write_transaction(self.engine, shared=shared)
 
     def prepare_tables(self, tables: Iterable[sa.Table]) -> None:
-        """Make `platform_*` tables that this lake does not have yet."""
+        """Create those of these `platform_*` tables that the catalogue does not have yet."""
         missing = [table for table in dict.fromkeys(tables) if table.name not in self._prepared]
         if missing:
             with self.writing() as connection:
@@ -164,7 +164,7 @@ class Lake:
             return self._snapshot(connection, version, at)
 
     def newest_id(self) -> int:
-        """The id of the newest snapshot by the shortest way, for those who know all about it once they know which it is."""
+        """The id of the newest snapshot, for callers that need nothing else of it; cheaper than `snapshot`."""
         try:
             connection = self.engine.raw_connection()
         except Exception:  # noqa: BLE001  as below
@@ -194,14 +194,14 @@ class Lake:
         raise SnapshotExpired(f"{what} is no longer kept", hint=f"the oldest is {oldest}; run SHOW SNAPSHOTS")
 
     def commits(self, *, after: int = -1, until: int | None = None, limit: int | None = None) -> list[CommitRecord]:
-        """What was committed, oldest first; with a limit, the newest of it."""
+        """The records of commits, oldest first; with a limit, only the newest ones."""
         with self.reading() as connection:
             return read_commits(connection, after=after, until=until, limit=limit)
 
     def commit(
         self, message: str, *, base: Snapshot | None = None, author: str | None = None, notes: Mapping[str, Any] | None = None
     ) -> Commit:
-        """Open a commit; `base` is the snapshot that it was computed from, by default the newest now."""
+        """Open a commit; `base` is the snapshot that its changes were computed from, by default the newest."""
         return Commit(self, message, base=base or self.snapshot(), author=author, notes=notes)
 
     # Relations
@@ -228,14 +228,14 @@ class Lake:
             return self.find_table(connection, target, snapshot or self._snapshot(connection, None, None))
 
     def find_table(self, connection: Connection, name: Name, snapshot: Snapshot) -> Table:
-        """The same inside a transaction. What relations look like never changes within a schema version, so it is kept."""
+        """The same inside a transaction. The answer is cached, since no relation's definition changes within a schema version."""
         found = self.find_relation(connection, name, snapshot)
         if not isinstance(found, Table):
             raise UnknownObject(f'"{name}" is a view, not a table', hint="name the table that it reads")
         return found
 
     def find_relation(self, connection: Connection, name: Name, snapshot: Snapshot) -> Table | View:
-        """The table or stored query of a name; one that differs only in case will do, since no two names do."""
+        """The table or stored query of a name, whatever its case, since no two names differ only in case."""
         key = (snapshot.schema_version, name)
         relation = self._relations.get(key)
         if relation is None:
@@ -249,7 +249,7 @@ class Lake:
 
     @staticmethod
     def columns_of(rows: pa.Table | pa.Schema) -> tuple[Any, ...]:
-        """Columns for a new table that takes these rows."""
+        """The columns of a new table for these rows."""
         from platform_plugin.lake.values.types import from_arrow
 
         return from_arrow(rows if not hasattr(rows, "schema") else rows.schema)
@@ -263,7 +263,7 @@ class Lake:
         return file_division.write_data_files(self.storage, table, rows, row_ids=row_ids)
 
     def discard(self, written: Iterable[files.DataFile | files.DeleteFile]) -> None:
-        """Remove files that no commit will name; once nobody knows whether a commit was made, that is left to `vacuum`."""
+        """Remove files that no commit will name; after a commit of unknown outcome they are left for `vacuum` instead."""
         going = list(written)
         if going and not self._unsure:
             named = self._named([file.path for file in going])
@@ -281,7 +281,7 @@ class Lake:
         return {endings[ending] for ending in found}
 
     def spare_files(self) -> None:
-        """From now on delete nothing that was written: a commit may have named it."""
+        """From now on leave all files that `discard` is given: a commit of unknown outcome may have named them."""
         self._unsure = True
 
     def describe_files(self, table: Table, paths: Sequence[str]) -> list[DataFile]:
@@ -289,7 +289,7 @@ class Lake:
         return files.read_data_files(self.storage, table, paths)
 
     def scan(self, table: Table, snapshot: Snapshot, *, where: Sequence[Predicate] = ()) -> TableScan:
-        """The files, deletes and inlined rows that hold a table's rows at a snapshot, those that can't match left out."""
+        """The files, deletes and inlined rows that hold a table's rows at a snapshot, without files that can't match `where`."""
         with self.reading() as connection:
             known = table if table.id is not None else self.find_table(connection, table.name, snapshot)
             return scan.read_scan(connection, known, snapshot, where=where)
@@ -310,7 +310,7 @@ class Lake:
         return read.read_rows(self, plan, columns=columns, where=where)
 
     def changes(self, name: str | tuple[str, str] | Name, *, after: Snapshot, until: Snapshot | None = None) -> changes.Changes:
-        """What was added to and deleted from a table between two snapshots, as files and positions."""
+        """The rows that were added to and deleted from a table between two snapshots, as files and positions."""
         with self.reading() as connection:
             until = until or self._snapshot(connection, None, None)
             table = self.find_table(connection, Name.of(name), until)
@@ -319,26 +319,28 @@ class Lake:
     # Care
 
     def lease(self, snapshot: Snapshot | None = None, *, holder: str | None = None, duration: timedelta = leases.DURATION) -> leases.Lease:
-        """Keep a snapshot and its files until the lease is released or runs out; use it in a `with` block."""
+        """Keep a snapshot and its files until the lease is released or ends; use it in a `with` block."""
         return leases.acquire_lease(self, snapshot, holder=holder, duration=duration)
 
     def retain(self) -> list[Table]:
-        """Let go of what streams no longer keep, also where nothing is appended; appends do so by themselves."""
+        """Evict what the limits of streams no longer keep, also from streams without appends; an append does so by itself."""
         return ring.retain_due(self)
 
     def expire(self, older_than: datetime, *, dry_run: bool = False) -> expire.ExpireOutcome:
         """Forget snapshots older than a time, except the newest and leased ones; their files are scheduled for deletion.
+
+        With `dry_run` nothing is forgotten, and the result says what would be.
 
         With `dry_run` nothing is forgotten, and the answer says what would be.
         """
         return expire.expire(self, older_than, dry_run=dry_run)
 
     def check(self) -> list[check.CatalogueFinding]:
-        """What the catalogue says of files and can't be true, such as partition values that their statistics contradict."""
+        """What the catalogue says of files and can't be true, such as partition values that the statistics contradict."""
         return check.check(self)
 
     def vacuum(self, *, grace: timedelta = vacuum.GRACE, dry_run: bool = False) -> vacuum.VacuumOutcome:
-        """Delete scheduled files that no reader can need, and files that no commit ever named."""
+        """Delete scheduled files that no reader can need, and files that no commit named."""
         return vacuum.vacuum(self, grace=grace, dry_run=dry_run)
 
     def merge(self, name: str | tuple[str, str] | Name, *, target_bytes: int | None = None) -> merge.MergeOutcome:

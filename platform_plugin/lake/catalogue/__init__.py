@@ -1,1 +1,1 @@
-"""The catalogue: its tables in a database, how a lake is founded and found, and its relations as values."""
+"""The catalogue: its tables in SQLite or PostgreSQL, the creation of a lake, and snapshots and relations as values."""

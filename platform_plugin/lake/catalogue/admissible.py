@@ -1,4 +1,4 @@
-"""What may be written into the catalogue: names, texts, columns and partitionings, checked before the commit that has them."""
+"""Checks of names, texts, columns and partitionings before a commit writes them into the catalogue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def check_name(kind: str, name: str) -> None:
-    """Refuse a name that the catalogue or another client can't keep."""
+    """Refuse a name that the catalogue or another client can't store."""
     check_text(f"the name of a {kind}", name)
     if not name or len(name.encode()) > 255:
         raise InvalidValue(f'"{name[:40]}" can\'t be the name of a {kind}', hint="names have 1 to 255 bytes")
@@ -27,21 +27,21 @@ def check_name(kind: str, name: str) -> None:
 
 
 def check_text(what: str, *texts: str | None) -> None:
-    """Refuse what one catalogue database keeps and another does not."""
+    """Refuse a text that one catalogue database can store and the other can't."""
     for text in texts:
         if text is not None and ("\0" in text or not (text.isascii() or _SURROGATE.search(text) is None)):
             raise InvalidValue(f"{ascii(text)[:40]} can't be {what}", hint="texts hold no zero characters and no halves of surrogate pairs")
 
 
 def check_field(field: Field) -> None:
-    """Refuse a column whose names or texts can't be kept, at any depth."""
+    """Refuse a column with a name or text, at any depth, that can't be stored."""
     for part in field.walk():
         check_name("column", part.name)
         check_text("the comment or default of a column", part.comment, part.default)
 
 
 def partition_keys(table: Table, by: Sequence[tuple[str, str]]) -> tuple[PartitionKey, ...]:
-    """The keys of a partitioning by (column, transform)."""
+    """The partition keys for pairs of a column and a transform."""
     keys = []
     for column, transform in by:
         field = table.field(column)

@@ -1,7 +1,7 @@
-"""Many rows of one table of the catalogue, in as few messages as the database allows.
+"""Bulk inserts and updates of catalogue rows in few messages to the database.
 
-PostgreSQL's driver sends the rows of an ordinary bulk statement one by one. As one JSON text, which the server takes apart, a
-thousand of them cost little more than one.
+PostgreSQL's driver sends the rows of an ordinary bulk statement one by one. As one JSON text, which the server unpacks, a thousand of them
+cost little more than one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLAIN = (sa.Integer, sa.String, sa.Boolean, c.Flag, c.UtcTimestamp, c.Identity)
 
 
 def insert_rows(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows; a column that one of them lacks is NULL there."""
+    """Insert rows; a column that a row lacks becomes NULL."""
     if _worth_json(connection, table, rows):
         connection.exec_driver_sql(_insert_statement(table), (_as_json(rows),))
         return
@@ -36,7 +36,7 @@ def insert_rows(connection: Connection, table: sa.Table, rows: Sequence[Mapping[
 
 
 def update_rows(connection: Connection, table: sa.Table, keys: Sequence[Mapping[str, Any]], values: Sequence[Mapping[str, Any]]) -> None:
-    """Update one row for each key; all keys name the same columns, and all values do."""
+    """Update one row for each key; all keys must name the same columns, and so must all values."""
     by, new = tuple(keys[0]), tuple(values[0])
     rows = [
         {f"key_{name}": value for name, value in key.items()} | {f"new_{name}": value for name, value in value.items()}
@@ -50,14 +50,14 @@ def update_rows(connection: Connection, table: sa.Table, keys: Sequence[Mapping[
 
 
 def is_among(connection: Connection, column: sa.Column[Any], values: Collection[Any]) -> sa.ColumnElement[bool]:
-    """Whether a column has one of many values; one parameter where the database takes arrays, so that one statement fits all."""
+    """The condition that a column has one of many values, as one array parameter where the database has arrays."""
     if connection.dialect.name == "postgresql":
         return column == sa.any_(sa.bindparam(None, list(values), type_=sa.ARRAY(column.type), unique=True))
     return column.in_(values)
 
 
 def split_chunks(items: Sequence[_Item]) -> Iterable[Sequence[_Item]]:
-    """Items in parts small enough for one IN list."""
+    """The items in parts that are small enough for one IN list."""
     return (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
 
 

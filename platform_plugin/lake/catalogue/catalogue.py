@@ -1,4 +1,4 @@
-"""The tables of a DuckLake 1.0 catalogue, column for column as the specification and its reference reader have them."""
+"""The SQLAlchemy tables and column types of a DuckLake 1.0 catalogue, column for column as in its specification."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Identity(TypeDecorator[UUID]):
 
 
 def moment_text(moment: datetime) -> str:
-    """The UTC form that DuckDB writes too, without trailing zeros: then text order is time order, whoever wrote the text.
+    """A time in DuckDB's UTC text form, without trailing zeros, so that texts of all clients sort by time.
 
     >>> moment_text(datetime(2026, 1, 2, 3, 4, 5, 60000, tzinfo=UTC)), moment_text(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     ('2026-01-02 03:04:05.06+00', '2026-01-02 03:04:05+00')
@@ -332,17 +332,17 @@ AnyRow = sa.Row[Any, *tuple[Any, ...]]
 
 
 def is_visible_at(table: sa.Table | sa.TableClause, snapshot_id: int | sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
-    """The rows of a versioned catalogue table that are visible at a snapshot."""
+    """The condition for rows of a versioned catalogue table that are visible at a snapshot."""
     return sa.and_(table.c.begin_snapshot <= snapshot_id, sa.or_(table.c.end_snapshot.is_(None), table.c.end_snapshot > snapshot_id))
 
 
 def user_column(name: str) -> sa.ColumnClause[Any]:
-    """A user's column in a table of the catalogue: always quoted, since databases reserve more words than their drivers know."""
+    """A user's column in a table of the catalogue; it is always quoted, since databases reserve more words than their drivers know."""
     return sa.column(sa.sql.quoted_name(name, quote=True))
 
 
 def inlined_delete_table(table_id: int) -> sa.TableClause:
-    """Where single-row deletes of a table's files are noted: one row per (file, position in the file)."""
+    """The table that lists single-row deletes of a table's files: one row for each (file, position in the file)."""
     return sa.table(
         f"ducklake_inlined_delete_{table_id}",
         sa.column("file_id", sa.BigInteger),

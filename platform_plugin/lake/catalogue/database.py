@@ -1,4 +1,4 @@
-"""Engines for catalogue databases: one transaction discipline and one vocabulary of failures on SQLite and PostgreSQL."""
+"""Connections to catalogue databases: transactions and errors that are alike on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _SHARED, _EXCLUSIVE = "shared", "exclusive"
 
 
 class LostRace(CommitConflict):
-    """Another client's transaction got through first; the same work may succeed when it is tried again."""
+    """Another client's transaction was committed first; the same work may succeed when it is tried again."""
 
 
 def create_engine(url: sa.URL, *, founding: bool = False) -> Engine:
-    """An engine whose transactions are explicit: readers see one state, writers queue instead of failing half-way.
+    """An SQLAlchemy engine with explicit transactions: readers see one state, and writers queue instead of failing half-way.
 
-    Only `founding` a lake in a database changes how that database keeps its log.
+    Only with `founding`, when a lake is created in a database, the database's log mode is changed.
     """
     if url.get_backend_name() == "sqlite":
         engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False})
@@ -76,10 +76,10 @@ def read_transaction(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def write_transaction(engine: Engine, *, shared: bool = False) -> Iterator[Connection]:
-    """A write transaction; those of our own processes queue for it, a `shared` one, for the notes of a reader, only behind exclusive ones.
+    """A write transaction; those of our own processes queue for it. A `shared` one, for notes of a reader, waits only for exclusive ones.
 
-    On PostgreSQL the queue is an advisory lock on the catalogue's schema. Other DuckLake clients do not take it: against
-    them the primary key of the snapshot table decides, here as everywhere.
+    On PostgreSQL the queue is an advisory lock on the catalogue's schema. Other DuckLake clients do not take it: against them the primary
+    key of the snapshot table decides, here as everywhere.
     """
     kind = _SHARED if shared else _EXCLUSIVE
     with _explained(engine), engine.connect() as connection, connection.execution_options(platform_writing=kind).begin():
@@ -104,7 +104,7 @@ def _explained(engine: Engine) -> Iterator[None]:
 
 
 def explain_database_error(url: sa.URL, error: exc.DBAPIError) -> PlatformError:
-    """The error a user can act on for a failure of the database."""
+    """The platform's error for a failure of the database."""
     detail = str(error.orig).strip().splitlines()[0] if error.orig else type(error).__name__
     where = _where(url)
     if getattr(error.orig, "sqlstate", None) in _RETRYABLE:

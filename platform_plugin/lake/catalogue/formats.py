@@ -1,4 +1,4 @@
-"""The versions of the format that a catalogue may have, where they differ, and the way from the older to the newer.
+"""The versions 1.0 and 1.1 of DuckLake's catalogue format: where they differ, and the migration to the newer one.
 
 Version 1.1 renames the three columns that DuckLake adds to tables of inlined rows, so that a user's columns may have their old names;
 counts the row groups of files; says whether bounds are exact; and has comments on views' columns, and schemas in schemas.
@@ -76,23 +76,23 @@ def is_newer(connection: Connection) -> bool:
 
 
 def own_columns(connection: Connection) -> tuple[str, ...]:
-    """What the columns are called that DuckLake itself puts first into tables of inlined rows: row id, begin and end."""
+    """The names of the columns that DuckLake puts first into tables of inlined rows: row id, begin and end."""
     return tuple(f"{_PREFIX}{name}" for name in OWN_COLUMNS) if is_newer(connection) else OWN_COLUMNS
 
 
 def inlined_rows(connection: Connection, name: str) -> sa.Table:
-    """A table of inlined rows with its own columns, known as `row_id`, `begin_snapshot` and `end_snapshot` in either version."""
+    """A table of inlined rows, with DuckLake's columns as `row_id`, `begin_snapshot` and `end_snapshot` in either version."""
     pairs = zip(OWN_COLUMNS, own_columns(connection), strict=True)
     return sa.Table(name, sa.MetaData(), *(sa.Column(stored, sa.BigInteger, key=key) for key, stored in pairs))
 
 
 def files_table(connection: Connection, table: sa.Table) -> sa.Table:
-    """The table of data or delete files as the catalogue has it: the newer version counts row groups."""
+    """The table of data or delete files with the columns that this catalogue has: the newer version counts row groups."""
     return _COUNTED[table] if is_newer(connection) else table
 
 
 def refuse_nested_schemas(connection: Connection) -> None:
-    """Schemas in schemas have no names here, and nobody knows whose files theirs are."""
+    """Refuse a catalogue with schemas in schemas: they have no names here, and the owner of their files is unknown."""
     if not is_newer(connection):
         return
     query = sa.select(c.SCHEMA.c.schema_name).where(sa.column("parent_schema_id").is_not(None), c.SCHEMA.c.end_snapshot.is_(None))
@@ -104,7 +104,7 @@ def refuse_nested_schemas(connection: Connection) -> None:
 
 
 def migrate(connection: Connection) -> str:
-    """Bring the catalogue to the newest version in the caller's transaction; the version that it had."""
+    """Migrate the catalogue to the newest version in the caller's transaction; returns the version that it had."""
     before = read_format(connection)
     if before == NEWEST:
         return before

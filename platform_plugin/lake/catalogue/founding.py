@@ -1,4 +1,4 @@
-"""How a lake comes to be, and how one is recognised when it is opened."""
+"""Creating a lake's catalogue, checking it when a lake is opened, adopting one from elsewhere, and upgrading its format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OLDER_FORMATS = ("0.1", "0.2", "0.3", "0.4")
 
 
 def create(location: Location) -> tuple[UUID, str]:
-    """Make the catalogue's tables and its first snapshot in one transaction; a taken place is refused."""
+    """Create the catalogue's tables and its first snapshot in one transaction; a place in use is refused."""
     if location.folder is not None:
         try:
             if location.folder.is_file():
@@ -85,7 +85,7 @@ def _version() -> str:
 
 
 def check(location: Location) -> tuple[UUID, str]:
-    """Make sure that there is a lake, of a version that is understood, whose data is where the URL says; nothing is written."""
+    """Check that there is a lake, that its version is known, and that its data is where the URL says; writes nothing."""
     identity, data_path, database = _inspect(location)
     if identity is None:
         raise CatalogueError(
@@ -107,7 +107,7 @@ def check(location: Location) -> tuple[UUID, str]:
 
 
 def adopt(location: Location) -> tuple[UUID, str]:
-    """Note the data folder of the URL as the lake's own, and this catalogue as the one that speaks for it."""
+    """Record the URL's data folder in the catalogue, and this catalogue in the mark of the data folder."""
     identity, data_path, database = _inspect(location)
     storage = Storage(location.data_path)
     if identity is None:
@@ -127,7 +127,7 @@ def adopt(location: Location) -> tuple[UUID, str]:
 
 
 def upgrade(location: Location) -> tuple[str, str]:
-    """Bring the catalogue of a lake to the newest version of the format, whole or not at all; the version before, and the one now."""
+    """Migrate a lake's catalogue to the newest format in one transaction; the version before, and the one now."""
     check(location)
     engine = create_engine(location.catalogue)
     try:

@@ -1,4 +1,4 @@
-"""Identifiers that sort by the time they were made, for files and relations."""
+"""`new_uuid`: identifiers of files and relations that sort by the time they were made."""
 
 from __future__ import annotations
 

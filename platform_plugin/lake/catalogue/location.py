@@ -1,4 +1,4 @@
-"""Where a lake lives: one URL names its catalogue database, its data folder and the Spark that works on it."""
+"""`Location`: a lake's URL, which names its catalogue database, its data folder and the Spark that works on it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OPTIONS = ("data", "spark", "schema", "outside", "sources")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """A parsed lake URL. Its text form never shows a password.
+    """A parsed lake URL. Its text never shows a password.
 
     `outside` are folders beyond the data folder whose files the lake's tables may name, to be read and nothing else;
     `sources` are all that COPY and feeds may read, where they are given.
@@ -51,7 +51,7 @@ class Location:
 
     @classmethod
     def parse(cls, url: str | Path) -> Location:
-        """Read a lake URL or a plain folder path; anything else is refused with the two forms that work."""
+        """The location of a lake URL or a plain folder path; the error for anything else names the two forms."""
         text = str(url)
         if isinstance(url, Path) or "://" not in text:
             if text.startswith(("platform:", "platform+local:")):

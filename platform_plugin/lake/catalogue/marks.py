@@ -1,7 +1,7 @@
-"""The mark in a data folder: which lake the files belong to, and which catalogue speaks for it.
+"""The mark file in a data folder, which names the lake and the catalogue database that the files belong to.
 
-Without it a second catalogue would take the first one's files for left-overs. A copy of a catalogue is the same lake, so the
-mark also names the database: of two copies over one folder only one can be opened, and none deletes what the other needs.
+Without it a second catalogue would delete the first one's files as left-overs. A copy of a catalogue is the same lake, so the mark also
+names the database: of two copies over one folder only one can be opened, and none deletes what the other needs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OTHER_FOLDER = "choose an empty folder for a new lake"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderMark:
-    """What a mark says; `database` is None for a catalogue inside the lake's own folder, which its path names."""
+    """The content of a mark; `database` is None for a catalogue inside the lake's own folder, which its path identifies."""
 
     lake: UUID
     catalogue: str
@@ -43,7 +43,7 @@ class FolderMark:
 
 
 def database_identity(connection: Connection) -> str | None:
-    """The schema of a PostgreSQL database that holds a catalogue: by numbers that a dump restored elsewhere does not have."""
+    """The identity of a catalogue's PostgreSQL schema, by numbers that a dump restored elsewhere does not have; None on SQLite."""
     if connection.dialect.name != "postgresql":
         return None
     here = "SELECT oid FROM pg_database WHERE datname = current_database()"
@@ -71,7 +71,7 @@ def read_mark(storage: Storage) -> FolderMark | None:
 
 
 def claim_folder(storage: Storage, location: Location, database: str | None) -> UUID:
-    """Mark a data folder as a new lake's; this same lake's mark, left by a founding that was interrupted, is taken over."""
+    """Mark a data folder as a new lake's; a mark of the same lake, left by an interrupted creation, is reused."""
     found = [path for path, _ in storage.listing() if not path.startswith(MARKER)]
     if found:
         problem = "belongs to another lake" if storage.exists(MARKER) else "is not empty"
@@ -89,7 +89,7 @@ def claim_folder(storage: Storage, location: Location, database: str | None) -> 
 
 
 def refuse_strangers(storage: Storage, lake: UUID, location: Location, database: str | None) -> FolderMark | None:
-    """Refuse a data folder of another lake, or of another copy of this one's catalogue; its mark otherwise."""
+    """The mark of a data folder; the folder of another lake, or of another copy of this catalogue, is refused."""
     mark = _of_this_lake(storage, lake, location)
     if mark is not None and None not in (mark.database, database) and mark.database != database:
         raise StorageError(
@@ -101,7 +101,7 @@ def refuse_strangers(storage: Storage, lake: UUID, location: Location, database:
 
 
 def take_over_folder(storage: Storage, lake: UUID, location: Location, database: str | None) -> None:
-    """Let the mark name this catalogue from now on, unless the one it names is still there and speaks for the same files."""
+    """Write this catalogue into the mark, unless the one that it names still exists and names the same files."""
     mark = _of_this_lake(storage, lake, location)
     mine = FolderMark(lake=lake, catalogue=str(location), database=database)
     if mark == mine:

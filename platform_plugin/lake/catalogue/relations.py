@@ -1,4 +1,4 @@
-"""What kind of relation each table of the lake is, and the options it was declared with."""
+"""Declarations: the kind of each relation (table, stream, view, …) and the options that it was declared with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
 
 STATE = "state"
-"""The kind of a table that holds a part of a continuous view: lists leave it out, and only maintenance writes it."""
+"""The kind of a table that holds a part of a continuous view; lists leave it out, and only maintenance writes it."""
 
 RELATION = sa.Table(
     "platform_relation",
@@ -36,7 +36,7 @@ RELATION_TABLES = (RELATION,)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """How a relation was declared; tables that another client made are history tables without options."""
+    """The kind and the options of a relation; a table that another client made is a history table without options."""
 
     kind: str = "table"
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Declaration:
 
 
 def declare_relation(commit: Commit, relation: Table | UUID, declaration: Declaration) -> None:
-    """Note in a commit how one of its tables was declared, or a view of this identity."""
+    """Write, in a commit, the declaration of one of its tables, or of the view with this identity."""
     uuid = relation if isinstance(relation, UUID) else relation.uuid
     commit.put(RELATION, relation_uuid=str(uuid), kind=declaration.kind, options=json.dumps(declaration.options))
 
@@ -69,9 +69,9 @@ _CACHED = 100
 
 
 def read_kind_names(lake: Lake, snapshot: Snapshot) -> Mapping[str, str]:
-    """The declared kinds of relations, by identity as text: of those at a snapshot all, and perhaps of others.
+    """The kind of every relation at a snapshot, by identity as text; relations of other snapshots may be in it too.
 
-    A relation's kind never changes, and which relations there are can't change within a schema version.
+    It is cached, since a relation's kind never changes, and no relation comes or goes within a schema version.
     """
     key = (lake.uuid, str(lake.location), snapshot.schema_version)
     known = _KINDS.get(key)
@@ -99,13 +99,13 @@ def read_streams(connection: Connection) -> frozenset[str]:
 
 
 def filter_streams(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
-    """Those of some identities that were declared as streams; the lake has declarations."""
+    """Those of some identities that were declared as streams; the lake must have declarations."""
     query = sa.select(RELATION.c.relation_uuid).where(is_among(connection, RELATION.c.relation_uuid, uuids), RELATION.c.kind == "stream")
     return frozenset(connection.execute(query).scalars())
 
 
 def read_noted_options(connection: Connection, names: Sequence[str], uuids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Those of some options that the declarations of tables hold, by the table's identity as text; of one table or of all."""
+    """The values of some options in the declarations of tables, by the table's identity as text."""
     if not sa.inspect(connection).has_table(RELATION.name):
         return {}
     r = RELATION.c

@@ -1,4 +1,4 @@
-"""Snapshots: when they were made, which is the oldest that is kept, and what their commits say that they changed."""
+"""Queries about snapshots: their times, the oldest one, and the changes and notes of their commits."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
 
 
 def oldest_snapshot() -> sa.ScalarSelect[int]:
-    """The id of the oldest snapshot that is kept, as part of a query."""
+    """The id of the oldest snapshot that has not expired, as part of a query."""
     return sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id)).scalar_subquery()
 
 
 def snapshot_times() -> sa.Subquery:
-    """Ids and times of snapshots, to be joined with others' rows."""
+    """Ids and times of snapshots, to be joined with other rows."""
     return sa.select(c.SNAPSHOT.c.snapshot_id, c.SNAPSHOT.c.snapshot_time).subquery()
 
 
 def read_times(connection: Connection, ids: Collection[int]) -> dict[int, datetime]:
-    """When some snapshots were made, those left out that are not kept."""
+    """The times of some snapshots, without those that have expired."""
     s = c.SNAPSHOT.c
     query = sa.select(s.snapshot_id, s.snapshot_time)
     return {row[0]: row[1] for part in split_chunks(list(ids)) for row in connection.execute(query.where(s.snapshot_id.in_(part)))}
 
 
 def read_notes(connection: Connection, *, after: int, until: int) -> Sequence[c.AnyRow]:
-    """The id of each of some snapshots, what its commit says that it changed, and its time, oldest first."""
+    """The id, the list of changes and the time of each snapshot in a range, oldest first."""
     x, s = c.SNAPSHOT_CHANGES.c, c.SNAPSHOT.c
     query = sa.select(x.snapshot_id, x.changes_made, s.snapshot_time).join(c.SNAPSHOT, s.snapshot_id == x.snapshot_id)
     return connection.execute(query.where(x.snapshot_id > after, x.snapshot_id <= until).order_by(x.snapshot_id)).all()
 
 
 def read_last_note(connection: Connection, table_id: int) -> int | None:
-    """The newest snapshot whose commit says that it changed a table."""
+    """The newest snapshot whose list of changes names a table."""
     changes = c.SNAPSHOT_CHANGES.c
     # An entry is `verb:id`, and entries are separated by commas; a comma at the end makes the last one like the others.
     mentions = (changes.changes_made + ",").like(f"%:{table_id},%")
@@ -49,7 +49,7 @@ def read_last_note(connection: Connection, table_id: int) -> int | None:
 
 
 def find_marked(connection: Connection, mark: str, *, after: int) -> int | None:
-    """The snapshot whose commit carries a mark among its notes, or None."""
+    """The snapshot whose commit has this mark among its notes, or None."""
     changes = c.SNAPSHOT_CHANGES.c
     query = sa.select(changes.snapshot_id).where(changes.snapshot_id > after, changes.commit_extra_info.contains(mark, autoescape=True))
     return connection.execute(query).scalar()

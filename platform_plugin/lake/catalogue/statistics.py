@@ -1,6 +1,6 @@
 """Column statistics of files and tables, in the catalogue's text form.
 
-Bounds are bounds: they may be looser than the data, never tighter, and None says that nothing is known.
+A bound may be looser than the data, never tighter; None means unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TIMESTAMPS = frozenset({"timestamp", "timestamp_s", "timestamp_ms", "timestamp_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnStatistics:
-    """What one file, or a table, knows of one leaf column; `value_count` counts the values that are not NULL."""
+    """The statistics of one leaf column in a file or table; `value_count` counts the values that are not NULL."""
 
     column_id: int
     size_bytes: int | None = None
@@ -39,7 +39,7 @@ class ColumnStatistics:
 
 
 def encode(value: Any, kind: DataType) -> str | None:
-    r"""A bound in the catalogue's text form, or None where no reader could rely on it.
+    r"""A bound in the catalogue's text form, or None where readers could not rely on it.
 
     >>> encode(True, Primitive("boolean")), encode(b"\xaa", Primitive("blob")), encode(date(2020, 1, 2), Primitive("date"))
     ('1', 'AA', '2020-01-02')
@@ -82,7 +82,7 @@ def _encode_timestamp(value: Any, *, zoned: bool) -> str | None:
 
 
 def decode(text: str, kind: DataType) -> Any:
-    """A bound as a value that compares with others of its type; None where the text can't be relied on."""
+    """A bound as a value that compares with others of its type; None where the text is not reliable."""
     try:
         return _decode(text, kind)
     except (ValueError, ArithmeticError):
@@ -121,12 +121,12 @@ def _decode(text: str, kind: DataType) -> Any:
 
 
 def lower_bound(a: str | None, b: str | None, kind: DataType) -> str | None:
-    """The smaller of two lower bounds; unknown if either is."""
+    """The smaller of two lower bounds; None if either is unknown."""
     return _outer(a, b, kind, smaller=True)
 
 
 def upper_bound(a: str | None, b: str | None, kind: DataType) -> str | None:
-    """The larger of two upper bounds; unknown if either is."""
+    """The larger of two upper bounds; None if either is unknown."""
     return _outer(a, b, kind, smaller=False)
 
 
@@ -141,7 +141,7 @@ def _outer(a: str | None, b: str | None, kind: DataType, *, smaller: bool) -> st
 
 
 def merge(parts: Iterable[ColumnStatistics], kind: DataType) -> ColumnStatistics:
-    """The statistics of several row groups or files together; parts without values do not loosen the bounds."""
+    """The statistics of several row groups or files as one; parts without values do not change the bounds."""
     parts = list(parts)
     if len(parts) == 1:
         return parts[0]
@@ -171,7 +171,7 @@ def _total(numbers: Iterable[int | None]) -> int | None:
 
 
 def or_unknown(*flags: bool | None) -> bool | None:
-    """True wins, then unknown, then False."""
+    """True if any flag is true, else None if any is unknown, else False."""
     known: bool | None = False
     for flag in flags:
         if flag:

@@ -1,4 +1,4 @@
-"""Statistics of tables: what the catalogue counts of each, and the bounds of its columns over all its files."""
+"""Statistics of tables in the catalogue: row counts, next row ids, sizes, and column bounds over all files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def table_totals(w: Writer, ids: Sequence[int]) -> dict[int, tuple[int, int, int]]:
-    """Rows, next row id and bytes of tables, as the catalogue counts them."""
+    """The row count, next row id and bytes of tables, from the catalogue."""
     s = c.TABLE_STATS.c
     query = sa.select(s.table_id, s.record_count, s.next_row_id, s.file_size_bytes)
     return {
@@ -39,14 +39,14 @@ def read_next_row_id(connection: Connection, table_id: int | None) -> int:
 
 
 def next_row_id_of(parameter: str) -> sa.ScalarSelect[int]:
-    """The same of the table whose identity is a parameter of the query that this is part of; NULL of one without rows."""
+    """The next row id of the table whose identity is a parameter of the surrounding query; NULL for a table without rows."""
     t, s = c.TABLE.c, c.TABLE_STATS.c
     table = sa.select(t.table_id).where(t.table_uuid == sa.bindparam(parameter, type_=t.table_uuid.type)).limit(1).scalar_subquery()
     return sa.select(s.next_row_id).where(s.table_id == table).scalar_subquery()
 
 
 def write_totals(w: Writer, table_id: int, totals: tuple[int, int, int], *, known: bool) -> None:
-    """Queue a table's new totals."""
+    """Queue the new totals of a table."""
     values = dict(zip(("record_count", "next_row_id", "file_size_bytes"), totals, strict=True))
     if known:
         w.update_later(c.TABLE_STATS, {"table_id": table_id}, values)
@@ -55,7 +55,7 @@ def write_totals(w: Writer, table_id: int, totals: tuple[int, int, int], *, know
 
 
 def read_column_bounds(w: Writer, ids: Sequence[int]) -> dict[int, dict[int, c.AnyRow]]:
-    """The bounds of tables' columns, by table and column."""
+    """The column bounds of tables, by table and column."""
     found: dict[int, dict[int, c.AnyRow]] = {}
     for part in split_chunks(ids):
         wanted = is_among(w.connection, c.TABLE_COLUMN_STATS.c.table_id, part)
@@ -67,7 +67,7 @@ def read_column_bounds(w: Writer, ids: Sequence[int]) -> dict[int, dict[int, c.A
 def write_column_bounds(
     w: Writer, table_id: int, table: Table, files: Sequence[DataFile], known: Mapping[int, c.AnyRow], *, is_new: bool
 ) -> None:
-    """Widen the table's bounds by those of new files.
+    """Widen the table's column bounds by those of new files.
 
     A column without bounds gets none once there are rows: it was added later, and reads as its default or NULL in older files.
     """

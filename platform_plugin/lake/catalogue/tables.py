@@ -1,4 +1,4 @@
-"""Snapshots, schemas, tables and views as values, and how they are read from the catalogue."""
+"""Snapshots, schemas, tables, views and their names as values, and the functions that read them from the catalogue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFAULT_SCHEMA = "main"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One committed state of the whole lake."""
+    """One numbered state of the whole lake."""
 
     id: int
     time: datetime
@@ -39,7 +39,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRecord:
-    """What a snapshot says of the commit that made it."""
+    """What the catalogue says of the commit that made a snapshot: its time, changes, author, message and notes."""
 
     id: int
     time: datetime
@@ -56,7 +56,7 @@ class CommitRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Name:
-    """A relation's name in its schema, exactly as it was given.
+    """A relation's schema and name, in their exact spelling.
 
     >>> str(Name.of("users")), str(Name.of(("raw", "odd.name")))
     ('main.users', 'raw."odd.name"')
@@ -67,7 +67,7 @@ class Name:
 
     @classmethod
     def of(cls, name: str | tuple[str, str] | Name) -> Name:
-        """A plain string is a relation of the schema `main`; a pair names the schema too."""
+        """The name for a plain string, which is a relation of the schema `main`, or for a pair of schema and relation."""
         match name:
             case Name():
                 return name
@@ -81,13 +81,13 @@ class Name:
 
 
 def display_name(name: str) -> str:
-    """A name as messages show it: quoted only where it would be misread."""
+    """A name as messages show it: quoted only where it would be ambiguous."""
     return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionKey:
-    """One part of a table's partitioning: a transform of one column."""
+    """One key of a table's partitioning: a transform of one column."""
 
     column_id: int
     transform: str
@@ -95,7 +95,7 @@ class PartitionKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table at one snapshot. `id` is None while its own commit is still open."""
+    """A table at one snapshot. `id` is None until the commit that creates it has ended."""
 
     id: int | None
     uuid: UUID
@@ -116,7 +116,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A stored query; its text is in the SQL dialect it names."""
+    """A stored query; `dialect` names the SQL dialect of its text."""
 
     id: int
     uuid: UUID
@@ -129,7 +129,7 @@ class View:
 
 
 def read_snapshot(connection: Connection, *, id: int | None = None, at: datetime | None = None) -> Snapshot | None:  # noqa: A002
-    """The newest snapshot, the one of that id, or the one that was newest at that time."""
+    """The newest snapshot, the one with an id, or the newest one at a time."""
     s = c.SNAPSHOT.c
     query = sa.select(s.snapshot_id, s.snapshot_time, s.schema_version, s.next_catalog_id, s.next_file_id)
     if id is not None:
@@ -151,7 +151,7 @@ def _snapshot(row: AnyRow) -> Snapshot:
 
 
 def read_commits(connection: Connection, *, after: int = -1, until: int | None = None, limit: int | None = None) -> list[CommitRecord]:
-    """The commits after one snapshot up to another, oldest first; with a limit, the newest of them."""
+    """The commits after one snapshot and up to another, oldest first; with a limit, the newest of them."""
     s, changes = c.SNAPSHOT, c.SNAPSHOT_CHANGES
     query = (
         sa.select(
@@ -190,7 +190,7 @@ def read_tables(
     ids: Sequence[int] | None = None,
     uuids: Sequence[UUID] | None = None,
 ) -> list[Table]:
-    """The tables at a snapshot, all of them, one by name, or those of some ids or identities."""
+    """The tables at a snapshot: all of them, the one of a name, or those with some ids or identities."""
     t, s = c.TABLE, c.SCHEMA
     query = (
         sa.select(
@@ -237,12 +237,12 @@ def read_tables(
 
 
 def read_identities(connection: Connection) -> dict[int, UUID]:
-    """The identities of all tables that there ever were, by their ids."""
+    """The identities by id of all tables that ever existed."""
     return {int(number): uuid for number, uuid in connection.execute(sa.select(c.TABLE.c.table_id, c.TABLE.c.table_uuid))}
 
 
 def read_table_names(connection: Connection, snapshot_id: int, uuids: Sequence[UUID]) -> list[str]:
-    """The names of those of some tables that are there at a snapshot, sorted; cheaper than the tables themselves."""
+    """The names of those of some tables that exist at a snapshot, sorted; cheaper than the tables themselves."""
     t = c.TABLE.c
     query = sa.select(t.table_name).where(t.table_uuid.in_(uuids), c.is_visible_at(c.TABLE, snapshot_id))
     return sorted(connection.execute(query).scalars())
@@ -304,7 +304,7 @@ def _read_partitions(connection: Connection, snapshot_id: int, table_ids: Sequen
 
 
 def read_views(connection: Connection, snapshot_id: int, *, name: Name | None = None) -> list[View]:
-    """The stored queries at a snapshot, all of them or the one of that name."""
+    """The stored queries at a snapshot, all of them or the one with a name."""
     v, s = c.VIEW, c.SCHEMA
     query = (
         sa.select(v.c.view_id, v.c.view_uuid, v.c.view_name, v.c.dialect, v.c.sql, v.c.column_aliases, v.c.begin_snapshot, s.c.schema_name)
@@ -332,7 +332,7 @@ def read_views(connection: Connection, snapshot_id: int, *, name: Name | None = 
 
 
 def find_nearest_name(name: Name, known: Iterable[Name]) -> Name | None:
-    """The name most like one that is not there, or None; what all names of a schema begin with makes none like another.
+    """The name that is most like an unknown one, or None; only the relation's part is compared.
 
     >>> find_nearest_name(Name.of("user"), [Name.of("posts"), Name.of("users")])
     Name(schema='main', relation='users')
@@ -363,7 +363,7 @@ def read_names(connection: Connection, snapshot_id: int) -> list[Name]:
 
 
 def split_aliases(text: str) -> tuple[str, ...]:
-    """Column aliases from the catalogue's text, where names may be quoted.
+    """The column aliases in a text of the catalogue, where names may be quoted.
 
     >>> split_aliases('a, "b,""c"')
     ('a', 'b,"c')
@@ -383,7 +383,7 @@ def split_aliases(text: str) -> tuple[str, ...]:
 
 
 def number_fields(fields: Sequence[Field], *, first: int = 1) -> tuple[Field, ...]:
-    """Fields with column ids given in DuckLake's order: each column, then its parts, depth first."""
+    """The fields with column ids in DuckLake's order: each column, then its parts, depth first."""
     counter = iter(range(first, 1 << 62))
 
     def number(field: Field) -> Field:

@@ -1,1 +1,1 @@
-"""The commit: operations that say what they rely on, and the one transaction in which they become visible together."""
+"""The commit: its operations, the checks of what they rely on, and the one transaction that makes them visible together."""

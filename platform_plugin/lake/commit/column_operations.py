@@ -1,4 +1,4 @@
-"""The operations of a commit that change the columns of a table: columns are known by id, so their files stay valid."""
+"""Operations on the columns of a table: add, drop and change. Columns have ids, so that existing files stay valid."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DIALECT = "duckdb"  # the dialect of default values; ours are literals that ever
 
 @dataclass(frozen=True, slots=True)
 class AddColumnOp:
-    """A new column at the end, or a new part of a struct; rows of older files read as its default."""
+    """Adds a column at the end, or a part to a struct; rows of older files read as its default."""
 
     table: Table
     field: Field
@@ -61,7 +61,7 @@ def _highest_id(w: Writer, table_id: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DropColumnOp:
-    """The end of a column; its values stay in the files for older snapshots."""
+    """Drops a column; its values stay in the files for older snapshots."""
 
     table: Table
     path: tuple[str, ...]
@@ -101,7 +101,7 @@ class DropColumnOp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeColumn:
-    """Another name, a wider type, another default, NULLs allowed or no longer: the same column by id."""
+    """Changes the name, type, default or nullability of a column, which keeps its id."""
 
     table: Table
     path: tuple[str, ...]
@@ -162,14 +162,14 @@ def _declared_default(row: c.AnyRow, default: str, shown_path: str) -> str:
 
 
 def walk_columns(fields: Iterable[Field], parent: int | None = None) -> Iterable[tuple[Field, int | None]]:
-    """Columns and all their parts, each with the id of what it is part of."""
+    """Columns and all their parts, each with the id of its parent."""
     for field in fields:
         yield field, parent
         yield from walk_columns(field.children, field.id)
 
 
 def insert_column(w: Writer, table_id: int, field: Field, *, parent: int | None) -> None:
-    """Queue the catalogue row of one column; its order is that of the ids."""
+    """Queue the catalogue row of one column; columns are ordered by their ids."""
     if field.default == "NULL":
         # The catalogue says "no default" with this word, and every reader would take it so.
         raise InvalidValue(f'column "{field.name}" can\'t have the text NULL as its default', hint="choose another word, or no default")
@@ -201,7 +201,7 @@ def _siblings(w: Writer, table_id: int, table: Table, parent: tuple[str, ...]) -
 
 
 def column_row(w: Writer, table_id: int, table: Table, path: tuple[str, ...]) -> c.AnyRow:
-    """The live catalogue row of a column, found by the names on the way to it."""
+    """The live catalogue row of a column, by the path of names that leads to it."""
     siblings, _ = _siblings(w, table_id, table, path[:-1])
     exact = next((row for row in siblings if row.column_name == path[-1]), None)
     found = exact or next((row for row in siblings if row.column_name.lower() == path[-1].lower()), None)
@@ -214,7 +214,7 @@ def column_row(w: Writer, table_id: int, table: Table, path: tuple[str, ...]) ->
 
 
 def note_altered(w: Writer, table_id: int) -> None:
-    """Note that a table looks different from this snapshot on."""
+    """Record that a table has another definition from this snapshot on."""
     w.note(f"altered_table:{table_id}")
     w.changed_schema(table_id)
 

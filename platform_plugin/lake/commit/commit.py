@@ -1,4 +1,4 @@
-"""The commit: any number of changes to any number of relations become visible together, or not at all."""
+"""The class `Commit`: changes to any number of relations that become visible together, or not at all."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ _LARGE_BYTES = 8 << 20
 
 
 class Commit:
-    """Changes collected in a `with` block and made visible at its end, in one database transaction and one snapshot.
+    """Changes that a `with` block collects, and that one database transaction makes visible at its end, as one snapshot.
 
-    An exception inside the block drops everything. What the commit read is checked again if others committed meanwhile;
+    An exception inside the block discards everything. If others have committed meanwhile, all that the commit relies on is checked again:
     if it still holds, the commit is repeated on top of theirs, otherwise `CommitConflict` names both commits.
     """
 
@@ -102,7 +102,7 @@ class Commit:
         self._do(ddl.CreateSchemaOp(name, if_not_exists))
 
     def drop_schema(self, name: str) -> None:
-        """End an empty schema."""
+        """Drop an empty schema."""
         self._do(ddl.DropSchema(name))
 
     def create_table(
@@ -114,7 +114,7 @@ class Commit:
         partition_by: Sequence[tuple[str, str]] = (),
         file_options: Mapping[str, str | int] | None = None,
     ) -> Table:
-        """Add an empty table and return it, ready for files of this same commit.
+        """Add an empty table and return it, so that this commit can append files to it.
 
         `partition_by` pairs a column with a transform: identity, year, month, day or hour. `file_options` are DuckLake's, by their names.
         """
@@ -162,7 +162,7 @@ class Commit:
         raise ddl.missing_schema_error(name.schema)
 
     def drop_table(self, table: Table) -> None:
-        """End a table."""
+        """Drop a table."""
         self._do(ddl.DropTable(table))
 
     def rename_table(self, table: Table, name: str) -> None:
@@ -176,7 +176,7 @@ class Commit:
         self._do(columns.AddColumnOp(table, check_default(field), parent, twin))
 
     def drop_column(self, table: Table, *path: str) -> None:
-        """End a column, or a part of a struct named by the path to it."""
+        """Drop a column, or the part of a struct that the path leads to."""
         self._do(columns.DropColumnOp(table, path))
 
     def rename_column(self, table: Table, *path: str, to: str) -> None:
@@ -189,29 +189,29 @@ class Commit:
         self._do(columns.ChangeColumn(table=table, path=path, type=to))
 
     def allow_null(self, table: Table, *path: str) -> None:
-        """Let a column hold NULL from now on."""
+        """Let a column accept NULL from now on."""
         self._do(columns.ChangeColumn(table=table, path=path, nullable=True))
 
     def forbid_null(self, table: Table, column: str) -> None:
-        """Let a column hold NULL no longer; a row that holds it is an error, now or when the commit is made."""
+        """Make a column NOT NULL; a row with NULL in it is an error, now or when the commit is made."""
         self._do(prepare_not_null(self._lake, table, column, self.base))
 
     def set_default(self, table: Table, *path: str, default: str | None) -> None:
-        """Set or drop the literal that new rows get where a writer leaves the column out."""
+        """Set or drop the literal default of a column, for new rows whose writer leaves the column out."""
         check_text("a default", default)
         self._do(columns.ChangeColumn(table=table, path=path, default=default, drops_default=default is None))
 
     def comment(self, table: Table, text: str | None, *, column: tuple[str, ...] = ()) -> None:
-        """Say what a table or a column is; None takes the comment away."""
+        """Set the comment of a table or a column; None removes it."""
         check_text("a comment", text)
         self._do(ddl.CommentOp(table, text, column))
 
     def set_file_options(self, table: Table, options: Mapping[str, str | int]) -> None:
-        """Say how new files of a table are written, by DuckLake's names; files that are there stay as they are until they are merged."""
+        """Set how new files of a table are written, by DuckLake's names; existing files stay as they are until they are merged."""
         self._do(ddl.SetFileOptions(table, options))
 
     def partition(self, table: Table, by: Sequence[tuple[str, str]]) -> None:
-        """Partition the table's new files; those it has stay as they are."""
+        """Partition the table's new files; existing files stay as they are."""
         self._do(ddl.PartitionBy(replace(table, partition_keys=partition_keys(table, by))))
 
     def create_view(
@@ -224,7 +224,7 @@ class Commit:
         comment: str | None = None,
         or_replace: bool = False,
     ) -> UUID:
-        """Store a query under a name; the identity that it gets."""
+        """Store a query under a name; returns its identity."""
         target = Name.of(name)
         check_name("view", target.relation)
         check_text("the text or a column of a view", sql, comment, *columns)
@@ -237,42 +237,44 @@ class Commit:
         return uuid
 
     def drop_view(self, view: View) -> None:
-        """End a stored query."""
+        """Drop a stored query."""
         self._do(ddl.DropView(view))
 
     # Rows
 
     def append(self, table: Table, files: Iterable[DataFile]) -> None:
-        """Let files join a table, if its gate lets them pass."""
+        """Append files to a table, if its gate accepts them."""
         joining = tuple(files)
         self._lake.gates.check(table, joining)
         self._appended.setdefault(table.uuid, (table, []))[1].extend(joining)
 
     def remove(self, table: Table, file_ids: Iterable[int]) -> None:
-        """Let whole files leave a table, whatever is deleted from them meanwhile."""
+        """Remove whole files from a table, whatever is deleted from them meanwhile."""
         self._do(data.RemoveFiles(table, tuple(file_ids)))
 
     def retain(self, *streams: Table) -> None:
-        """Let go of what streams no longer keep, also where nothing was appended."""
+        """Evict what streams no longer keep, also where nothing was appended."""
         self._do(KeepRings(streams))
 
     def replace(self, table: Table, file_ids: Iterable[int], files: Iterable[DataFile]) -> None:
-        """Let new files take the place of old ones; a conflict if rows were deleted from those meanwhile."""
+        """Replace old files by new ones; a conflict if rows were deleted from the old ones meanwhile."""
         self._do(data.RemoveFiles(table, tuple(file_ids), unchanged_since_base=True))
         self.append(table, files)
 
     def delete(self, table: Table, deletes: Mapping[int, DeleteFile]) -> None:
-        """Delete rows by position: data file id to a delete file that lists all its deleted positions."""
+        """Delete rows by position: for each data file id, a delete file that lists all its deleted positions."""
         self._do(data.DeleteRows(table, tuple(deletes.items())))
 
     def delete_inlined(self, table: Table, row_ids: Iterable[int]) -> None:
-        """Delete rows that another client keeps inside the catalogue."""
+        """Delete rows that another client stores inside the catalogue."""
         self._do(data.DeleteInlinedRows(table, tuple(row_ids)))
 
     # Notes and what they rely on
 
     def put(self, table: sa.Table, expected: Mapping[str, Any] | None = data.ANYTHING, **row: Any) -> None:
         """Write one row of a `platform_*` table, by its primary key.
+
+        `expected` has values that the row must hold before; None says that there must be no such row.
 
         `expected` names values that the row must hold before; None says that there must be no such row.
         """
@@ -287,11 +289,11 @@ class Commit:
         self._do(data.ExpectUnchanged(tables))
 
     def also(self, operation: data.Operation) -> None:
-        """Add an operation of an upper layer; it runs in the same transaction."""
+        """Add an operation of a higher layer; it runs in the same transaction."""
         self._do(operation)
 
     def follow(self, operation: data.Operation) -> None:
-        """Add an operation that runs once files have joined their tables, and rows have their ids; without files it does not run."""
+        """Add an operation that runs after files were appended and their rows have ids; without such files it does not run."""
         self._refuse_finished()
         self._following.append(operation)
 

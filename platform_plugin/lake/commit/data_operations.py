@@ -1,4 +1,4 @@
-"""The operations of a commit that change which rows tables hold, and the notes that go with them."""
+"""Operations on the rows of tables: append and remove files, delete rows, and write rows of `platform_*` tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ANYTHING: Mapping[str, Any] = MappingProxyType({})  # an expectation that every 
 
 
 class Operation(Protocol):
-    """One thing a commit does; applied again from the start if the commit is retried."""
+    """One change of a commit; it is applied again from the start when the commit is retried."""
 
     def apply(self, w: Writer) -> None:
         """Check what the operation relies on and write its rows."""
@@ -35,7 +35,7 @@ class Operation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AppendFiles:
-    """Files join tables; row ids continue where each table's last ones ended."""
+    """Appends files to tables; each table's row ids continue where its last ones ended."""
 
     files: tuple[tuple[Table, tuple[DataFile, ...]], ...]
 
@@ -63,7 +63,7 @@ class AppendFiles:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFiles:
-    """Whole files leave a table, whatever was deleted from them before."""
+    """Removes whole files from a table, whatever was deleted from them before."""
 
     table: Table
     file_ids: tuple[int, ...]
@@ -89,7 +89,7 @@ class RemoveFiles:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRows:
-    """Positions leave files: each file's new delete file takes the place of its old one."""
+    """Deletes rows by position: the new delete file of each data file replaces its old one."""
 
     table: Table
     deletes: tuple[tuple[int, DeleteFile], ...]
@@ -116,7 +116,7 @@ class DeleteRows:
 
 @dataclass(frozen=True, slots=True)
 class DeleteInlinedRows:
-    """Rows that another client keeps inside the catalogue are deleted there."""
+    """Deletes rows that another client stores inside the catalogue."""
 
     table: Table
     row_ids: tuple[int, ...]
@@ -138,7 +138,7 @@ class DeleteInlinedRows:
 
 @dataclass(frozen=True, slots=True)
 class ExpectUnchanged:
-    """Nobody else has changed the rows or the columns of these tables since the commit's base."""
+    """Checks that no other commit has changed the rows or columns of these tables since the commit's base."""
 
     tables: tuple[Table, ...]
 
@@ -155,7 +155,7 @@ class ExpectUnchanged:
 
 @dataclass(frozen=True, slots=True)
 class PutRow:
-    """One row of a `platform_*` table is written; `expected` says what it must hold before (None: it must not be there)."""
+    """Writes one row of a `platform_*` table; `expected` has values that it must hold before (None: there must be no such row)."""
 
     table: sa.Table
     row: Mapping[str, Any]
@@ -173,7 +173,7 @@ class PutRow:
 
 @dataclass(frozen=True, slots=True)
 class ForgetRow:
-    """One row of a `platform_*` table is removed; `expected` says what it must hold before."""
+    """Removes one row of a `platform_*` table; `expected` has values that it must hold before."""
 
     table: sa.Table
     key: Mapping[str, Any]
@@ -186,7 +186,7 @@ class ForgetRow:
 
 
 def is_row_change(word: str, table_id: int) -> bool:
-    """Whether a word of a snapshot's changes means other rows or columns; moving the same rows to other files does not.
+    """Whether an entry of a snapshot's list of changes means other rows or columns of a table; moving rows between files does not.
 
     >>> is_row_change("inserted_into_table:3", 3), is_row_change("merge_adjacent:3", 3), changes_rows_of("inserted_into_table:4", 3)
     (True, False, False)
@@ -208,7 +208,7 @@ def _current_row(w: Writer, table: sa.Table, condition: sa.ColumnElement[bool]) 
 def check_expected(
     w: Writer, table: sa.Table, row: Mapping[str, Any], current: c.AnyRow | None, expected: Mapping[str, Any] | None
 ) -> None:
-    """Refuse to go on if a `platform_*` row is not what the commit was computed from."""
+    """Refuse to commit if a `platform_*` row does not hold the values that the commit was computed from."""
     key = ", ".join(f"{column.name} = {row[column.name]}" for column in table.primary_key)
     if expected is None:
         if current is not None:
@@ -221,7 +221,7 @@ def check_expected(
 
 
 def live_files(w: Writer, table_id: int, table: Table, ids: Sequence[int]) -> list[c.AnyRow]:
-    """The catalogue rows of files that must still be there; a conflict if one is not."""
+    """The catalogue rows of files; a conflict if one of them is no longer live."""
     f = c.DATA_FILE.c
     rows = w.connection.execute(
         sa.select(f.data_file_id, f.end_snapshot, f.record_count, f.file_size_bytes).where(f.table_id == table_id, f.data_file_id.in_(ids))
@@ -256,7 +256,7 @@ def has_table(connection: sa.Connection, name: str) -> bool:
 
 
 def inlined_data_tables(connection: sa.Connection, table_id: int) -> dict[str, int]:
-    """The tables that hold a table's inlined rows, with the schema version each was made for, oldest first."""
+    """The names of the tables that hold a table's inlined rows, with the schema version that each was made for, oldest first."""
     t = c.INLINED_DATA_TABLES.c
     query = sa.select(t.table_name, t.schema_version).where(t.table_id == table_id).order_by(t.schema_version)
     return {row.table_name: row.schema_version for row in connection.execute(query)}
@@ -272,7 +272,7 @@ def insert_file(
     begin_snapshot: int | None = None,
     partition_id: int | None = None,
 ) -> int:
-    """Queue the rows of one data file; only a merge names another first snapshot or partitioning than the current one."""
+    """Queue the catalogue rows of one data file; only a merge gives another first snapshot or partitioning than the current one."""
     if begin_snapshot is None and len(file.partition_values) != len(table.partition_keys):
         raise InvalidValue(
             f'file "{file.path}" does not fit the partitioning of table "{table.name}"',
@@ -317,7 +317,7 @@ def insert_file(
 
 
 def append_described(w: Writer, table: Table, files: Sequence[DataFile], starts: Sequence[int], *, next_row_id: int) -> list[int]:
-    """Let files join a table with row ids that they have already; their new file ids, in their order."""
+    """Append files whose rows have row ids already; returns their new file ids, in their order."""
     table_id = w.table_id(table)
     w.flush()
     known = table_totals(w, [table_id]).get(table_id)

@@ -1,4 +1,4 @@
-"""Dependents: what stored queries need of the relations that they read, which no commit of ours may take from them."""
+"""Dependents: which relations and columns stored queries need, and the check that no commit takes these away."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ _OTHER_ROWS = ("inserted_into_table", "deleted_from_table", "dropped_table")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What a stored query needs of a relation: that it keeps its name and these columns.
+    """What a stored query needs of a relation: its name and these columns.
 
-    With `itself` nothing else may take its name and the columns stay the same by id. With `rows` nothing about it changes at all.
+    With `itself` no other relation may take its name, and its columns keep their ids. With `rows` neither its rows nor its columns may
+    change.
     """
 
     relation: Table | View
@@ -54,7 +55,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class AddDependent:
-    """A view that this commit makes needs relations, each as it was when the commit began; a conflict if one is not any more."""
+    """Records what a view of this commit needs; a conflict if a relation is not as it was at the commit's base."""
 
     view: UUID
     needs: tuple[Need, ...]
@@ -81,7 +82,7 @@ class AddDependent:
 
 @dataclass(frozen=True, slots=True)
 class RemoveDependent:
-    """A view is dropped and needs nothing any more."""
+    """Removes the needs of a view that is dropped."""
 
     view: View
 
@@ -90,7 +91,7 @@ class RemoveDependent:
 
 
 def check_needs(w: Writer) -> None:
-    """Refuse a commit that would take from stored queries what they need; looks at what it has done, so that any way there is refused."""
+    """Refuse a commit that takes from stored queries what they need. It reads the commit's effects, so that every operation is covered."""
     words = w.changes().split(",")
     numbered = {int(number) for _, number in (word.split(":", 1) for word in words if ":" in word) if number.isdigit()}
     touched = numbered | w.reshaped
@@ -120,7 +121,7 @@ def check_needs(w: Writer) -> None:
 
 
 def find_protector(connection: Connection, table: Table, snapshot_id: int) -> Name | None:
-    """A view that does not let a table change, or None."""
+    """The name of a view that needs a table's rows to stay as they are, or None."""
     if not has_table(connection, DEPENDENT.name):
         return None
     query = sa.select(DEPENDENT.c.dependent_id, DEPENDENT.c.needs).where(DEPENDENT.c.relation_id == table.id)
@@ -132,7 +133,7 @@ def find_protector(connection: Connection, table: Table, snapshot_id: int) -> Na
 
 
 def read_dependents(connection: Connection) -> list[tuple[int, int]]:
-    """The ids of all relations that stored queries need, each with the id of the view that does."""
+    """Pairs of relation id and view id, one for each relation that a stored query needs."""
     if not has_table(connection, DEPENDENT.name):
         return []
     return [
@@ -141,7 +142,7 @@ def read_dependents(connection: Connection) -> list[tuple[int, int]]:
 
 
 def protected_table_error(table: Name, view: Name) -> InvalidValue:
-    """The error of who would change a table that a view was promised will stay as it is."""
+    """The error for a change to a table that a view needs unchanged."""
     return InvalidValue(
         f'table "{table}" can\'t be changed: view "{view}" looks it up below its grouping',
         hint="drop the view first, or make it WITH (on_table_change = 'pin')",

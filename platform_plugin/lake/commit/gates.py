@@ -1,4 +1,4 @@
-"""Gates: what looks at the rows of a commit before they are visible, and may keep them out."""
+"""Gates: functions that look at the rows of a commit before they are visible, and may refuse them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Gates:
 
     @contextmanager
     def guarding(self, name: Name, gate: Gate) -> Iterator[None]:
-        """Let a gate see what commits add to a relation meanwhile; if it raises, the commit does not happen."""
+        """Let a gate check what commits add to a relation inside the `with` block; if it raises, the commit is not made."""
         self._gates[str(name).lower()] = gate
         try:
             yield
@@ -36,18 +36,18 @@ class Gates:
             del self._gates[str(name).lower()]
 
     def find(self, name: Name) -> Gate | None:
-        """The gate of a relation; that of a view is for the rows of its result."""
+        """The gate of a relation; the gate of a view is for the rows of its result."""
         return self._gates.get(str(name).lower())
 
     def check(self, table: Table, files: Sequence[DataFile]) -> None:
-        """Raise what the relation's gate raises, if it has one."""
+        """Call the relation's gate, if it has one, with the files; its error goes to the caller."""
         gate = self.find(table.name)
         if gate is not None:
             gate(table, files)
 
 
 def scan_written(table: Table, files: Sequence[DataFile], snapshot: Snapshot) -> TableScan:
-    """A scan of files that no commit names yet, with no rows but theirs."""
+    """A scan of files that no commit names yet."""
     return TableScan(
         table=table,
         snapshot=snapshot,

@@ -1,4 +1,4 @@
-"""SET NOT NULL: a column gives up NULL once no row holds it, by the statistics of files or by a look at those that do not say."""
+"""SET NOT NULL: the check that no row holds NULL in a column, by file statistics or by reading files that have none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SetNotNull:
-    """From this snapshot on a column holds no NULL; files that were looked at before can only have lost rows since."""
+    """Makes a column NOT NULL; files in `looked_at` hold no NULL, and files that came since are checked by their statistics."""
 
     table: Table
     column: str
@@ -41,7 +41,7 @@ class SetNotNull:
 
 
 def prepare_not_null(lake: Lake, table: Table, column: str, base: Snapshot) -> SetNotNull:
-    """Look at the files whose statistics do not tell, before the commit that others wait for; a NULL in a row is an error."""
+    """Read the files whose statistics don't rule out NULL, before the commit; a NULL is an error."""
     field = table.field(column)
     if field is None or table.id is None:
         return SetNotNull(table, column, frozenset())

@@ -1,4 +1,4 @@
-"""The operations of a commit that change what relations there are: schemas, tables and views."""
+"""Operations on schemas, tables and views: create, drop, rename, comment, partition and set file options."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DIALECT = "duckdb"  # the dialect of default values; ours are literals that ever
 
 @dataclass(frozen=True, slots=True)
 class CreateSchemaOp:
-    """A new, empty schema."""
+    """Creates an empty schema."""
 
     name: str
     if_not_exists: bool = False
@@ -53,7 +53,7 @@ class CreateSchemaOp:
 
 @dataclass(frozen=True, slots=True)
 class DropSchema:
-    """The end of a schema, which must be empty."""
+    """Drops a schema, which must be empty."""
 
     name: str
 
@@ -75,7 +75,7 @@ class DropSchema:
 
 @dataclass(frozen=True, slots=True)
 class CreateTableOp:
-    """A new, empty table with the identity that its value already carries."""
+    """Creates an empty table with the identity in its value."""
 
     table: Table
 
@@ -113,7 +113,7 @@ class CreateTableOp:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """The end of a table; its files stay for older snapshots until those expire."""
+    """Drops a table; its files stay for older snapshots until those expire."""
 
     table: Table
 
@@ -129,7 +129,7 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True)
 class RenameTable:
-    """Another name for the same table, in the same schema."""
+    """Renames a table within its schema."""
 
     table: Table
     name: str
@@ -159,7 +159,7 @@ class RenameTable:
 
 @dataclass(frozen=True, slots=True)
 class CommentOp:
-    """A comment on a table or one of its columns; None takes it away."""
+    """Sets the comment of a table or one of its columns; None removes it."""
 
     table: Table
     text: str | None
@@ -183,7 +183,7 @@ class CommentOp:
 
 @dataclass(frozen=True, slots=True)
 class SetFileOptions:
-    """How new files of a table are written from now on."""
+    """Sets how new files of a table are written from now on."""
 
     table: Table
     options: Mapping[str, str | int]
@@ -195,7 +195,7 @@ class SetFileOptions:
 
 @dataclass(frozen=True, slots=True)
 class PartitionBy:
-    """How new files of a table are partitioned from now on; the keys are on the table value."""
+    """Sets how new files of a table are partitioned from now on; the keys are in the table's value."""
 
     table: Table
 
@@ -209,7 +209,7 @@ class PartitionBy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateViewOp:
-    """A stored query under a name."""
+    """Stores a query under a name."""
 
     name: Name
     sql: str
@@ -250,7 +250,7 @@ class CreateViewOp:
 
 @dataclass(frozen=True, slots=True)
 class DropView:
-    """The end of a stored query."""
+    """Drops a stored query."""
 
     view: View
 
@@ -270,7 +270,7 @@ def _end_view(w: Writer, view_id: int) -> bool:
 
 
 def find_schema_for(w: Writer, name: Name) -> int:
-    """The id of the schema in which a new relation of that name has room."""
+    """The id of the schema for a new relation; an error if the schema does not exist or the name is in use."""
     w.flush()
     schemas = read_schemas(w.connection, w.id)
     if name.schema not in schemas:
@@ -291,18 +291,18 @@ def find_schema_for(w: Writer, name: Name) -> int:
 
 
 def missing_schema_error(name: str) -> UnknownObject:
-    """The error for a schema that is not there."""
+    """The error for a schema that does not exist."""
     return UnknownObject(f'schema "{name}" does not exist', hint=f"run CREATE SCHEMA {display_name(name)}")
 
 
 def folder_name(name: str, identity: str) -> str:
-    """A folder name for a schema or table: its own where that is safe on every file system, else its identity."""
+    """The folder name of a schema or table: its name where that is safe on every file system, else its identity."""
     plain = name.isascii() and name.replace("_", "a").isalnum() and name == name.lower() and len(name) <= 100
     return name if plain else identity
 
 
 def quote_change_name(name: str) -> str:
-    """A name as the list of changes has it.
+    """A name as it stands in a snapshot's list of changes.
 
     >>> quote_change_name('a"b')
     '"a""b"'
@@ -311,7 +311,7 @@ def quote_change_name(name: str) -> str:
 
 
 def set_partitioning(w: Writer, table_id: int, table: Table) -> int:
-    """Queue the rows that say how a table is partitioned; returns the partitioning's id."""
+    """Queue the catalogue rows of a table's partitioning; returns the partitioning's id."""
     partition_id = w.new_catalog_id()
     w.insert(c.PARTITION_INFO, partition_id=partition_id, table_id=table_id, begin_snapshot=w.id)
     for index, key in enumerate(table.partition_keys):

@@ -1,4 +1,4 @@
-"""Files with NULL that were written before their column became NOT NULL."""
+"""`refuse_nulls`: refuses files with NULL that were written before their column became NOT NULL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The open transaction of one commit: gives out ids, checks what the commit relied on, and collects rows to insert."""
+"""`Writer`: the open transaction of one commit, through which operations get ids, check rows and queue inserts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Writer:
-    """What operations write through. Everything they do lands in the snapshot `id`, or nothing does."""
+    """The transaction that operations write through. All of it becomes visible in the snapshot `id`, or nothing does."""
 
     def __init__(self, connection: Connection, *, head: Snapshot, base: Snapshot, label: str, storage: Storage, time: datetime) -> None:
         self.connection = connection
@@ -64,11 +64,11 @@ class Writer:
         return self.next_file_id - 1
 
     def note(self, word: str) -> None:
-        """Say in the snapshot's list of changes what happened; only words of the specification."""
+        """Add an entry to the snapshot's list of changes, in the words of DuckLake's specification."""
         self._words[word] = None
 
     def changed_schema(self, table_id: int | None = None) -> None:
-        """Relations look different from this snapshot on."""
+        """Record that the definition of relations changes with this snapshot."""
         if self.schema_version == self.head.schema_version:
             self.schema_version += 1
         if table_id is not None:
@@ -79,11 +79,11 @@ class Writer:
 
     @property
     def reshaped(self) -> frozenset[int]:
-        """The tables that look different, or have another name, from this snapshot on."""
+        """The ids of tables that have another definition or name from this snapshot on."""
         return frozenset(self._reshaped)
 
     def insert(self, table: sa.Table, **row: Any) -> None:
-        """Queue one row; rows of a table go out together."""
+        """Queue one row; rows of a table are sent together."""
         self._inserts[table].append(row)
 
     def insert_delete_file(
@@ -96,7 +96,7 @@ class Writer:
         begin_snapshot: int | None = None,
         partial_max: int | None = None,
     ) -> None:
-        """Queue the row of one delete file; only a merge's says that it serves several snapshots."""
+        """Queue the row of one delete file; only a merge's delete file serves several snapshots."""
         counted = {"row_group_count": file.row_groups} if is_newer(self.connection) else {}
         self.insert(
             files_table(self.connection, c.DELETE_FILE),
@@ -115,11 +115,11 @@ class Writer:
         )
 
     def update_later(self, table: sa.Table, key: dict[str, Any], values: dict[str, Any]) -> None:
-        """Queue the update of one row; updates of the same shape go out together."""
+        """Queue the update of one row; updates with the same columns are sent together."""
         self._updates[table, tuple(key), tuple(values)].append((key, values))
 
     def commits_since_base(self) -> list[CommitRecord]:
-        """What others have committed since this commit's base, oldest first."""
+        """The commits of others since this commit's base, oldest first."""
         if self._since_base is None:
             self._since_base = read_commits(self.connection, after=self.base.id, until=self.head.id)
         return self._since_base
@@ -145,7 +145,7 @@ class Writer:
         return ",".join(self._words)
 
     def table_id(self, table: Table) -> int:
-        """The id of a table that is still there, or that this commit created; a dropped one is a conflict."""
+        """The id of a table that is live or that this commit created; a dropped table is a conflict."""
         known = self.table_ids.get(table.uuid)
         if known is not None:
             return known
@@ -160,7 +160,7 @@ class Writer:
         return int(row.table_id)
 
     def require_tables(self, tables: list[Table]) -> None:
-        """Look up many tables at once, so that a commit to a hundred of them costs one query."""
+        """Look up many tables with one query, so that later calls of `table_id` need none."""
         wanted = {table.id: table for table in tables if table.id is not None and table.uuid not in self.table_ids}
         if len(wanted) > 1:
             t = c.TABLE
@@ -169,7 +169,7 @@ class Writer:
                 self.table_ids[wanted[table_id].uuid] = table_id
 
     def require_files(self, paths: Iterable[str]) -> None:
-        """Refuse files that lie elsewhere, or that a vacuum took for left-overs before this commit came."""
+        """Refuse files outside the data folder, and files that a vacuum has deleted as left-overs before this commit."""
         found = list(paths)
         for path in found:
             if path.startswith("/") or "://" in path or ".." in path.split("/"):
@@ -179,7 +179,7 @@ class Writer:
             raise StorageError(f'file "{missing}" is missing', hint="write it again: a vacuum took it for a left-over")
 
     def conflict(self, what: str, snapshot_id: int | None = None) -> CommitConflict:
-        """The error for something that changed since this commit's base; it names both commits."""
+        """The error for something that has changed since this commit's base; it names both commits."""
         other: list[CommitRecord] = []
         if snapshot_id is not None:
             other = read_commits(self.connection, after=snapshot_id - 1, until=snapshot_id)
@@ -192,7 +192,7 @@ class Writer:
         )
 
     def finish(self, *, author: str, message: str, notes: str) -> None:
-        """Give the snapshot its final counters, and its list of changes with what is to be said of them."""
+        """Write the snapshot's final counters, its list of changes, its author, message and notes."""
         self.flush()
         follow_shapes(self, self._reshaped)
         self.connection.execute(

@@ -1,1 +1,1 @@
-"""Files: the data folder, Parquet files with their footers and pages, and files beyond the lake."""
+"""Files: the data folder, writing and describing Parquet files, single pages of them, and files outside the lake."""

@@ -1,7 +1,7 @@
-"""Which columns of a new Parquet file may carry bounds.
+"""`plan_bounded_columns`: the columns of a new Parquet file that may have bounds.
 
-A file's bounds leave NaN out, and DuckDB takes them for all values: it would skip a row group whose NaN it was asked for.
-So a column that holds NaN goes without.
+A file's bounds leave NaN out, but DuckDB takes them as bounds of all values: it would skip a row group with the NaN that a query asks for.
+So a column with NaN gets no bounds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def plan_bounded_columns(schema: pa.Schema, rows: pa.Table | None) -> list[str]:
-    """The paths of leaf columns whose bounds can be trusted; of rows that are not known yet, any number may be NaN.
+    """The paths of leaf columns whose bounds are reliable; where the rows are not given, any fraction may be NaN.
 
     >>> plan_bounded_columns(pa.schema([("i", pa.int8()), ("f", pa.list_(pa.float32()))]), None)
     ['i']

@@ -1,6 +1,6 @@
-"""Deletion vectors: the positions that a file of Iceberg's `deletion-vector-v1` blobs deletes, bare or in a Puffin container.
+"""Reading deletion vectors: the deleted positions in Iceberg's `deletion-vector-v1` blobs, bare or in a Puffin container.
 
-DuckLake writes one blob bare, and several into a container in which each says the snapshot up to which it counts.
+DuckLake writes a single blob bare, and several into a container, each with the snapshot up to which it counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WITH_OFFSETS = 4  # fewer containers with runs among them have no table of offs
 
 
 class DamagedVector(ValueError):
-    """What a file holds instead of a deletion vector."""
+    """The bytes are no deletion vector."""
 
 
 def read_vectors(data: bytes) -> tuple[Positions, Positions | None]:

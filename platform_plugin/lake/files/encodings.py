@@ -1,4 +1,4 @@
-"""Encodings: how the numbers of a file are written, where that can be told from the rows."""
+"""`plan_encodings`: the Parquet encoding of number columns, chosen by their rows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _MOST_DIGITS = 18
 
 
 def plan_encodings(schema: pa.Schema, rows: pa.Table | None) -> Mapping[str, Any]:
-    """What to ask of the writer: numbers of many different values as differences, everything else by dictionary as it is by default.
+    """Options for the Parquet writer: delta encoding for whole numbers with many different values, dictionaries for the rest.
 
-    Differences are written, and read, in half the time of a dictionary that fills up and is given up, and are smaller.
+    Differences are written, and read, in half the time of a dictionary that overflows, and are smaller.
     """
     if rows is None or any(pa.types.is_nested(field.type) for field in schema):
         return {}  # columns inside of others have names of their own, and a list of columns must name them all

@@ -1,4 +1,4 @@
-"""Division: rows become as many files as the target size of their table asks for."""
+"""`write_data_files`: rows are written as as many files as the target size of their table asks for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOO_LARGE = 1.5
 def write_data_files(
     storage: Storage, table: Table, rows: pa.Table | pa.RecordBatchReader, *, row_ids: pa.Array | None = None
 ) -> list[DataFile]:
-    """Write rows as new files of a table, at least one; without a target size it is one. If that fails, none is left."""
+    """Write rows as new files of a table: one without a target size, else at least one. On an error all of them are removed."""
     target = table.file_options.target_bytes
     if target is None:
         return [write_data_file(storage, table, rows, row_ids=row_ids)]
@@ -55,5 +55,5 @@ def _slices(rows: pa.Table, target: int, written: list[DataFile]) -> Iterator[tu
 
 
 def rows_for(target: int, *, size_bytes: int, rows: int) -> int:
-    """How many rows a file of the target size holds, given what some rows took; no fewer than a page has."""
+    """How many rows make a file of the target size, estimated from the bytes that some rows took; at least a page's rows."""
     return max(PAGE_ROWS, target * rows // max(size_bytes, 1))

@@ -1,4 +1,4 @@
-"""File options: how the data files of a table are compressed and divided, as they were declared here or with DuckLake's `set_option`."""
+"""File options: compression, row group size and target file size of tables, from here or DuckLake's `set_option`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CODECS = {"snappy": "snappy", "zstd": "zstd", "gzip": "gzip", "lz4": "lz4", "un
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
-    """How files of a table are written: what holds for the table, and of that what was `declared` for the table itself."""
+    """How files of a table are written: the options in effect, and those of them that were `declared` for the table itself."""
 
     compression: str = DEFAULT_COMPRESSION
     row_group_rows: int | None = None
@@ -39,7 +39,7 @@ class FileOptions:
 
     @classmethod
     def of(cls, declared: Mapping[str, Any], inherited: Mapping[str, Any] | None = None) -> FileOptions:
-        """The options of a table from those declared for it and those of its schema and lake; a value that makes no sense is passed over.
+        """The options of a table from its own and those of its schema and lake; invalid values are ignored.
 
         >>> FileOptions.of({"target_file_size": "1000"}, {"parquet_compression": "snappy"}).compression
         'snappy'
@@ -70,7 +70,7 @@ def _number(value: Any) -> int | None:
 
 
 def read_file_options(connection: Connection, tables: Mapping[int, tuple[UUID, int]]) -> dict[int, FileOptions]:
-    """The options of tables that were given with their identities and the ids of their schemas, where there are any."""
+    """The options of tables, given with their identities and the ids of their schemas; tables without options are left out."""
     if not tables:
         return {}
     scopes = _read_scopes(connection)
@@ -101,7 +101,7 @@ def _read_scopes(connection: Connection) -> dict[tuple[str | None, int | None], 
 
 
 def write_file_options(w: Writer, table_id: int, options: Mapping[str, str | int]) -> None:
-    """Note options of a table where every client of the lake looks for them; the others that it has stay."""
+    """Write options of a table where every client of the lake reads them; its other options stay."""
     m = c.METADATA.c
     w.connection.execute(sa.delete(c.METADATA).where(m.scope == "table", m.scope_id == table_id, m.key.in_(options)))
     for name, value in options.items():

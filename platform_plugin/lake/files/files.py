@@ -1,4 +1,4 @@
-"""Parquet files of a lake: written with field ids, and described once, from their footers, when they are committed."""
+"""Data files and delete files: writing them as Parquet with field ids, and describing them by their footers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SNAPSHOT_ID_FIELD = pa.field("_ducklake_internal_snapshot_id", pa.int64(), metad
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """A Parquet file that is there but not yet part of any snapshot; `path` is relative to the data folder."""
+    """A Parquet file that exists and that no snapshot names yet; `path` is relative to the data folder."""
 
     path: str
     record_count: int
@@ -70,7 +70,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteFile:
-    """A written list of positions that are deleted from one data file, those of earlier delete files included."""
+    """A file that lists all deleted positions of one data file, those of earlier delete files included."""
 
     path: str
     delete_count: int
@@ -81,7 +81,7 @@ class DeleteFile:
 
 
 def new_path(table: Table, *, suffix: str = "") -> str:
-    """A path in the table's folder that no other file ever had."""
+    """A path in the table's folder that no other file has had."""
     return f"{table.path}{new_uuid()}{suffix}.parquet"
 
 
@@ -90,8 +90,8 @@ def write_data_file(
 ) -> DataFile:
     """Write rows as one new Parquet file of the table; it is invisible until a commit appends it.
 
-    Columns are matched by name. Missing columns take their default; unknown ones, wrong types and NULLs where none are
-    allowed are errors, and then no file is left. With `row_ids`, for rows of a table that are written anew, they keep them.
+    Columns are matched by name. Missing columns get their default; unknown columns, wrong types and NULL in a NOT NULL column are errors,
+    and then the file is removed. With `row_ids` the rows keep these ids, as a rewrite of existing rows needs.
     """
     whole = rows if isinstance(rows, pa.Table) else None
     groups = iter([rows]) if isinstance(rows, pa.Table) else row_groups(rows, table.file_options)
@@ -108,7 +108,7 @@ def write_groups(
     row_ids: pa.Array | None = None,
     full_bytes: int | None = None,
 ) -> DataFile:
-    """Write groups of rows as one file, all of them or as many as reach `full_bytes`; `whole` is the only group, where it is known."""
+    """Write row groups as one file, all of them or as many as reach `full_bytes`; `whole` is given when it is the only group."""
     path = path or new_path(table)
     schema = arrow_schema(table.fields)
     stored = schema if row_ids is None else schema.append(ROW_ID_FIELD)
@@ -133,10 +133,10 @@ def write_groups(
 def new_parquet(
     storage: Storage, path: str, schema: pa.Schema, *, rows: pa.Table | None = None, options: FileOptions = STANDARD
 ) -> Iterator[pq.ParquetWriter]:
-    """A new file that knows its own name and a checksum of every page, so that a swapped or damaged one is found out when read.
+    """A writer of a new file that stores its own path and a checksum of each page, so that readers detect a swapped or damaged file.
 
-    Give all its `rows` where they are known: then columns of numbers with a fraction have bounds, unless they hold NaN, and numbers of many
-    different values are written in half the time.
+    Pass all its `rows` where they are in memory: then columns of fractions without NaN get bounds, and numbers with many different values
+    are written in half the time.
     """
     with storage.open(path, "wb") as file, _parquet_writer(file, path, schema, rows, options) as writer:
         yield writer
@@ -162,7 +162,7 @@ def _parquet_writer(file: BinaryIO, path: str, schema: pa.Schema, rows: pa.Table
 
 
 def row_groups(rows: pa.RecordBatchReader, options: FileOptions, *, most_bytes: int = _ROW_GROUP_BYTES) -> Iterator[pa.Table]:
-    """Rows in parts worth a row group each: small batches are gathered, so that a scan does not meet thousands of them."""
+    """Batches joined to the size of row groups, so that a scan does not meet thousands of small ones."""
     most_rows = options.row_group_rows or ROW_GROUP_ROWS
     gathered: list[pa.RecordBatch] = []
     for batch in rows:
@@ -180,7 +180,7 @@ def row_groups(rows: pa.RecordBatchReader, options: FileOptions, *, most_bytes: 
 
 
 def fit_rows(rows: pa.Table, fields: Sequence[Field], schema: pa.Schema | None = None, *, now: datetime | None = None) -> pa.Table:
-    """Rows in the shape of the columns: by name, in order, values by the assignment rule, defaults filled in."""
+    """Rows with the columns of a table: by name, in order, values by the assignment rule, defaults filled in."""
     schema = schema or arrow_schema(fields)
     known = {field.name for field in fields}
     unknown = [name for name in rows.column_names if name not in known]
@@ -228,7 +228,7 @@ def write_delete_file(storage: Storage, table: Table, data_file_path: str, posit
 
 
 def read_data_files(storage: Storage, table: Table, paths: Sequence[str]) -> list[DataFile]:
-    """Describe files that somebody else wrote, in the order given, and have them on disk; footers are read in parallel, each once."""
+    """Describe files that other programs wrote, in the order given, and wait until they are on disk; footers are read in parallel."""
 
     def settled(path: str) -> DataFile:
         found = describe_file(storage, table, path)
@@ -258,9 +258,9 @@ def _footer(storage: Storage, path: str) -> pq.FileMetaData:
 def describe_file(
     storage: Storage, table: Table, path: str, *, nans: Mapping[int, bool] | None = None, known_only: bool = False
 ) -> DataFile:
-    """The catalogue's view of one Parquet file; a file that does not fit the table is an error.
+    """The description of one Parquet file for the catalogue; a file that does not fit the table is an error.
 
-    With `known_only` columns that the table has dropped since may be in the file: a merge keeps them for older snapshots.
+    With `known_only` the file may have columns that the table has dropped since: a merge keeps them for older snapshots.
     """
     footer = _footer(storage, path)
     schema = footer.schema.to_arrow_schema()
@@ -394,7 +394,7 @@ def _check_nulls(table: Table, file: DataFile) -> None:
 
 
 def with_partition(file: DataFile, values: Sequence[str | None]) -> DataFile:
-    """The file, noted as holding the rows of one partition only."""
+    """The file with the values of its one partition."""
     return replace(file, partition_values=tuple(values))
 
 

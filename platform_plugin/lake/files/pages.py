@@ -1,7 +1,7 @@
-"""Pages: single pages of a Parquet file, read as a file of their own that is put together in memory from their bytes.
+"""`read_pages` and `take_rows`: single rows of a Parquet file, read by page instead of by row group.
 
-A row group has a million rows, a page a few thousand, and Arrow reads nothing smaller than a row group. So the pages that hold the wanted
-rows are copied as they are, compressed and with their checksums, behind each other, and a footer is written that knows of no others.
+A row group has a million rows, a page a few thousand, and Arrow reads nothing smaller than a row group. So the pages that hold the rows are
+copied as they are, compressed and with their checksums, into a file in memory with a footer that names only these pages.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _STALE = (10, 12, 13, 14, 15, 16)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footer:
-    """A file's footer, and where its pages lie: by row group and column their offsets, sizes and first rows."""
+    """A file's footer and the places of its pages: by row group and column their offsets, sizes and first rows."""
 
     struct: Struct
     row_counts: tuple[int, ...]
@@ -56,7 +56,7 @@ class Footer:
 
 
 def read_pages(file: BinaryIO, parquet: pq.ParquetFile, key: tuple[str, int], names: Sequence[str], positions: Integers) -> pa.Table | None:
-    """The rows at ascending positions of a file, of whole pages no more than needed; None where that can't be had or isn't worth it."""
+    """The rows at ascending positions of a file, read by page; None where pages can't be read alone or it would not pay."""
     leaves: dict[str, list[int]] = {name: [] for name in names}
     for index in range(parquet.metadata.num_columns):
         column = parquet.schema.column(index)
@@ -104,7 +104,8 @@ def _is_worth_it(footer: Footer, column: int, groups: Sequence[int], positions: 
 def take_rows(parquet: pq.ParquetFile, names: Sequence[str], places: Integers, row_groups: Sequence[int] | None = None) -> pa.Table:
     """The rows at ascending places of a file, or of some of its row groups.
 
-    In batches that stay in the processor's cache: a whole row group takes four times as long, nearly all of it to get memory.
+    They are read in batches that fit into the processor's cache: a whole row group takes four times as long, nearly all of it to allocate
+    memory.
     """
     parts, start = [], 0
     for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=row_groups, columns=list(names)):
@@ -121,7 +122,7 @@ def take_rows(parquet: pq.ParquetFile, names: Sequence[str], places: Integers, r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
-    """Columns whose pages begin at the same rows: their leaves, their names, and those of them that are read as numbers of a dictionary."""
+    """Columns whose pages begin at the same rows: their leaves, their names, and those that are read as dictionary indexes."""
 
     indexes: Sequence[int]
     names: Sequence[str]
@@ -196,7 +197,7 @@ def _firsts(file: BinaryIO, footer: Footer, groups: Sequence[int], column: int) 
 
 
 def read_locations(data: bytes) -> tuple[Integers, Integers, Integers]:
-    """The offsets, sizes and first rows of pages, of an offset index; all at once, since there may be ten thousand."""
+    """The offsets, sizes and first rows of the pages in an offset index, decoded at once, since there may be ten thousand."""
     tokens = np.frombuffer(data, dtype=np.uint8).astype(np.int64)
     # The head of the list of pages: a field of type list, then its length and the type of its elements.
     head = 2 if tokens[1] >> 4 < 15 else 2 + int(np.argmax(tokens[2:] < 0x80)) + 1
@@ -279,7 +280,7 @@ def _descriptor(file: BinaryIO) -> int | None:
 
 
 class _PageCache:
-    """Footers that were read lately: files never change."""
+    """The footers that were used last; they stay valid, since files never change."""
 
     def __init__(self) -> None:
         self._footers: OrderedDict[tuple[str, int], Footer] = OrderedDict()

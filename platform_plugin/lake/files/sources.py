@@ -1,4 +1,4 @@
-"""Sources: the files beyond a lake that a statement reads, as one absolute place that means the same from everywhere."""
+"""Sources outside the lake that COPY and feeds may read: absolute places, and the lists that permit them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATTERN = re.compile(r"[*?\[\]{}\\]")
 
 
 def split_place(place: str) -> SplitResult:
-    """The parts of a URL or path; one that no library could read is refused here rather than by whichever comes first.
+    """The parts of a URL or path; one that can't be parsed is refused.
 
     >>> split_place("s3://bucket/a?.csv").netloc
     'bucket'
@@ -40,9 +40,9 @@ def split_place(place: str) -> SplitResult:
 
 
 def make_absolute(place: str) -> str:
-    """A URL as it is, or a path without a scheme as one of this machine, relative to where the statement was given.
+    """A URL as it is, or a path without a scheme as an absolute path of this machine, relative to the working folder.
 
-    Credentials are refused: what is read is kept in statements, messages and logs.
+    Credentials are refused, since places are stored in statements, messages and logs.
     """
     if holds_credentials(place):
         raise InvalidValue(
@@ -63,7 +63,7 @@ def make_absolute(place: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """The folders, stores and brokers that COPY and feeds may read: what every list that was given names, or all where none was.
+    """The folders, stores and brokers that COPY and feeds may read: those that every given list permits, or all without a list.
 
     >>> sources = Sources(lists=(("/srv/incoming", "s3://bucket/in", "kafka://one:9092"),))
     >>> sources.permits("s3a://bucket/in/x*.csv"), sources.permits("s3://bucket/{in,out}/x.csv"), sources.permits("kafka://two:9092")
@@ -74,7 +74,7 @@ class Sources:
 
     @classmethod
     def of(cls, named: Sequence[str] | None, environment: Mapping[str, str] = os.environ) -> Sources:
-        """Those of a lake's URL and of the environment: whoever chooses the URL can't widen what the environment allows."""
+        """The sources of a lake's URL and of the environment: a URL can't permit more than the environment does."""
         lists = [] if named is None else [tuple(named)]
         if SOURCES_VARIABLE in environment:
             lists.append(tuple(part.strip() for part in environment[SOURCES_VARIABLE].split(",") if part.strip()))
@@ -86,11 +86,11 @@ class Sources:
         return cls(lists=tuple(lists))
 
     def permits(self, place: str) -> bool:
-        """Whether all that a path, glob or URL can match is below a folder of each list; links are followed."""
+        """Whether everything that a path, glob or URL can match lies below a folder of each list; links are followed."""
         return all(any(_is_within(place, root) for root in one) for one in self.lists)
 
     def check(self, place: str) -> None:
-        """Refuses a place that is not permitted."""
+        """Refuse a place that is not permitted."""
         if not self.permits(place):
             self._refuse(place)
 
@@ -103,14 +103,14 @@ class Sources:
         )
 
     def check_file(self, path: str) -> None:
-        """Refuses a file of this machine that is not permitted once links are followed; no sign of its name is a pattern."""
+        """Refuse a file of this machine that is not permitted once links are followed; its name is no pattern."""
         real = os.path.realpath(path)
         for one in self.lists:
             if not any(root.rstrip("/") == "file:" or (root.startswith("/") and _lies_in(real, root)) for root in one):
                 self._refuse(path)
 
     def confined(self, place: str) -> str:
-        """The place for a reader that follows links by itself: without links before its first pattern, and none behind that lead out."""
+        """The place with links before its first pattern resolved, for a reader that follows links; links that lead out are refused."""
         self.check(place)
         if not self.lists or "://" in place:
             return place
@@ -125,7 +125,7 @@ class Sources:
 
 
 EVERYWHERE = Sources()
-"""No list was given."""
+"""No list is given, so everything is permitted."""
 
 
 def _is_within(place: str, root: str) -> bool:

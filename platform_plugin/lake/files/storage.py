@@ -1,4 +1,4 @@
-"""The data folder: every driver-side file operation, on any fsspec file system, confined to one root."""
+"""`Storage`: the data folder on any fsspec file system; every file operation of this process, confined to that folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HADOOP_SCHEMES = {"": "file", "s3": "s3a", "local": "file"}
 class Storage:
     """A folder of a file system. Paths given and returned are relative to it; none can lead out of it.
 
-    What lies in the folders of `outside` can be read, and neither written nor deleted.
+    Files in the folders of `outside` can be read, but not written or deleted.
 
     >>> Storage("/srv/lake/data/").absolute("main/users/a.parquet")
     '/srv/lake/data/main/users/a.parquet'
@@ -77,7 +77,7 @@ class Storage:
         return full
 
     def readable(self, path: str) -> str:
-        """The full path of a file to read: also one in the folders beyond the data folder that the lake's URL names."""
+        """The full path of a file to read, which may also lie in one of the folders of `outside`."""
         if self._outside and (full := self._outside_path(path)) is not None:
             return full
         return self.absolute(path)
@@ -105,13 +105,13 @@ class Storage:
         return os.path.realpath(self._base)
 
     def missing_local(self, paths: Iterable[str]) -> str | None:
-        """The first of some paths that is not there, as far as looking costs next to nothing: on this machine's file systems."""
+        """The first of some paths that does not exist on this machine's file systems; remote stores are not asked."""
         if not self.is_local:
             return None
         return next((path for path in paths if not os.path.exists(self._base + path)), None)  # noqa: PTH110  thousands in a commit
 
     def uri(self, path: str) -> str:
-        """The name under which Spark finds the file."""
+        """The URI by which Spark opens the file."""
         full = self.readable(path)
         scheme = _HADOOP_SCHEMES.get(self.scheme, self.scheme)
         rest = full if not self.scheme else full.split("://", 1)[1]
@@ -121,7 +121,7 @@ class Storage:
     def open(self, path: str, mode: str = "rb") -> Iterator[BinaryIO]:
         """Open one file; a missing or unreadable one is a `StorageError` that names it.
 
-        One that is not written to its end is removed; one that is, outlives a power cut.
+        A file that was not written to its end is removed; a complete one survives a power cut.
         """
         full = self.absolute(path) if "w" in mode else self.readable(path)
         try:
@@ -142,8 +142,8 @@ class Storage:
     def open_arrow(self, path: str) -> Iterator[Any]:
         """Open one file for Arrow to read; a missing or unreadable one is a `StorageError` that names it.
 
-        Arrow's threads may outlive a reader, and one that lets go of a Python file while the interpreter ends aborts the process:
-        on this machine's file systems it is a file of Arrow's own.
+        On this machine's file systems it is a file of Arrow's own: Arrow's threads may outlive a reader, and one that releases a Python
+        file while the interpreter ends aborts the process.
         """
         if not self.is_local:
             with self.open(path) as file:
@@ -155,7 +155,7 @@ class Storage:
             yield own
 
     def settle(self, path: str) -> None:
-        """Wait until a file and its name are on this machine's disk; a store elsewhere has answered for its files already."""
+        """Wait until a file and its name are on this machine's disk; a remote store guarantees this itself."""
         if not self.is_local:
             return
         full = self.absolute(path)
@@ -179,7 +179,7 @@ class Storage:
         return bool(self.files.exists(self.absolute(path)))
 
     def delete(self, paths: Iterable[str]) -> int:
-        """Delete files, those already gone included; returns how many were there. Files of `outside` stay."""
+        """Delete files, whether or not they exist; returns how many did. Files of `outside` stay."""
         found = 0
         for path in paths:
             if self._outside and self._outside_path(path) is not None:
@@ -194,7 +194,7 @@ class Storage:
         return found
 
     def delete_beside(self, paths: Sequence[str]) -> None:
-        """Delete files while the caller goes on; what can't be deleted is left for `vacuum`. The process ends only after it."""
+        """Delete files in the background; `vacuum` deletes what is left after an error. The process ends only after this work."""
 
         def delete() -> None:
             with suppress(StorageError):
@@ -203,7 +203,7 @@ class Storage:
         threading.Thread(target=delete, name="delete files", daemon=False).start()
 
     def listing(self, below: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-        """Every file below a folder with what the file system says of it; nothing if the folder is not there."""
+        """Every file below a folder with what the file system says of it; nothing for a folder that does not exist."""
         full = self.absolute(below) if below else self._base.rstrip("/")
         with explain_storage_errors(below or self.root):
             for name, info in self.files.find(full, detail=True).items():
@@ -244,7 +244,7 @@ def missing_file_system(scheme: str, error: Exception) -> StorageError:
 
 @contextmanager
 def explain_storage_errors(path: str) -> Iterator[None]:
-    """Failures of the file system, said in terms of the file."""
+    """Turn errors of the file system inside the block into errors that name the file."""
     try:
         yield
     except PlatformError:

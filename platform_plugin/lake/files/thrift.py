@@ -1,7 +1,7 @@
-"""Thrift's compact protocol, in which Parquet keeps its footers: bytes to plain values and back.
+"""Reading and writing Thrift's compact protocol, in which Parquet stores its footers.
 
-A struct is a dict of field numbers to pairs of type and value, a list the type of its elements and their values. Nothing of Parquet is
-known here.
+A struct is a dict of field numbers to pairs of type and value, a list the type of its elements and their values. Nothing here depends on
+Parquet.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Struct = dict[int, tuple[int, Any]]
 
 
 def read_struct(data: bytes | memoryview, place: int = 0) -> tuple[Struct, int]:
-    """The struct that begins at a place, and where it ends.
+    """The struct that begins at an offset, and the offset after it.
 
     >>> read_struct(write_struct({1: (I32, -3), 20: (BINARY, b"x"), 21: (LIST, (I64, [1, 300]))}))[0]
     {1: (5, -3), 20: (8, b'x'), 21: (9, (6, [1, 300]))}

@@ -1,1 +1,1 @@
-"""Reading: the files of a scan, their rows as Arrow in the shape of today, and the change feed between snapshots."""
+"""Reading: the scan of a table, its rows as Arrow with today's columns, and the change feed between snapshots."""

@@ -1,6 +1,6 @@
-"""The change feed: which rows were added to a table and which were deleted, commit by commit, between two snapshots.
+"""The change feed: which rows were added to a table and which were deleted, by commit, between two snapshots.
 
-Rows that only moved, because small files were merged or deleted rows were cleared away, are not changes.
+Rows that only moved, because files were merged or deleted rows were removed from files, are not changes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ INSERT, DELETE = "insert", "delete"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteVersion:
-    """One delete file of a data file, with the snapshot from which on it counts."""
+    """One delete file of a data file, with the first snapshot that it counts for."""
 
     begin_snapshot: int
     list: DeleteList
@@ -58,9 +58,9 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """The files and catalogue rows to look at for a table's changes after one snapshot, up to and with another.
+    """The files and catalogue rows that hold a table's changes after one snapshot, up to and including another.
 
-    `moves` are the snapshots that only moved its rows, `forgotten` those in the range of which nobody knows any more what they did.
+    `moves` are snapshots that only moved rows. `forgotten` are expired snapshots in the range, whose lists of changes are gone.
     """
 
     table: Table
@@ -73,7 +73,7 @@ class Changes:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing can have changed."""
+        """Whether there can be no changes."""
         return not self.files and not self.inlined
 
     def read(self, lake: Lake) -> pa.Table:
@@ -88,7 +88,7 @@ class Changes:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The table's columns as the feed has them: a row that has left may hold NULL where the table no longer allows it."""
+        """The table's columns in the feed, all with NULL allowed, since a deleted row may hold NULL where the table no longer allows it."""
         return tuple(make_nullable(field) for field in self.table.fields)
 
     def _of_file(self, lake: Lake, changed: ChangedFile) -> list[pa.Table]:
@@ -143,7 +143,7 @@ def _with_head(rows: pa.Table, snapshots: Any, row_ids: Any, kind: str) -> pa.Ta
 
 
 def read_changes(connection: Connection, table: Table, *, after: Snapshot, until: Snapshot) -> Changes:
-    """Plan the feed. Both snapshots must still be kept, or changes between them could be missing."""
+    """Plan the feed. Both snapshots must still exist, or changes between them could be missing."""
     if after.id > until.id:
         raise InvalidValue(f"snapshot {after.id} is newer than snapshot {until.id}", hint="name the older one first")
     if read_snapshot(connection, id=after.id) is None:
@@ -208,7 +208,7 @@ def read_delete_versions(connection: Connection, table: Table, file_ids: Sequenc
 
 
 def read_inlined_deletes(connection: Connection, table: Table, until: int) -> dict[int, list[tuple[int, int]]]:
-    """Positions, and the snapshots that deleted them, by data file, as far as they are kept in the catalogue."""
+    """The deleted positions that the catalogue lists by data file, each with the snapshot that deleted it."""
     found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     if has_table(connection, f"ducklake_inlined_delete_{table.id}"):
         d = c.inlined_delete_table(table.id or 0).c

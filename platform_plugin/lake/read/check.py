@@ -1,4 +1,4 @@
-"""What a catalogue says of files that can't be true: reads do not rely on it, and whoever wrote it should know."""
+"""`check`: finds what a catalogue says of files and can't be true, for whoever wrote it. Reads do not rely on it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EXACT = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueFinding:
-    """One kind of doubtful note on a table's files, with how many files have it and one of them."""
+    """One problem of the catalogue's entries for a table's files, with the number of files and an example."""
 
     table: Name
     problem: str
@@ -40,7 +40,7 @@ class CatalogueFinding:
 
 
 def check(lake: Lake) -> list[CatalogueFinding]:
-    """All that the catalogue says of the newest snapshot's files and that can't be true. Only the catalogue is read."""
+    """All findings for the newest snapshot's files. Only the catalogue is read."""
     snapshot = lake.snapshot()
     with lake.reading() as connection:
         return [found for table in read_tables(connection, snapshot.id) for found in _check_partitions(connection, table, snapshot.id)]

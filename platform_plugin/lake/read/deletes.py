@@ -1,4 +1,4 @@
-"""Positional deletes on top of those that a scan already has."""
+"""`write_replacing_deletes`: delete files for new positions, together with the positions that are deleted already."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def write_replacing_deletes(lake: Lake, scan: TableScan, positions: Mapping[int, Sequence[int]]) -> dict[int, DeleteFile]:
-    """Delete files for `Commit.delete`: positions by data file id, joined with those of the delete files that they replace.
+    """The delete files for `Commit.delete`: positions by data file id, united with those of the delete files that they replace.
 
-    Positions that the catalogue lists as deleted are left out: DuckDB takes the two lists for disjoint, and loses its place
-    in the file where they are not.
+    Positions that the catalogue lists as deleted are left out: DuckDB expects the two lists to be disjoint, and otherwise loses its place
+    in the file.
     """
     written: dict[int, DeleteFile] = {}
     try:

@@ -1,4 +1,4 @@
-"""Rows of any age in the shape a table has now: columns are found by id, never by name or place."""
+"""`adapt_rows`: rows of old files with the columns that a table has now, matched by column id."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def adapt_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
-    """Rows with the columns of `fields`, whose own columns carry field ids.
+    """The rows with the columns of `fields`; the columns of the rows carry field ids.
 
     A column that the rows lack reads as its initial default, or NULL; one that the table has dropped is left out.
     """
@@ -35,7 +35,7 @@ def adapt_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
 
 
 def make_nullable(field: Field) -> Field:
-    """The column, and all that is inside of it, with NULL allowed."""
+    """The column, and all parts in it, with NULL allowed."""
     return replace(field, nullable=True).with_children(tuple(make_nullable(part) for part in field.children))
 
 

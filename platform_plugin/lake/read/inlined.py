@@ -1,4 +1,4 @@
-"""Rows that another client keeps inside the catalogue, as Arrow in the shape of the table."""
+"""Reading inlined rows, which another client stores inside the catalogue, as Arrow with the table's columns."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def read_row_ids(connection: Connection, inlined: InlinedTable, snapshot: Snapsh
 
 
 def fetch_counted_rows(connection: Connection, name: str, query: sa.Select[Any], count: int | None) -> Sequence[Any]:
-    """Inlined rows that were counted when the read was planned; fewer of them means that they were moved to a file meanwhile."""
+    """The result of a query on inlined rows; an error if there are fewer than the read was planned for, since they were moved to a file."""
     rows = connection.execute(query).all() if sa.inspect(connection).has_table(name) else []
     if count is not None and len(rows) != count:
         raise SnapshotExpired("rows were moved to a file while they were read", hint="read again, or take a lease before a long read")

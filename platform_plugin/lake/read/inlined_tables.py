@@ -1,9 +1,9 @@
-"""Tables inside the catalogue in which DuckDB keeps small inserts: one for each shape that a table has had.
+"""`follow_shapes`: creates the tables inside the catalogue for DuckDB's inlined rows, one for each set of columns of a table.
 
-DuckDB fills the newest one by position, so whoever alters a table must add one of its new shape, or the values of one column
-would end up in another. And whoever creates a table must add its first one: left to itself, DuckDB makes a missing one at its
-first insert, under a schema version that no shape of the table has, and a client that stayed attached may read its rows by an
-older shape later on. So they are made here, where DuckDB itself would make them.
+DuckDB fills the newest one by position, so a commit that alters a table must add one with its new columns, or the values of one column
+would end up in another. A commit that creates a table must add its first one: left to itself, DuckDB makes a missing one at its first
+insert, under a schema version that no definition of the table has, and a client that stays attached may later read its rows by an older
+definition. So they are made here, at the time when DuckDB itself would make them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _WIDEST_SQLITE, _WIDEST_POSTGRES = 1_500, 400
 
 
 def follow_shapes(w: Writer, table_ids: Collection[int]) -> None:
-    """Give every new or altered table one for its shape; where there can be none, tell DuckDB to write files instead."""
+    """Create the table of inlined rows for every new or altered table; where there can be none, tell DuckDB to write files."""
     if not table_ids:
         return
     shapes = {table_id: fields for table_id, fields in read_fields(w.connection, w.id, list(table_ids)).items() if fields}

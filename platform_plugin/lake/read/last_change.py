@@ -1,4 +1,4 @@
-"""The last change: which snapshots gave a relation other rows, columns or another definition."""
+"""The last change of a relation: which snapshot changed its rows, columns or definition, and whether any did."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def last_change(lake: Lake, table: Table | View, snapshot: Snapshot, *, appends_only: bool = False) -> int:
-    """The newest snapshot up to this one that gave a table other rows or columns, or a stream more of them."""
+    """The newest snapshot, up to this one, that changed a table's rows or columns; with `appends_only`, only added rows count."""
     with lake.reading() as connection:
         moments = [
             connection.execute(sa.select(sa.func.max(column)).where(own, column <= snapshot.id)).scalar()
@@ -32,7 +32,7 @@ def last_change(lake: Lake, table: Table | View, snapshot: Snapshot, *, appends_
 
 
 def has_changed(lake: Lake, table: Table | View, of: int, snapshot: Snapshot, *, appends_only: bool = False) -> bool:
-    """Whether a table has other rows or columns at a snapshot than it had at an earlier one, or for a stream more of them."""
+    """Whether a table's rows or columns at a snapshot differ from those at an earlier one; with `appends_only`, only added rows count."""
     if (table.begin_snapshot or 0) > of:
         return True
     with lake.reading() as connection:
@@ -41,7 +41,7 @@ def has_changed(lake: Lake, table: Table | View, of: int, snapshot: Snapshot, *,
 
 
 def has_only_grown(lake: Lake, table: Table, of: int, snapshot: Snapshot) -> bool:
-    """Whether a table has all rows at a snapshot that it had at an earlier one, as they were, and at most others besides."""
+    """Whether a table has at a snapshot all rows that it had at an earlier one, unchanged, and perhaps more."""
     if (table.begin_snapshot or 0) > of:
         return False
     with lake.reading() as connection:
@@ -51,7 +51,7 @@ def has_only_grown(lake: Lake, table: Table, of: int, snapshot: Snapshot) -> boo
 
 
 _Changes = Iterator[tuple[sa.ColumnElement[int], sa.ColumnElement[bool]]]
-"""Columns that hold the snapshots of changes, each with the condition for the rows that are of one table."""
+"""Columns that hold the snapshots of changes, each with the condition that selects one table's rows."""
 
 
 def _changes(connection: Connection, table: Table | View, appends_only: bool) -> _Changes:  # noqa: FBT001

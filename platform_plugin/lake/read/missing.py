@@ -1,4 +1,4 @@
-"""Files that are gone under a reader, told as what it is: rows that left, a snapshot that expired, files that were merged, or a loss."""
+"""Errors for files that a reader misses: the rows were evicted, the snapshot expired, files were merged, or a file is lost."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _GONE = ("PATH_NOT_FOUND", "FILE_NOT_EXIST", "FileNotFoundException", "does not 
 
 
 def explain_failed_query(lake: Lake, error: BaseException | None, snapshot: Snapshot, tables: Sequence[Table] = ()) -> PlatformError | None:
-    """The error in place of one of Spark's about a file of the lake that is not there; None for any other error."""
+    """The error that replaces an error of Spark's about a missing file of the lake; None for any other error."""
     path = find_missing(lake.storage, error) if isinstance(error, QueryFailed) else None
     return None if path is None else explain_missing(lake, path, snapshot, tables)
 
 
 def find_missing(storage: Storage, error: PlatformError) -> str | None:
-    """The path, below the data folder, of the file that an error of Spark's says is not there."""
+    """The path, below the data folder, of the file that an error of Spark's reports as missing."""
     said = f"{error} {error.__cause__ or ''}"
     if not any(word in said for word in _GONE):
         return None
@@ -45,7 +45,7 @@ def find_missing(storage: Storage, error: PlatformError) -> str | None:
 
 
 def explain_missing(lake: Lake, path: str, snapshot: Snapshot, tables: Sequence[Table] = ()) -> PlatformError:
-    """Why a file that a reader of a snapshot wanted is not there; `tables` are those that the reader reads, where that is known."""
+    """The reason why a reader of a snapshot misses a file; `tables` are those that it reads, where they are known."""
     with lake.reading() as connection:
         named = _named_by(connection, path)
         owners = _owners(connection, path, named, snapshot)

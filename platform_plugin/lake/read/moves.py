@@ -1,4 +1,4 @@
-"""Rows that moved from one file to another in one snapshot: the catalogue has them as gone and come, the change feed as neither."""
+"""Moved rows: a merge deletes and adds the same rows in the catalogue, and the change feed leaves both out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOVING = "rewrite_delete"
 
 
 def read_moves(connection: Connection, table_id: int, *, after: int, until: int) -> frozenset[int]:
-    """The snapshots of a range that moved rows of a table and changed none of them."""
+    """The snapshots of a range that moved a table's rows to other files and changed none of them."""
     s = c.SNAPSHOT_CHANGES.c
     query = sa.select(s.snapshot_id, s.changes_made).where(s.snapshot_id > after, s.snapshot_id <= until, s.changes_made.contains(_MOVING))
     found = set()
@@ -31,7 +31,7 @@ def read_moves(connection: Connection, table_id: int, *, after: int, until: int)
 
 
 def read_expired_snapshots(connection: Connection, *, after: int, until: int) -> frozenset[int]:
-    """The snapshots of a range that have expired, and their lists of changes with them."""
+    """The snapshots of a range that have expired; their lists of changes are gone too."""
     s = c.SNAPSHOT.c.snapshot_id
     inside = sa.and_(s > after, s <= until)
     if connection.execute(sa.select(sa.func.count()).where(inside)).scalar_one() == until - after:
@@ -43,7 +43,7 @@ def read_expired_snapshots(connection: Connection, *, after: int, until: int) ->
 def remove_moves(rows: pa.Table, *, moves: frozenset[int], forgotten: frozenset[int]) -> pa.Table:
     """A change feed without the rows that a snapshot only moved.
 
-    Where it is not known any more what a snapshot did, a row that went and came with the same values has moved.
+    In an expired snapshot, whose list of changes is gone, a row that was deleted and added with the same values counts as moved.
     """
     if (not moves and not forgotten) or not rows.num_rows:
         return rows

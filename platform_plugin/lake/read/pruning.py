@@ -1,4 +1,4 @@
-"""File pruning: conditions on the catalogue under which a file holds no row that a filter lets through."""
+"""File pruning: conditions on the catalogue that rule out files in which no row can satisfy a filter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TEXTS = frozenset({"varchar", "date", "timestamp", "timestamptz", "timestamp_s"
 
 
 def plan_exclusions(table: Table, where: Sequence[Predicate], *, sqlite: bool) -> Iterator[sa.ColumnElement[bool]]:
-    """Conditions on `DATA_FILE` that a file which may hold rows of the filter meets; a predicate that tells nothing gives none."""
+    """Conditions on `DATA_FILE` that every file with matching rows meets; a predicate that statistics can't test gives none."""
     stats = c.FILE_COLUMN_STATS
     for predicate in where:
         field = table.field(predicate.column)
@@ -243,7 +243,7 @@ def _partition_text(transform: str, value: Any, kind: DataType) -> str | None:
 
 
 def partition_text(transform: str, value: date) -> str | None:
-    """The text of a date's year, month, day or hour as partition values have it.
+    """A date's year, month, day or hour in the text of partition values.
 
     >>> partition_text("month", date(2026, 3, 4))
     '3'

@@ -1,4 +1,4 @@
-"""A scan's rows as Arrow, read with pyarrow alone: for small reads, checks and merges, never for a Spark-sized scan."""
+"""`read_rows`: a scan's rows as Arrow, read in this process; for small reads, checks and merges, not for scans of Spark's size."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read_rows(lake: Lake, scan: TableScan, *, columns: Sequence[str] | None = No
 
 
 def iter_rows(lake: Lake, scan: TableScan, *, columns: Sequence[str] | None = None, where: Sequence[Predicate] = ()) -> Iterator[pa.Table]:
-    """The same, file by file; a few files are read ahead."""
+    """The same by file; a few files are read ahead."""
     wanted = _fields(scan.table, columns)
     tested = _fields(scan.table, [predicate.column for predicate in where])
     fields = tuple(dict.fromkeys((*wanted, *tested)))
@@ -99,7 +99,7 @@ def read_file(
 ) -> tuple[pa.Table, pa.Array]:
     """The rows of one file that are part of the snapshot, and their positions in the file.
 
-    With `positions`, ascending, just those rows whatever their snapshot, and only the row groups that hold them are read.
+    With `positions`, ascending, exactly those rows whatever their snapshot; only the row groups that hold them are read.
     """
     raw, kept = read_raw(lake, file, snapshot, fields=table.fields if fields is None else fields, positions=positions)
     return adapt_rows(raw, table.fields if fields is None else fields), kept
@@ -114,7 +114,7 @@ def read_raw(
     hidden: Sequence[int] = (),
     positions: np.ndarray[Any, np.dtype[np.int64]] | None = None,
 ) -> tuple[pa.Table, pa.Array]:
-    """The same as the file has it: its own column names and types, with ids; `hidden` names reserved columns to keep."""
+    """The same with the file's own column names and types, with ids; `hidden` are the ids of reserved columns to include."""
     mapping, in_path = _read_mapping(lake, file.mapping_id) if file.mapping_id is not None else (None, {})
     wanted = {leaf for field in fields for leaf in (field.id,)} | set(hidden) | ({SNAPSHOT_ID} if file.until is not None else set())
     opened = _opened(lake, file.path, file.size_bytes, snapshot)
@@ -150,7 +150,7 @@ _KNOWN_FILES = 100_000
 
 
 def has_row_ids(lake: Lake, file: FileScan, snapshot: Snapshot) -> bool:
-    """Whether a file says itself which row ids its rows have, as those of changed rows do; files never change, so each is asked once."""
+    """Whether a file stores the row ids of its rows, as files of changed rows do. The answer is cached, since files never change."""
     place = (lake.storage.readable(file.path), file.size_bytes)
     known = _WITH_ROW_IDS.get(place)
     if known is None:
@@ -204,7 +204,7 @@ def read_positions(lake: Lake, deletes: DeleteList, snapshot: Snapshot, *, limit
 def read_delete_file(
     lake: Lake, deletes: DeleteList, snapshot: Snapshot, *, limit: int
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]] | None]:
-    """All positions of a delete file, and the snapshots that deleted them where the file says so."""
+    """All positions of a delete file, and the snapshots that deleted them where the file stores them."""
     if deletes.format == "puffin":
         return _read_deletion_vector(lake, deletes, snapshot, limit=limit)
     with _opened(lake, deletes.path, None, snapshot) as parquet:
@@ -249,7 +249,7 @@ _UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
 class _opened:  # noqa: N801  used as a statement's verb
-    """A Parquet file that is open, whole, and the one that the catalogue means."""
+    """A Parquet file, opened and checked to be complete and to be the one that the catalogue means."""
 
     def __init__(self, lake: Lake, path: str, size_bytes: int | None, snapshot: Snapshot) -> None:
         self.lake, self.path, self.size_bytes, self.snapshot = lake, path, size_bytes, snapshot
@@ -386,7 +386,7 @@ def _is_one_of(column: pa.ChunkedArray, values: list[Any]) -> pa.ChunkedArray:
 
 
 def match_predicate(column: pa.ChunkedArray, predicate: Predicate) -> pa.ChunkedArray:
-    """Which values of a column pass a predicate; NULL passes only IS NULL."""
+    """Which values of a column satisfy a predicate; NULL satisfies only IS NULL."""
     try:
         match predicate:
             case IsNull():

@@ -1,4 +1,4 @@
-"""Which files, deletes and inlined rows hold a table's rows at a snapshot, and which of them can't match a filter."""
+"""`read_scan`: the files, deletes and inlined rows that hold a table's rows at a snapshot, after pruning."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DELETE_FORMATS = ("parquet", "puffin")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteList:
-    """A delete file; `until` is set when it also holds positions deleted after the snapshot, which stay visible in it.
+    """A delete file; `until` is set when it also lists positions that were deleted after the snapshot, which are still visible in it.
 
     Its format is `parquet`, or `puffin` for a deletion vector.
     """
@@ -44,9 +44,9 @@ class DeleteList:
 
 
 class FileScan(NamedTuple):
-    """A data file of a scan; `until` is set when it also holds rows added after the snapshot, which are not part of it.
+    """A data file of a scan; `until` is set when it also holds rows that were added after the snapshot, which are not part of it.
 
-    A named tuple, since a scan may have a hundred thousand of them and a frozen dataclass takes five times as long to make.
+    It is a named tuple, since a scan may have a hundred thousand of them and a frozen dataclass takes five times as long to make.
     """
 
     id: int
@@ -71,7 +71,7 @@ class FileScan(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InlinedTable:
-    """Rows that another client keeps in the catalogue, with the columns they were written with."""
+    """Rows that another client stores in the catalogue, with the columns that they were written with."""
 
     name: str
     fields: tuple[Any, ...]
@@ -80,7 +80,7 @@ class InlinedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableScan:
-    """All that a reader of one table at one snapshot needs to know."""
+    """The table, the snapshot and the places of all its rows: what a reader of the table needs."""
 
     table: Table
     snapshot: Snapshot
@@ -99,7 +99,7 @@ class TableScan:
 
 
 def read_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where: Sequence[Predicate] = ()) -> TableScan:
-    """The scan of a table at a snapshot, files that hold no row of the filter left out."""
+    """The scan of a table at a snapshot, without files in which no row can satisfy the filter."""
     if read_snapshot(connection, id=snapshot.id) is None:
         raise SnapshotExpired(f"snapshot {snapshot.id} is no longer kept", hint="read the newest one, or take a lease before a long read")
     table_id = _id(table)
@@ -160,7 +160,7 @@ def read_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where
 
 
 def read_files_beyond(connection: Connection, table: Table, row_id: int, snapshot: Snapshot, *, since: Snapshot) -> list[FileScan]:
-    """The files of a table with rows from a row id on, in that order, also those that have come and left between two snapshots."""
+    """The files with rows from a row id on, by row id, including those that were added and removed between the two snapshots."""
     f = c.DATA_FILE.c
     query = (
         sa.select(c.DATA_FILE)
@@ -189,7 +189,7 @@ def read_files_beyond(connection: Connection, table: Table, row_id: int, snapsho
 
 
 def read_file_sizes(connection: Connection, tables: Sequence[Table], snapshot: Snapshot) -> dict[UUID, list[int]]:
-    """The sizes of the files that tables have at a snapshot, for all of them at once; a table without files is left out."""
+    """The sizes of the files of several tables at a snapshot; a table without files is left out."""
     f = c.DATA_FILE.c
     found: defaultdict[UUID, list[int]] = defaultdict(list)
     by_id = {_id(table): table.uuid for table in tables}
@@ -217,7 +217,7 @@ def _refuse_unreadable(rows: Sequence[c.AnyRow], table: Table) -> None:
 
 
 def file_scan_of(table: Table, row: c.AnyRow) -> FileScan:
-    """A data file as it stands in the catalogue, whatever was deleted from it."""
+    """The data file of a catalogue row, without its deletes."""
     return FileScan(
         id=row.data_file_id,
         path=resolve_path(table.path, row.path, relative=row.path_is_relative),
@@ -232,7 +232,7 @@ def file_scan_of(table: Table, row: c.AnyRow) -> FileScan:
 
 
 def resolve_path(folder: str, path: str, *, relative: bool) -> str:
-    """A file's path below the data folder; whether it really stays below is checked when it is opened."""
+    """A file's path below the data folder; whether it really lies there is checked when it is opened."""
     if not relative:
         return path
     return posixpath.normpath(folder + path) if ".." in path else folder + path
@@ -251,7 +251,7 @@ def _read_delete_lists(connection: Connection, table: Table, table_id: int, snap
 
 
 def delete_list(table: Table, row: c.AnyRow, *, until: int | None = None) -> DeleteList:
-    """What a row of the delete files names; a file of an unknown kind is refused."""
+    """The delete file of a catalogue row; an unknown format is refused."""
     if row.format not in DELETE_FORMATS or row.encryption_key is not None:
         what = "is encrypted" if row.encryption_key is not None else f"has the format {row.format}"
         raise StorageError(
@@ -290,7 +290,7 @@ def _read_inlined_tables(connection: Connection, table: Table, table_id: int, sn
 
 
 def fields_of_version(connection: Connection, table: Table, table_id: int, schema_version: int) -> tuple[Any, ...]:
-    """The columns that the table had in a schema version; versions are the whole lake's, so the table's own last one until then counts."""
+    """The columns that the table had in a schema version of the lake: those of the table's last version up to it."""
     v = c.SCHEMA_VERSIONS.c
     query = sa.select(v.begin_snapshot).where(v.table_id == table_id, v.schema_version <= schema_version)
     begin = connection.execute(query.order_by(v.schema_version.desc()).limit(1)).scalar()

@@ -1,4 +1,4 @@
-"""Sizes: how many files, rows and bytes tables have, counted from the catalogue for many of them at once."""
+"""File, row and byte counts of many tables at once, from the catalogue."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def read_files(connection: Connection, table_ids: Collection[int], snapshot: Sna
 
 
 def read_rewritten(connection: Connection, table_ids: Collection[int], *, after: int) -> set[int]:
-    """Those of some tables that files left after a snapshot."""
+    """Those of some tables from which files were removed after a snapshot."""
     f = c.DATA_FILE.c
     query = sa.select(f.table_id).distinct().where(f.table_id.in_(table_ids), f.end_snapshot > after)
     return set(connection.execute(query).scalars())
 
 
 def count_tables(connection: Connection, snapshot: Snapshot) -> dict[int, tuple[int, int, int]]:
-    """Files, rows and bytes of all tables by id; rows that other clients keep in the catalogue are counted too."""
+    """Files, rows and bytes of all tables by id; rows that other clients store in the catalogue count too."""
     f, d = c.DATA_FILE, c.DELETE_FILE
     totals: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
     files = sa.select(f.c.table_id, sa.func.count(), sa.func.sum(f.c.record_count), sa.func.sum(f.c.file_size_bytes))

@@ -1,4 +1,4 @@
-"""Small tables in memory, by the files that they are: files never change, so a table in memory is never checked again."""
+"""`read_small`: small tables as Arrow, cached under their file names, since files never change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CACHE_BYTES = 256 * 1024 * 1024
 
 
 class _SmallTables:
-    """The rows of small tables, the latest used ones, within a budget."""
+    """The rows of the small tables that were used last, within a budget of memory."""
 
     def __init__(self) -> None:
         self._tables: OrderedDict[tuple[Any, ...], pa.Table] = OrderedDict()
@@ -29,7 +29,7 @@ class _SmallTables:
         self._lock = threading.Lock()
 
     def read(self, lake: Lake, table: Table, snapshot: Snapshot) -> pa.Table | None:
-        """All rows of a table at a snapshot, or None if they are not small."""
+        """All rows of a table at a snapshot, or None for a table that is not small."""
         scan = lake.scan(table, snapshot)
         if scan.size_bytes > _SMALL_BYTES or len(scan.files) > _FEW_FILES:
             return None
@@ -56,5 +56,5 @@ _SMALL_TABLES = _SmallTables()
 
 
 def read_small(lake: Lake, table: Table, snapshot: Snapshot) -> pa.Table | None:
-    """All rows of a table at a snapshot, or None if they are not small."""
+    """All rows of a table at a snapshot, or None for a table that is not small."""
     return _SMALL_TABLES.read(lake, table, snapshot)

@@ -1,1 +1,1 @@
-"""Retention: segments of a stream, how the oldest leave, and the history that receives them."""
+"""Streams in the lake: segments, retention and eviction, consumers with their cursors, and histories."""

@@ -1,4 +1,4 @@
-"""Arrivals: how far streams have come and when, from the catalogue alone and for many of them at once."""
+"""Arrivals in streams: row counts, times and writers of what came, from the catalogue and for many streams at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentArrivals:
-    """What a stream still holds of what has arrived since a moment, and from how many writers."""
+    """The segments, rows and writers that have arrived since a moment and that the stream still holds."""
 
     segments: int
     rows: int
@@ -35,30 +35,30 @@ def has_rings(connection: Connection) -> bool:
 
 
 def has_segments(connection: Connection) -> bool:
-    """Whether the lake can know of segments."""
+    """Whether the catalogue has the table of segments."""
     return has_table(connection, SEGMENT.name)
 
 
 def read_ends(connection: Connection) -> dict[str, int]:
-    """The next row id of each stream that anything was ever appended to, which is the number of rows that ever came."""
+    """The next row id of each stream with appends, which is the number of rows that it ever received."""
     if not has_rings(connection):
         return {}
     return {uuid: int(rows) for uuid, rows in connection.execute(sa.select(STREAM.c.relation_uuid, STREAM.c.next_row_id))}
 
 
 def read_all_arrivals(connection: Connection) -> Sequence[c.AnyRow]:
-    """Stream, first row id, end and arrival of every segment, in the order of their ends; the lake has segments."""
+    """Stream, first row id, end and arrival of every segment, ordered by end; the catalogue must have the table of segments."""
     s = SEGMENT.c
     return connection.execute(sa.select(s.relation_uuid, s.first_row_id, s.next_row_id, s.arrived_at).order_by(s.next_row_id)).all()
 
 
 def read_last_arrival(connection: Connection, stream: UUID) -> int | None:
-    """The snapshot with which the newest segment of a stream came."""
+    """The snapshot that appended the newest segment of a stream."""
     return connection.execute(sa.select(sa.func.max(SEGMENT.c.snapshot_id)).where(SEGMENT.c.relation_uuid == str(stream))).scalar()
 
 
 def read_arrived_beyond(connection: Connection, stream: UUID, row_id: int) -> datetime | None:
-    """When the oldest row of a stream arrived that is not before a row id, or None."""
+    """The arrival time of the oldest row of a stream at or after a row id, or None."""
     if not has_segments(connection):
         return None
     s = SEGMENT.c
@@ -66,7 +66,7 @@ def read_arrived_beyond(connection: Connection, stream: UUID, row_id: int) -> da
 
 
 def read_arrival_span(connection: Connection, stream: UUID) -> tuple[datetime | None, datetime | None]:
-    """When the oldest and the newest segment arrived that a stream holds."""
+    """The arrival times of the oldest and the newest segment that a stream holds."""
     s = SEGMENT.c
     query = sa.select(sa.func.min(s.arrived_at), sa.func.max(s.arrived_at)).where(s.relation_uuid == str(stream))
     oldest, newest = connection.execute(query).one()
@@ -83,6 +83,6 @@ def read_recent(connection: Connection, stream: UUID, since: datetime) -> Recent
 
 
 def read_evicted_bytes(connection: Connection, stream: UUID) -> int:
-    """The bytes of files that left a stream and that a reader may still need."""
+    """The bytes of evicted files that a reader may still need."""
     query = sa.select(sa.func.coalesce(sa.func.sum(LEFT_FILE.c.size_bytes), 0)).where(LEFT_FILE.c.relation_uuid == str(stream))
     return int(connection.execute(query).scalar_one())

@@ -1,4 +1,4 @@
-"""Consumers: who has to see every row of a stream, and the row that each of them sees next."""
+"""Consumers of streams and their cursors: the next row id that each of them reads."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 def has_consumers(connection: Connection) -> bool:
-    """Whether the lake can know of consumers: it has had streams."""
+    """Whether the catalogue has the table of consumers, which comes with the first stream."""
     return has_table(connection, CONSUMER.name)
 
 
 def read_consumers(connection: Connection, stream: UUID) -> dict[str, int]:
-    """Who consumes a stream, each with its next row id."""
+    """The consumers of a stream, each with its next row id."""
     query = sa.select(CONSUMER.c.consumer, CONSUMER.c.next_row_id).where(CONSUMER.c.relation_uuid == str(stream))
     return {row.consumer: row.next_row_id for row in connection.execute(query)}
 
 
 def read_cursor(connection: Connection, stream: UUID, consumer: UUID) -> int | None:
-    """The next row id of one consumer of a stream, or None if it is none."""
+    """The next row id of a stream's consumer, or None if it does not consume the stream."""
     return connection.execute(sa.select(CONSUMER.c.next_row_id).where(*_own(stream, consumer))).scalar()
 
 
@@ -47,7 +47,7 @@ def read_cursors(connection: Connection, consumers: Iterable[str]) -> dict[tuple
 
 
 def read_positions(connection: Connection) -> dict[str, int]:
-    """How many rows each consumer has passed, of all its streams."""
+    """How many rows each consumer has consumed, summed over its streams."""
     passed = sa.select(CONSUMER.c.consumer, sa.func.sum(CONSUMER.c.next_row_id)).group_by(CONSUMER.c.consumer)
     return {consumer: int(count) for consumer, count in connection.execute(passed)}
 
@@ -58,7 +58,7 @@ def read_lowest_cursor(connection: Connection, stream: UUID) -> int | None:
 
 
 def read_lagging_consumers(connection: Connection) -> list[tuple[str, str, int]]:
-    """The consumers for which rows wait: consumer, stream, and how many."""
+    """The consumers with unconsumed rows: consumer, stream, and the number of these rows."""
     n = CONSUMER.c
     ahead = sa.and_(STREAM.c.relation_uuid == n.relation_uuid, STREAM.c.next_row_id > n.next_row_id)
     query = sa.select(n.consumer, n.relation_uuid, STREAM.c.next_row_id - n.next_row_id).join(STREAM, ahead)
@@ -66,45 +66,45 @@ def read_lagging_consumers(connection: Connection) -> list[tuple[str, str, int]]
 
 
 def read_waiting_since(connection: Connection) -> dict[str, datetime]:
-    """When the oldest row arrived that waits for a consumer, for each for which rows wait."""
+    """The arrival time of the oldest unconsumed row of each consumer that has one."""
     later = sa.and_(SEGMENT.c.relation_uuid == CONSUMER.c.relation_uuid, SEGMENT.c.next_row_id > CONSUMER.c.next_row_id)
     query = sa.select(CONSUMER.c.consumer, sa.func.min(SEGMENT.c.arrived_at)).join(SEGMENT, later).group_by(CONSUMER.c.consumer)
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def is_consumer(name: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """A condition: whether what a column names consumes any stream."""
+    """The condition that a column's value is the name of a consumer."""
     return sa.exists().where(CONSUMER.c.consumer == name)
 
 
 def cursors_of(stream: sa.ColumnElement[str]) -> sa.Subquery:
-    """The consumers of a stream and their next row ids, to be joined with others' rows."""
+    """The consumers of a stream and their next row ids, to be joined with other rows."""
     return sa.select(CONSUMER.c.consumer, CONSUMER.c.next_row_id).where(CONSUMER.c.relation_uuid == stream).subquery()
 
 
 def add_consumer(w: Writer, stream: UUID, consumer: UUID, next_row_id: int) -> None:
-    """Let a commit begin to consume a stream."""
+    """Add, within a commit, a consumer of a stream with its first cursor."""
     w.insert(CONSUMER, relation_uuid=str(stream), consumer=str(consumer), next_row_id=next_row_id)
 
 
 def move_cursor(w: Writer, stream: UUID | str, consumer: UUID | str, next_row_id: int) -> None:
-    """Let a consumer go on in a commit; with many others that do."""
+    """Move a consumer's cursor within a commit; the update is sent together with others."""
     w.update_later(CONSUMER, {"relation_uuid": str(stream), "consumer": str(consumer)}, {"next_row_id": next_row_id})
 
 
 def move_cursors(w: Writer, stream: UUID, reached: Mapping[str, int]) -> None:
-    """Let consumers of a stream go on at once, within a commit."""
+    """Move the cursors of several consumers of a stream at once, within a commit."""
     if reached:
         w.connection.execute(_MOVE, [{"stream": str(stream), "whose": consumer, "reached": row} for consumer, row in reached.items()])
 
 
 def remove_consumer(w: Writer, consumer: UUID) -> None:
-    """Let a consumer go in a commit: streams no longer wait for it."""
+    """Remove a consumer within a commit, so that no stream keeps rows for it."""
     w.connection.execute(sa.delete(CONSUMER).where(CONSUMER.c.consumer == str(consumer)))
 
 
 def write_reader(connection: Connection, stream: UUID, reader: str, next_row_id: int | None) -> None:
-    """Say outside of commits how far a reader of a stream is, or with None that it reads no more."""
+    """Write the cursor of a reader of a stream outside of commits; None removes the reader."""
     connection.execute(sa.delete(CONSUMER).where(CONSUMER.c.consumer == reader))
     if next_row_id is not None:
         connection.execute(sa.insert(CONSUMER).values(relation_uuid=str(stream), consumer=reader, next_row_id=next_row_id))

@@ -1,4 +1,4 @@
-"""The history of a stream: a table that receives the files of evicted segments, in the same commit and without a copy."""
+"""The history of a stream: a table that receives evicted segments, in the same commit and without copying files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FollowStream:
-    """A table of this same commit becomes the history of a stream that looks as it did when the table was planned."""
+    """Makes a table of this commit the history of a stream, if the stream's definition is still the one that the table was planned for."""
 
     stream: Table
     history: Table
@@ -46,7 +46,7 @@ class FollowStream:
 
 
 def read_history(connection: Connection, stream: Table, snapshot_id: int) -> Table | None:
-    """The table that takes up what leaves a stream, or None."""
+    """The table that receives the evicted rows of a stream, or None."""
     if not has_table(connection, STREAM.name):
         return None
     uuid = read_ring(connection, stream.uuid).history_uuid
@@ -62,7 +62,7 @@ def _find(connection: Connection, uuid: str, snapshot_id: int) -> Table | None:
 
 
 def move_to_history(w: Writer, uuid: str, stream: Table, files: Sequence[c.AnyRow], *, before: int) -> Table | None:
-    """Let files that leave a stream, and the arrival of their rows, join its history; None if that was dropped."""
+    """Append evicted files, with the arrival times of their rows, to the stream's history; None if the history was dropped."""
     history = _find(w.connection, uuid, w.id)
     if history is None:
         return None

@@ -1,4 +1,4 @@
-"""Retention: with an append the oldest segments of a stream leave, as a change of the catalogue whose cost is theirs, not their rows'."""
+"""Retention: an append evicts the oldest segments of a stream, as a change of the catalogue that moves no rows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _READ_AT_ONCE = 256
 
 
 class RingFull(StreamOverrun):
-    """A stream that waits for its readers holds as much as it may; the commit is tried again for `wait`."""
+    """A stream that waits for its readers is full; the commit is tried again for the time `wait`."""
 
     def __init__(self, message: str, *, wait: timedelta, hint: str) -> None:
         super().__init__(message, hint=hint)
@@ -55,7 +55,7 @@ class RingFull(StreamOverrun):
 
 @dataclass(frozen=True, slots=True)
 class KeepRings:
-    """Rows that this commit appended to streams become segments, and what they push out leaves; other tables are left alone."""
+    """Records the rows that this commit appended to streams as segments, and evicts what the limits no longer keep; tables are ignored."""
 
     tables: tuple[Table, ...]
 
@@ -75,7 +75,7 @@ def _streams(w: Writer, tables: Sequence[Table]) -> list[tuple[Table, Declaratio
 
 
 def keep_ring(w: Writer, table: Table, declaration: Declaration) -> None:
-    """Count what was added to a stream since it was last looked at, and let go of what its limits no longer keep."""
+    """Record the rows that were added to a stream since the last call, and evict what its limits no longer keep."""
     table_id = w.table_id(table)
     known = read_ring(w.connection, table.uuid)
     grown = _count_in(w, table, table_id, known)
@@ -267,7 +267,7 @@ def _release(w: Writer, table: Table, limits: RetentionLimits) -> int:
 
 
 def retain_due(lake: Lake) -> list[Table]:
-    """Let go of what time has made superfluous in streams that nothing is appended to; the streams it was done for."""
+    """Evict segments whose time is over, also from streams without appends; returns the streams that were changed."""
     now = datetime.now(UTC)
     with lake.reading() as connection:
         if not has_table(connection, LEFT_FILE.name):

@@ -1,4 +1,4 @@
-"""Segments: what one commit added to a stream, which rows it holds and when they came."""
+"""Segments: the rows that one commit appended to a stream, the limits of retention, and which segments leave."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ class Segment:
 
     @property
     def row_count(self) -> int:
-        """How many rows it holds."""
+        """The number of rows in the segment."""
         return self.next_row_id - self.first_row_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ring:
-    """What a stream holds: rows from `first_row_id` up to but not including `next_row_id`, without a gap."""
+    """The rows that a stream holds: all row ids from `first_row_id` up to but not including `next_row_id`."""
 
     first_row_id: int = 0
     next_row_id: int = 0
@@ -102,8 +102,8 @@ class Ring:
 class RetentionLimits:
     """How much a stream keeps; a limit that is None does not apply.
 
-    `overrun_grace` is how long a reader may need rows that should have left: then a stream that aborts ends the reader, and
-    one that blocks refuses the writer. Rows that a continuous view has not consumed stay, unless the stream drops them.
+    `overrun_grace` is how long a reader may need rows whose time is over. After that a stream that aborts ends the reader, and one that
+    blocks refuses the writer. Rows that a continuous view has not consumed stay, unless `drops_unconsumed`.
     """
 
     rows: int | None = None
@@ -131,7 +131,7 @@ class RetentionLimits:
         )
 
     def times(self, factor: int) -> RetentionLimits:
-        """The same limits, wider."""
+        """The limits multiplied by a factor."""
         return replace(
             self,
             rows=None if self.rows is None else self.rows * factor,
@@ -141,7 +141,7 @@ class RetentionLimits:
 
 
 def plan_eviction(segments: Iterable[Segment], ring: Ring, limits: RetentionLimits, now: datetime) -> list[Segment]:
-    """The oldest segments that leave a ring: those without which it still holds all it has to keep.
+    """The oldest segments to evict: those without which the stream still holds all that its limits keep.
 
     Whole segments leave, so up to one more than the limits is kept. The newest rows stay even where a single segment is
     larger than the ring, until others take their place or their time is over.
@@ -167,7 +167,7 @@ def plan_eviction(segments: Iterable[Segment], ring: Ring, limits: RetentionLimi
 
 
 def read_ring(connection: Connection, uuid: UUID) -> Ring:
-    """What a stream holds now; a stream that nothing was ever added to holds nothing."""
+    """The rows that a stream holds now; an empty `Ring` for a stream without appends."""
     row = connection.execute(sa.select(STREAM).where(STREAM.c.relation_uuid == str(uuid))).first()
     if row is None:
         return Ring()
@@ -175,7 +175,7 @@ def read_ring(connection: Connection, uuid: UUID) -> Ring:
 
 
 def write_ring(w: Writer, stream: Table, ring: Ring) -> None:
-    """Note what a stream holds from this commit on."""
+    """Write, within a commit, which rows a stream holds."""
     row = {name: getattr(ring, name) for name in Ring.__slots__}
     changed = w.connection.execute(sa.update(STREAM).where(STREAM.c.relation_uuid == str(stream.uuid)).values(row)).rowcount
     if not changed:
@@ -183,7 +183,7 @@ def write_ring(w: Writer, stream: Table, ring: Ring) -> None:
 
 
 def refuse_overrun(connection: Connection, table: Table, snapshot: Snapshot) -> None:
-    """Refuse to read a stream at a snapshot of which some rows have left and are deleted."""
+    """Refuse to read a stream at a snapshot if some of its rows were evicted and their files deleted."""
     if not sa.inspect(connection).has_table(STREAM.name):
         return
     ring = read_ring(connection, table.uuid)
@@ -202,7 +202,7 @@ def refuse_overrun(connection: Connection, table: Table, snapshot: Snapshot) -> 
 
 
 def read_segments(connection: Connection, uuid: UUID, *, limit: int | None = None, newest_first: bool = False) -> list[Segment]:
-    """The segments that a stream holds now, oldest first unless asked otherwise."""
+    """The segments that a stream holds now, oldest first unless `newest_first`."""
     s = SEGMENT.c
     query = sa.select(s.first_row_id, s.next_row_id, s.size_bytes, s.arrived_at, s.snapshot_id, s.writer)
     query = query.where(s.relation_uuid == str(uuid)).order_by(s.first_row_id.desc() if newest_first else s.first_row_id).limit(limit)
@@ -210,7 +210,7 @@ def read_segments(connection: Connection, uuid: UUID, *, limit: int | None = Non
 
 
 def read_arrivals(connection: Connection, uuid: UUID) -> Sequence[c.AnyRow]:
-    """The first row id, the end and the arrival of every segment that is known of a relation, in their order."""
+    """The first row id, the end and the arrival time of every segment in the catalogue of a relation, in order."""
     s = SEGMENT.c
     query = sa.select(s.first_row_id, s.next_row_id, s.arrived_at).where(s.relation_uuid == str(uuid)).order_by(s.first_row_id)
     return connection.execute(query).all()

@@ -1,1 +1,1 @@
-"""Upkeep: leases of readers, expiry of snapshots, merging of files and the vacuum."""
+"""Upkeep: leases of readers, expiry of snapshots, merging of files, and the vacuum."""

@@ -1,4 +1,4 @@
-"""Expiry: old snapshots are forgotten, and what only they needed is scheduled for deletion. A metadata commit, whatever its size."""
+"""Expiry: old snapshots are removed from the catalogue, and files that only they need are scheduled for deletion."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireOutcome:
-    """What an expiry did, or would do."""
+    """What an expiry removed, or would remove."""
 
     snapshots: int
     files: int
@@ -36,7 +36,7 @@ class ExpireOutcome:
 def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> ExpireOutcome:
     """Forget snapshots older than a time. The newest snapshot and those under lease always stay.
 
-    A dry run does the same and takes it back, so what it says is what would happen.
+    A dry run does the same and rolls it back, so that its result is exact.
     """
     moment = older_than if older_than.tzinfo is not None else older_than.replace(tzinfo=UTC)
     lake.prepare_tables(LEASE_TABLES)
@@ -64,7 +64,7 @@ def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> Expire
 
 
 def is_unreachable(table: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Rows whose lifetime holds no snapshot that is still kept."""
+    """The condition for rows that no existing snapshot sees."""
     kept = sa.select(sa.literal(1)).where(
         c.SNAPSHOT.c.snapshot_id >= table.c.begin_snapshot, c.SNAPSHOT.c.snapshot_id < table.c.end_snapshot
     )
@@ -91,7 +91,7 @@ def _schedule_unreachable(connection: Connection) -> int:
 
 
 def schedule_deletion(connection: Connection, rows: Sequence[c.AnyRow]) -> None:
-    """Note files for deletion, each row with id, table id, path and whether it is relative, not before any lease that may need them.
+    """Schedule files for deletion, at a time not before the newest lease's; a row has id, table id, path and whether it is relative.
 
     A file beyond the data folder is another's, whom no client that works off the list asks.
     """
@@ -123,7 +123,7 @@ def _is_inside(connection: Connection, path: str) -> bool:
 
 
 def table_folders(connection: Connection, table_ids: set[int]) -> dict[int, str]:
-    """The folder of each table, those that were dropped included."""
+    """The folder of each table, dropped ones included."""
     t, s = c.TABLE.c, c.SCHEMA.c
     found: dict[int, str] = {}
     for ids in split_chunks(sorted(table_ids)):

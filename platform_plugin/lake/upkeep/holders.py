@@ -1,4 +1,4 @@
-"""Holders of leases: which process took one, so that a lease of a process that died can be told from one that is slow."""
+"""The names of lease holders: which process took a lease, and whether it still runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def this_holder(purpose: str | None) -> str:
-    """A name for this process that no other process ever has, on this machine or another.
+    """A name for this process that no other process has, on this machine or another.
 
     >>> has_holder_ended(this_holder("a doctest"))
     False
@@ -18,7 +18,7 @@ def this_holder(purpose: str | None) -> str:
 
 
 def has_holder_ended(holder: str) -> bool:
-    """Whether the holder was a process of this machine that runs no longer; of other machines nothing is known."""
+    """Whether the holder was a process of this machine and has ended; False for processes of other machines."""
     purpose, _, process = holder.rpartition("@")
     parts = process.split("/")
     if not purpose or len(parts) != 5 or parts[0] != socket.gethostname():

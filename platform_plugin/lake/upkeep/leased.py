@@ -1,4 +1,4 @@
-"""Held: which snapshots leases keep, since when and until when."""
+"""Snapshots under lease: which ones, since when and until when. Expired leases and those of dead processes are removed."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 LEASE_TABLES = (c.PLATFORM_LEASE,)
 SESSION = "session"
-"""How the name of a holder begins that is a session: it says by itself how far it has read a stream."""
+"""The prefix of a holder's name that marks a session, which has a cursor of its own for what it has read of a stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeasedSnapshots:
-    """What all leases that have not run out hold."""
+    """The snapshots under all current leases, and the time of the oldest lease."""
 
     snapshots: frozenset[int] = frozenset()
     since: datetime | None = None
     has_readers: bool = False
-    """Whether others than sessions are among the holders."""
+    """Whether there are holders other than sessions."""
 
 
 def read_leased_snapshots(connection: Connection) -> LeasedSnapshots:
@@ -49,12 +49,12 @@ def read_leased_snapshots(connection: Connection) -> LeasedSnapshots:
 
 
 def read_leased_snapshots_if_any(connection: Connection) -> LeasedSnapshots:
-    """The same of a lake in which perhaps nobody ever took a lease."""
+    """The same for a lake that may have no table of leases."""
     return read_leased_snapshots(connection) if has_table(connection, c.PLATFORM_LEASE.name) else LeasedSnapshots()
 
 
 def read_lease_end(connection: Connection, snapshot_id: int) -> datetime | None:
-    """Until when a snapshot is under lease, or None."""
+    """The time at which a snapshot's last lease ends, or None."""
     if not has_table(connection, c.PLATFORM_LEASE.name):
         return None
     lease = c.PLATFORM_LEASE.c
@@ -63,5 +63,5 @@ def read_lease_end(connection: Connection, snapshot_id: int) -> datetime | None:
 
 
 def read_newest_lease(connection: Connection) -> datetime | None:
-    """When the newest lease was taken, or None; the lake has leases."""
+    """The time at which the newest lease was taken, or None; the lake must have leases."""
     return connection.execute(sa.select(sa.func.max(c.PLATFORM_LEASE.c.acquired_at))).scalar()

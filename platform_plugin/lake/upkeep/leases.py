@@ -1,4 +1,4 @@
-"""Leases: a reader's claim that keeps a snapshot and its files, for a time or until released."""
+"""Leases: taking, renewing and releasing a reader's claim to a snapshot and its files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DURATION = timedelta(hours=1)
 
 @dataclass(slots=True)
 class Lease:
-    """A held snapshot. Leaving the `with` block releases it; a killed holder's lease runs out by itself."""
+    """A reader's claim to a snapshot. Leaving the `with` block releases it; the lease of a killed process ends by itself."""
 
     lake: Lake
     id: str
@@ -47,7 +47,7 @@ class Lease:
             raise told from error
 
     def renew(self, duration: timedelta = DURATION) -> None:
-        """Hold on for longer; a lease that ran out and whose snapshot is gone raises `SnapshotExpired`."""
+        """Extend the lease; raises `SnapshotExpired` if it had ended and its snapshot is gone."""
         lease = c.PLATFORM_LEASE
         with self.lake.writing(shared=True) as connection:
             if read_snapshot(connection, id=self.snapshot.id) is None:
@@ -60,13 +60,13 @@ class Lease:
                 _insert(connection, self, None)
 
     def release(self) -> None:
-        """Let the snapshot go; doing it twice is harmless."""
+        """End the lease; doing it twice is harmless."""
         with self.lake.writing(shared=True) as connection:
             connection.execute(sa.delete(c.PLATFORM_LEASE).where(c.PLATFORM_LEASE.c.lease_id == self.id))
 
 
 def acquire_lease(lake: Lake, snapshot: Snapshot | None, *, holder: str | None, duration: timedelta) -> Lease:
-    """Take a lease on a snapshot, by default the newest; one that is gone already can't be leased."""
+    """Take a lease on a snapshot, by default the newest; an error if the snapshot is gone."""
     lake.prepare_tables(LEASE_TABLES)
     with lake.writing(shared=True) as connection:
         newest = read_snapshot(connection)

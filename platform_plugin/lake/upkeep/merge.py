@@ -1,7 +1,7 @@
-"""Merging: a table's small files become few, and every snapshot that is kept still reads the same rows.
+"""`merge`: few large files replace a table's small ones, and every snapshot reads the same rows as before.
 
-Each row of a merged file carries the snapshot that added it, so one file can serve many snapshots. Deleted rows go with
-it, noted in a delete file, until no kept snapshot has them; then the next merge leaves them out.
+Each row of a merged file carries the snapshot that added it, so one file can serve many snapshots. Deleted rows are kept in it, listed in a
+delete file, until no snapshot has them; then the next merge leaves them out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOutcome:
-    """What a merge did."""
+    """The numbers of files and rows before and after a merge."""
 
     files_before: int
     files_after: int
@@ -45,7 +45,7 @@ class MergeOutcome:
 
 
 def merge(lake: Lake, table: Table, *, target_bytes: int) -> MergeOutcome:
-    """Rewrite small files, fully readable at every kept snapshot; a conflict if others change the same files meanwhile."""
+    """Merge small files into large ones that every snapshot can read; a conflict if others change the same files meanwhile."""
     base = lake.snapshot()
     with lake.reading() as connection:
         oldest = connection.execute(sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id))).scalar_one()
@@ -93,7 +93,7 @@ def _inlined_tables(connection: Connection, table: Table) -> list[tuple[str, tup
 
 @dataclass(frozen=True, slots=True)
 class MergeFiles:
-    """Merged files take the place of what they were made from, in every snapshot that is kept."""
+    """Replaces files by merged ones in every snapshot."""
 
     table: Table
     parts: tuple[RewrittenFile, ...]

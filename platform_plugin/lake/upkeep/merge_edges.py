@@ -1,6 +1,6 @@
-"""The edges of a stream: between which of its rows a merge may put one file, so that what has to leave still can.
+"""The limits of merging in a stream: which segments may share a file, so that they can still be evicted.
 
-Files leave a stream whole. One that holds rows of many segments would keep the oldest of them for as long as the newest.
+Files are evicted whole. One with rows of many segments would keep the oldest of them for as long as the newest.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ SHARE = 256
 
 @dataclass(frozen=True, slots=True)
 class SegmentEdges:
-    """The segments of a stream, at whose ends rows leave, and its limits."""
+    """The segments of a stream, at whose ends rows are evicted, and its limits."""
 
     segments: tuple[Segment, ...]
     limits: RetentionLimits
 
     def may_join(self, run: Sequence[FileScan], file: FileScan) -> bool:
-        """Whether a file may become one with the files before it."""
+        """Whether a file may be merged with the files before it."""
         first, next_row_id = _start(run[0]), _end(file)
         span = self._span(first, next_row_id)
         if not span:
@@ -47,7 +47,7 @@ class SegmentEdges:
         return whole and first == span[0].first_row_id and self._is_short(span)
 
     def may_shed(self, file: FileScan) -> bool:
-        """Whether deleted rows may be left out of a file, though its number of rows says where it ends."""
+        """Whether deleted rows may be removed from a file, although its row count tells where its row ids end."""
         return file.is_whole or len(self._span(_start(file), _end(file))) <= 1
 
     def parts(self, row_ids: Any, added: Any) -> list[Any]:
@@ -78,7 +78,7 @@ class SegmentEdges:
 
 
 def read_edges(connection: Connection, table: Table) -> SegmentEdges | None:
-    """The edges of a stream; None for a table whose rows stay."""
+    """The edges of a stream; None for a table, which evicts nothing."""
     declaration = read_declaration(connection, table.uuid)
     if declaration.kind != "stream":
         return None

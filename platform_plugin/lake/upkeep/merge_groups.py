@@ -1,4 +1,4 @@
-"""Which files a merge makes into one: runs of small neighbours with equal columns and partitions."""
+"""`find_groups`: which files of a table a merge makes into one, as runs of small neighbours with equal columns and partitions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FULL_ENOUGH = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeGroup:
-    """Files that become one; their rows have the same columns and the same partition."""
+    """The files that become one; their rows have the same columns and the same partition."""
 
     fields: tuple[Field, ...]
     files: tuple[FileScan, ...]
@@ -38,7 +38,7 @@ class MergeGroup:
 def find_groups(connection: Connection, table: Table, base: Snapshot, *, target_bytes: int) -> list[MergeGroup]:
     """Runs of small neighbouring files with equal columns and partitions, each run no larger than one target file.
 
-    Those of a stream also respect the edges at which its rows leave.
+    Runs of a stream also end at the edges where its rows are evicted.
     """
     edges = read_edges(connection, table)
     files = read_scan(connection, table, base).files

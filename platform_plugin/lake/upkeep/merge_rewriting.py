@@ -1,4 +1,4 @@
-"""How a merge writes rows anew: each with its id and the snapshot that added it, deleted ones with the snapshot that deleted them."""
+"""Rewriting rows for a merge: each keeps its id and the snapshot that added it, and a deleted one the snapshot that deleted it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenFile:
-    """A merged file, what it replaces, and the deletes that go with it."""
+    """A merged file, the files that it replaces, and its delete file."""
 
     file: DataFile
     begin_snapshot: int
@@ -61,13 +61,13 @@ class RewrittenFile:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """What was written."""
+        """The paths of the files that were written."""
         return (self.file.path,) if self.deletes is None else (self.file.path, self.deletes.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedRows:
-    """Rows of a merge with their ids and the snapshots that added and deleted them."""
+    """The rows of a merge with their ids, and the snapshots that added and deleted them."""
 
     rows: pa.Table
     row_ids: Any
@@ -80,7 +80,7 @@ class MergedRows:
 
 
 def rewrite(lake: Lake, table: Table, group: MergeGroup, base: Snapshot, oldest: int) -> list[RewrittenFile]:
-    """Write the rows of a group, with their ids and ages, as one file; nothing if that would change nothing."""
+    """Write the rows of a group, with their ids and snapshots, as new files; an empty list if that would change nothing."""
     with lake.reading() as connection:
         versions = read_delete_versions(connection, table, [file.id for file in group.files])
         inlined = read_inlined_deletes(connection, table, base.id)
@@ -181,7 +181,7 @@ def _write_deletes(lake: Lake, table: Table, data_path: str, positions: Any, sna
 def rewrite_inlined(
     lake: Lake, table: Table, inlined: tuple[str, tuple[Field, ...]], base: Snapshot, oldest: int, *, edges: SegmentEdges | None = None
 ) -> list[RewrittenFile]:
-    """Write the rows that another client keeps in the catalogue as a file, or of a stream as one for each of its segments."""
+    """Write the inlined rows of a table as a file; for a stream, as one file for each segment."""
     name, fields = inlined
     columns: list[sa.ColumnClause[Any]] = [c.user_column(field.name) for field in fields]
     with lake.reading() as connection:

@@ -1,4 +1,4 @@
-"""Vacuum: delete the files that nobody can need any more, and only those."""
+"""`vacuum`: deletes scheduled files and orphans that no snapshot and no lease needs."""
 
 from __future__ import annotations
 

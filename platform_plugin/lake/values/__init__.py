@@ -1,1 +1,1 @@
-"""Values: what each type of the lake is elsewhere, which values a column takes, and what stands where a row has none."""
+"""Values: the assignment rule, defaults, DuckDB's text forms, and the Arrow, Spark and SQLAlchemy types of each type."""

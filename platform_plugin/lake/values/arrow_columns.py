@@ -1,4 +1,4 @@
-"""Whole Arrow columns by the assignment rule: what Arrow's own casts do alike is left to them, the rest is done value by value."""
+"""`assign_column`: a whole Arrow column by the assignment rule, with Arrow's casts where they agree, else value by value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JSON = Primitive("json")
 
 
 def assign_column(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
-    """A column's values as those of a field; one that the field does not take is an error that names it."""
+    """A column's values converted to a field's type; a column that the field does not accept is an error that names it."""
     target = to_arrow(field.type, column=field.name)
     if column.type.equals(target) and not _holds_json(field):
         return column

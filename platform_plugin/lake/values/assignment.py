@@ -1,7 +1,7 @@
-"""The assignment rule: which values a column takes and what becomes of them, for every writer that does not go through Spark.
+"""The assignment rule: which Python values a column accepts and how they are converted, for all writers but Spark.
 
-It is Spark's ANSI store assignment, with what would lose something refused; docs/sql/types.md has it as a table. A query's values
-follow the same rule in `engine/spark/frames/assignment.py`.
+It is Spark's ANSI store assignment, with lossy conversions refused; docs/sql/types.md has it as a table. A query's values follow the same
+rule in `engine/spark/frames/assignment.py`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MOMENT_FORM = rf"{DATE_FORM}([ T]{TIME_FORM}{ZONE_FORM}?)?"
 
 
 def assign_value(value: Any, field: Field) -> Any:
-    """A Python value as one of a column's type; a lossy or senseless conversion is an error."""
+    """A Python value converted to a column's type; a lossy or senseless conversion is an error."""
     if value is None:
         return None
     converted = _converted(value, field)
@@ -52,7 +52,7 @@ def assign_value(value: Any, field: Field) -> Any:
 
 
 def arrow_array(values: list[Any], field: Field) -> pa.Array:
-    """Values that are fitted to a column, as Arrow."""
+    """Values that have a column's type already, as Arrow."""
     kind = to_arrow(field.type, column=field.name)
     try:
         return pa.array(values, kind)
@@ -76,7 +76,7 @@ def _without_uuids(kind: pa.DataType) -> pa.DataType:
 
 
 def value_text(value: Any) -> str:
-    """A value as an error quotes it."""
+    """A value as errors quote it."""
     text = str(value) if isinstance(value, Number) else repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
 
@@ -202,7 +202,7 @@ def _decimal(value: Any, precision: int, scale: int, field: Field) -> Number | N
 
 
 def spark_text(value: Any) -> str | None:
-    """The text that Spark makes of a number, a truth value, a day or a time; None for what has none.
+    """The text that Spark's cast gives for a number, boolean, date or time; None for other values.
 
     >>> spark_text(1e10), spark_text(0.5), spark_text(True), spark_text(datetime(2026, 1, 2, 3, 4, 5, 600000))
     ('1.0E10', '0.5', 'true', '2026-01-02 03:04:05.6')
@@ -251,7 +251,7 @@ def _java_text(value: float) -> str:
 
 
 def is_json(text: str) -> bool:
-    """Whether a text is one JSON document as its standard has it: no NaN, no key twice, no trailing words."""
+    """Whether a text is one JSON document by the standard: no NaN, no repeated key, nothing after it."""
 
     def refuse(word: str) -> NoReturn:
         raise ValueError(word)

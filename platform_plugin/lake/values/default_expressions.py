@@ -1,4 +1,4 @@
-"""DuckDB's expression defaults: what means the same to everybody is evaluated, the rest is refused by name."""
+"""DuckDB's default expressions: a subset that every client reads alike is evaluated, the rest is refused."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ GENERATED = re.compile(r"(?:gen_random_uuid|uuid|uuidv4)\(\)", re.IGNORECASE)
 
 
 def evaluate(field: Field, now: datetime) -> Any:
-    """The value of a column's expression default in a statement that began at a time; what can't be told is refused by name."""
+    """The value of a column's default expression in a statement that began at a time; an error if it can't be evaluated."""
     try:
         value = _ExpressionReader(field, now).whole()
         return None if value is None else convert_default(value, field)
@@ -65,7 +65,7 @@ def _refusal(field: Field, why: str) -> UnsupportedType:
 
 
 class _ExpressionReader:
-    """A parser that evaluates as it reads: the language is small, and nothing is kept of it."""
+    """A parser that evaluates while it reads, without a tree."""
 
     def __init__(self, field: Field, now: datetime) -> None:
         self.field, self.now = field, now
@@ -159,7 +159,7 @@ class _ExpressionReader:
         return self.refuse(f"{text or 'the end'} is not understood")
 
     def name(self, text: str) -> Any:
-        """A function or a word that stands for one; `main.` may be before it."""
+        """A function, or a word that stands for one; `main.` may precede it."""
         while self.accept("."):
             text = self.peek()[1]
             self.place += 1
@@ -224,7 +224,7 @@ _TEXT_FUNCTIONS: dict[str, Callable[[str], Any]] = {
 
 
 def convert_default(value: Any, field: Field) -> Any:
-    """A value as one of a type, as an assignment has it, but that texts are read and times lose what the type does not keep."""
+    """A value converted as in an assignment, except that texts are parsed and times are truncated to the type's precision."""
     match field.type:
         case Primitive(name="date") if isinstance(value, datetime):
             return value.date()

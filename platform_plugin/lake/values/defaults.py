@@ -1,4 +1,4 @@
-"""Defaults of columns: texts in the catalogue, checked as values when they are declared and read as values where rows lack them."""
+"""Column defaults: checking them when they are declared, and the values that they give to rows."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _read(literal: str, field: Field) -> Any:
 
 
 def default_column(field: Field, length: int, now: datetime | None = None) -> pa.ChunkedArray:
-    """What rows hold that leave the column out, in a statement that began at a time."""
+    """The values of rows that leave the column out, in a statement that began at a time."""
     if not is_generated(field):
         return constant_column(evaluate_default(field, now), field, length)
     values = [uuid4() for _ in range(length)]
@@ -75,12 +75,12 @@ def default_column(field: Field, length: int, now: datetime | None = None) -> pa
 
 
 def is_generated(field: Field) -> bool:
-    """Whether each row gets a value of its own."""
+    """Whether the default gives each row a value of its own."""
     return field.computed_default and GENERATED.fullmatch((field.default or "").strip()) is not None
 
 
 def evaluate_default(field: Field, now: datetime | None = None) -> str | None:
-    """The default as a literal's text: an expression is evaluated once for all rows of a statement."""
+    """The default as a literal's text; an expression is evaluated once for all rows of a statement."""
     if field.default is None or not field.computed_default:
         return field.default
     value = evaluate(field, now or datetime.now(UTC))
@@ -88,7 +88,7 @@ def evaluate_default(field: Field, now: datetime | None = None) -> str | None:
 
 
 def check_default(field: Field) -> Field:
-    """A column whose default is one of its values, in a text that every client reads alike; anything else is refused."""
+    """The column with its default in a text that every client reads alike; a default that does not fit the type is refused."""
     if field.children:
         if field.default is not None:
             raise InvalidValue(f'column "{field.name}" of type {field.type} can\'t have a default', hint="give the value with each row")
@@ -133,5 +133,5 @@ def _text(value: Any, field: Field) -> str:
 
 
 def default_value(field: Field, now: datetime) -> Any:
-    """What a row holds that leaves the column out, in a statement that began at a time."""
+    """The value of a row that leaves the column out, in a statement that began at a time."""
     return None if field.default is None else default_column(field, 1, now)[0].as_py()

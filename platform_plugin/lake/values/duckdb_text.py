@@ -1,4 +1,4 @@
-"""DuckDB's text form of nested values, which it uses for rows that it keeps inside SQLite and PostgreSQL catalogues."""
+"""`parse_nested`: DuckDB's text form of nested values, in which it inlines rows into SQLite and PostgreSQL catalogues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DuckDB's text form of dates and timestamps as counts since 1970, for years that Python's own types end before or after."""
+"""DuckDB's text form of dates and timestamps, for years that Python's own types can't hold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DAY_SECONDS = 86_400
 
 
 def parse_days(text: str) -> int:
-    """Days since 1970.
+    """The days since 1970 of a date.
 
     >>> parse_days("1970-01-02"), parse_days("0001-12-31 (BC)"), parse_days("infinity")
     (1, -719163, 2147483647)
@@ -27,7 +27,7 @@ def parse_days(text: str) -> int:
 
 
 def parse_moment(text: str, *, per_second: int) -> int:
-    """Parts of a second since 1970 in UTC.
+    """The time since 1970 in UTC, in fractions of a second.
 
     >>> parse_moment("1970-01-01 01:00:00.5+01", per_second=1_000_000), parse_moment("20000-01-01 00:00:00", per_second=1)
     (500000, 568971820800)

@@ -1,4 +1,4 @@
-"""One table that says what each DuckLake type is in Arrow, in Spark and in SQLAlchemy."""
+"""The table of types: what each DuckLake type is in Arrow, in Spark and in SQLAlchemy, with the conversions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIELD_ID = b"PARQUET:field_id"
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """The counterparts of one DuckLake type; None where that side has none."""
+    """The counterparts of one DuckLake type; None where there is none."""
 
     arrow: pa.DataType | None
     spark: str | None
@@ -80,7 +80,7 @@ _FROM_ARROW: tuple[tuple[pa.DataType, str], ...] = (
 
 
 def catalogue_name(kind: DataType) -> str:
-    """The word for a type in the catalogue's `column_type`.
+    """The text of a type in the catalogue's `column_type`.
 
     >>> catalogue_name(Decimal(precision=9, scale=2))
     'decimal(9,2)'
@@ -99,7 +99,7 @@ def catalogue_name(kind: DataType) -> str:
 
 
 def from_catalogue(word: str, children: Sequence[Field], *, column: str) -> DataType:
-    """The type that a catalogue's `column_type` and child columns stand for."""
+    """The type for a catalogue's `column_type` and child columns."""
     if word.startswith("decimal"):
         precision, scale = word.removeprefix("decimal").strip("() ").split(",")
         return Decimal(precision=int(precision), scale=int(scale))
@@ -145,7 +145,7 @@ def arrow_schema(fields: Iterable[Field]) -> pa.Schema:
 
 
 def from_arrow(schema: pa.Schema) -> tuple[Field, ...]:
-    """Columns for an Arrow schema; ids are not taken over, since the lake gives them."""
+    """Columns for an Arrow schema, without ids, which the lake gives."""
     return tuple(_field_from_arrow(field) for field in schema)
 
 
