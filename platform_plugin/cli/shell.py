@@ -112,7 +112,12 @@ def expand_shortcut(text: str) -> str:
 def is_complete_input(text: str) -> bool:
     r"""Whether Enter ends the input: a backslash command, nothing at all, or statements up to a final semicolon.
 
-    >>> is_complete_input("SELECT 1"), is_complete_input("SELECT ';"), complete("SELECT 1; -- done"), complete(r"\d users")
+    >>> (
+    ...     is_complete_input("SELECT 1"),
+    ...     is_complete_input("SELECT ';"),
+    ...     is_complete_input("SELECT 1; -- done"),
+    ...     is_complete_input(r"\d users"),
+    ... )
     (False, False, True, True)
     """
     text = text.strip()

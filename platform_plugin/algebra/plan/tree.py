@@ -39,7 +39,7 @@ def draw_plan(node: Node) -> str:
     >>> from platform_plugin.algebra.plan.copies import column_reference
     >>> from platform_plugin.algebra.plan.nodes import Item, Output, Project, Scan
     >>> scan = Scan(relation=("main", "posts"), kind="stream", alias="posts", fields=(Output(name="uid"),))
-    >>> print(draw_plan(Project(source=scan, items=(Item(value=ref("posts", "uid"), name="uid"),))))
+    >>> print(draw_plan(Project(source=scan, items=(Item(value=column_reference("posts", "uid"), name="uid"),))))
     project uid
     └─ scan stream main.posts
     """

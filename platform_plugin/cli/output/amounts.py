@@ -79,7 +79,7 @@ def byte_text(count: float) -> str:
 def seconds_text(seconds: float) -> str:
     """A stretch of time to be read.
 
-    >>> seconds_text(0.0123), seconds_text(75), said_seconds(200_000)
+    >>> seconds_text(0.0123), seconds_text(75), seconds_text(200_000)
     ('0.01 s', '1 min 15 s', '2 d 7 h')
     """
     if seconds < 60:

@@ -77,7 +77,7 @@ def add_row(table: Table, row: Sequence[Any]) -> None:
 def value_text(value: Any) -> str:
     r"""A value as a person reads it.
 
-    >>> value_text(True), value_text(b"\x01\xff"), shown(b"301,two"), shown({"a": [1, None]})
+    >>> value_text(True), value_text(b"\x01\xff"), value_text(b"301,two"), value_text({"a": [1, None]})
     ('true', '0x01ff', '301,two', '{"a": [1, null]}')
     """
     match value:

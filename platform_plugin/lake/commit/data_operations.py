@@ -188,7 +188,7 @@ class ForgetRow:
 def is_row_change(word: str, table_id: int) -> bool:
     """Whether an entry of a snapshot's list of changes means other rows or columns of a table; moving rows between files does not.
 
-    >>> is_row_change("inserted_into_table:3", 3), is_row_change("merge_adjacent:3", 3), changes_rows_of("inserted_into_table:4", 3)
+    >>> is_row_change("inserted_into_table:3", 3), is_row_change("merge_adjacent:3", 3), is_row_change("inserted_into_table:4", 3)
     (True, False, False)
     """
     kind, _, number = word.partition(":")

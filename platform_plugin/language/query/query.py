@@ -70,7 +70,7 @@ def analyse_query(text: str | Span) -> Query:
 def analyse_expression(text: str | Span, name: WrittenName, alias: str | None = None) -> Expression:
     """The relations that the WHERE or a SET expression of a DELETE or UPDATE reads, under the same refusals as a query.
 
-    >>> from platform_plugin.language.text.names import Name
+    >>> from platform_plugin.language.text.names import WrittenName
     >>> found = analyse_expression("shop.users.id = 1 AND rate > (SELECT max(rate) FROM old)", WrittenName(parts=("shop", "users")))
     >>> found.target.filter(), [str(reference.name) for reference in found.relations]
     ((Comparison(column='id', op='=', value=1),), ['old'])

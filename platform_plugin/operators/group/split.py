@@ -78,7 +78,7 @@ def plan_split(
     `relations` are known by the names that the query may use for them, in lower case. `names` are the view's own names for its columns.
     `typer` gives the column types of a SELECT, as Spark does; it is asked only where a type matters and can't be told from the text.
 
-    >>> from platform_plugin.algebra.plan.relations import Relation
+    >>> from platform_plugin.algebra.plan.relations import RelationFacts
     >>> from platform_plugin.algebra.types.data_types import Field, Primitive
     >>> fields = (Field(name="uid", type=Primitive("int32")), Field(name="score", type=Primitive("int32")))
     >>> posts = RelationFacts(name=("main", "posts"), kind="stream", fields=fields)

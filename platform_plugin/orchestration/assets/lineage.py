@@ -45,11 +45,11 @@ _Known = dict[Column, Origins]
 def trace_columns(query: Query) -> dict[str, Origins]:
     """The columns whose values go into each column of a result; what only decides which rows there are does not count.
 
-    >>> from platform_plugin.algebra.plan.relations import Relation
+    >>> from platform_plugin.algebra.plan.relations import RelationFacts
     >>> from platform_plugin.algebra.types.data_types import Field, Primitive
     >>> from platform_plugin.operators.group.split import read_plan
     >>> fields = (Field(name="uid", type=Primitive("int32")), Field(name="score", type=Primitive("int32")))
-    >>> posts = Relation(name=("main", "posts"), kind="stream", fields=fields)
+    >>> posts = RelationFacts(name=("main", "posts"), kind="stream", fields=fields)
     >>> plan = read_plan("SELECT uid AS who, 2 * avg(score) AS mean FROM posts WHERE uid > 0 GROUP BY uid", {"posts": posts})
     >>> {name: sorted(origin.column for origin in found) for name, found in trace_columns(plan).items()}
     {'who': ['uid'], 'mean': ['score']}

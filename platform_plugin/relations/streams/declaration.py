@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def stored_limits(statement: CreateStream) -> dict[str, Any]:
     """The options that a CREATE STREAM gives, for the lake.
 
-    >>> from platform_plugin.language.text.names import Name
+    >>> from platform_plugin.language.text.names import WrittenName
     >>> stored_limits(CreateStream(name=WrittenName(parts=("posts",)), retention=timedelta(hours=1)))
     {'retention_seconds': 3600.0, 'on_overrun': 'abort'}
     """

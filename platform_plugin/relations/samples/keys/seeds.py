@@ -10,7 +10,7 @@ import numpy as np
 def derive_seed(seed: int, *words: object) -> int:
     """A seed of 128 bits for one use of a sample's seed; other words give one that has nothing to do with it.
 
-    >>> derive_seed(7, "segment", 1) == derive_seed(7, "segment", 1), derive(7, "segment", 1) == derive(7, "segment", 11)
+    >>> derive_seed(7, "segment", 1) == derive_seed(7, "segment", 1), derive_seed(7, "segment", 1) == derive_seed(7, "segment", 11)
     (True, False)
     """
     text = "\0".join([str(seed), *(f"{type(word).__name__}:{word}" for word in words)])
