@@ -1,1 +1,1 @@
-"""Engines: what runs a plan. The Arrow kernel runs in this process, Spark SQL on a server or a cluster."""
+"""Engines that run plans: the Arrow kernel in this process, and Spark SQL on a server or a cluster."""

@@ -1,4 +1,4 @@
-"""A workspace: a lake and the Spark that works on it."""
+"""`Workspace`: an open lake and the Spark session that statements on it use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OPTIONS: dict[str, str | int | bool] = {
 
 
 class Workspace:
-    """What statements run on. Spark is attached to by the first statement that needs it, and anew after it was lost."""
+    """A lake and a Spark session. The first statement that needs Spark attaches to it; after a loss the next one attaches again."""
 
     def __init__(self, lake: Lake, *, settings: ServerSettings | None = None, watcher: Watcher | None = None) -> None:
         self.lake = lake
@@ -41,7 +41,7 @@ class Workspace:
 
     @property
     def session(self) -> Session:
-        """The open session; the machine's platform server is started if it does not run."""
+        """The open session; the platform server is started if none runs."""
         self._heed_fork()
         with self._lock:
             if self._session is not None and self._session.lost:
@@ -53,7 +53,7 @@ class Workspace:
 
     @property
     def is_attached(self) -> bool:
-        """Whether a session is open already."""
+        """Whether a session is open."""
         return self._session is not None and not self._session.closed
 
     def _attach(self) -> Session:
@@ -74,7 +74,7 @@ class Workspace:
         return session
 
     def forget_session(self) -> None:
-        """Attach anew at the next use: the server that this session was on is gone."""
+        """Drop the session of a server that is gone, so that the next use attaches again."""
         self._heed_fork()
         with self._lock:
             session, self._session = self._session, None

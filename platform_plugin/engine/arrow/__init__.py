@@ -1,1 +1,1 @@
-"""The Arrow kernel: plans, expressions and aggregates over Arrow with the answers that Spark gives, or a refusal."""
+"""The Arrow kernel: runs plans over Arrow tables with Spark's answers; what it is not certain of it leaves to Spark."""

@@ -1,4 +1,4 @@
-"""Aggregates over Arrow columns: those that mean the same as in Spark, with its result types."""
+"""`aggregate`: calls of aggregates over Arrow columns, with Spark's meaning and result types."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _MANY = 50_000
 
 
 def is_grouped(kind: pa.DataType) -> bool:
-    """Whether values of a type are equal to Arrow when they are equal to Spark."""
+    """Whether values of a type are equal to Arrow exactly when they are equal to Spark."""
     return kind in _GROUPED or pa.types.is_decimal(kind) or pa.types.is_timestamp(kind)
 
 
 def aggregate(rows: ArrowRows, keys: Sequence[Item], calls: Sequence[Item]) -> pa.Table:
-    """One row for each group; without keys one row, even of no rows."""
+    """One row for each group; without keys a single row, even of no input."""
     grouped = [evaluate(key.value, rows) for key in keys]
     if not all(is_grouped(value.type) for value in grouped):
         raise NotSupportedByArrow

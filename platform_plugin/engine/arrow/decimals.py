@@ -1,6 +1,6 @@
-"""Decimals over Arrow: with the types that Spark gives their sums, differences and products, and as the doubles that the JVM makes of them.
+"""Decimals over Arrow: arithmetic in the types that Spark's rules give, and conversion to doubles as the JVM does it.
 
-What Spark would have to round, or Arrow can't hold, is None: Spark's to answer.
+None is returned for what Spark would round or Arrow can't hold; it is left to Spark.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MOST_DIGITS = 38
 CHECKED: dict[type[exp.Expr], Any] = {exp.Add: pc.add_checked, exp.Sub: pc.subtract_checked, exp.Mul: pc.multiply_checked}
-"""Arithmetic that fails on an overflow instead of going on with something else."""
+"""Arithmetic that fails on an overflow instead of returning a wrong number."""
 # How many digits Spark gives a whole number beside a decimal.
 _DIGITS_OF = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}
 # Up to here a double holds every whole number, and every power of ten: one division then rounds once, as the JVM does.
@@ -27,7 +27,7 @@ _EXACT_TENS = 22
 
 
 def parse_decimal(text: str) -> pa.Scalar:
-    """A number with a point as it was written, with as many digits as Spark counts.
+    """A literal with a point as a decimal, with as many digits as Spark counts.
 
     >>> str(parse_decimal("0.05").type), str(parse_decimal("1.50").type)
     ('decimal128(2, 2)', 'decimal128(3, 2)')
@@ -38,7 +38,7 @@ def parse_decimal(text: str) -> pa.Scalar:
 
 
 def calculate_decimals(operator: type[exp.Expr], left: Any, right: Any) -> Any | None:
-    """The sum, difference or product of two decimals, in the type that Spark gives it.
+    """The sum, difference or product of two decimals, in Spark's type for it.
 
     >>> price, share = pa.array([Decimal("10.00")]), pa.array([Decimal("0.05")], pa.decimal128(15, 2))
     >>> calculate_decimals(exp.Mul, price, share).to_pylist(), str(calculate_decimals(exp.Mul, price, share).type)
@@ -57,7 +57,7 @@ def calculate_decimals(operator: type[exp.Expr], left: Any, right: Any) -> Any |
 
 
 def operand_decimal(node: exp.Expr, value: Any) -> Any | None:
-    """A value as the decimal that Spark calculates with: a written whole number has just its own digits."""
+    """An operand as the decimal that Spark calculates with; a whole number in the text gets exactly its own digits."""
     if pa.types.is_decimal128(value.type):
         return value
     if value.type not in _DIGITS_OF:
@@ -67,7 +67,7 @@ def operand_decimal(node: exp.Expr, value: Any) -> Any | None:
 
 
 def widest_decimal(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """The decimal that Spark brings values of these types to, such as those of a CASE.
+    """The decimal that Spark converts values of these types to, such as those of a CASE.
 
     >>> str(widest_decimal([pa.decimal128(15, 2), pa.int32()]))
     'decimal128(15, 2)'
@@ -80,7 +80,7 @@ def widest_decimal(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def align_decimals(left: Any, right: Any) -> tuple[Any, Any]:
-    """Two exact numbers, at least one of them a decimal, as decimals of one type, to be compared digit by digit."""
+    """Two exact numbers, at least one of them a decimal, as decimals of one type for a comparison."""
     scale = max(kind.scale if pa.types.is_decimal(kind) else 0 for kind in (left.type, right.type))
     for one, other, turned in ((left, right, False), (right, left, True)):
         # A written value takes the column's type where it fits: to bring a column to another takes twenty times as long as to compare it.
@@ -94,7 +94,7 @@ def align_decimals(left: Any, right: Any) -> tuple[Any, Any]:
 
 
 def to_doubles(found: Any) -> Any | None:
-    """Decimals as the nearest doubles; None where that takes more than one division of two exact ones.
+    """Decimals as the nearest doubles; None where that needs more than one division of two exact ones.
 
     >>> to_doubles(pa.array([Decimal("0.3"), None])).to_pylist()
     [0.3, None]

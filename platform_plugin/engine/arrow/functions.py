@@ -1,6 +1,6 @@
-"""Functions over Arrow: the few that are written most and of which it is certain that they mean the same as in Spark.
+"""Scalar functions over Arrow: the common ones that certainly mean the same as in Spark.
 
-What is asked of other types, or with patterns and places that are not written out, is None: Spark's to answer.
+Other argument types, and patterns or positions that are no literals, give None: they are left to Spark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def part_of_day(name: str, value: Any) -> Any | None:
 
 
 def match_like(value: Any, pattern: Any) -> Any | None:
-    """Whether texts are like a pattern that is written out.
+    """Whether texts match a literal LIKE pattern.
 
     >>> match_like(pa.array(["carefully", "a c", None]), pa.scalar("%c_r%")).to_pylist()
     [True, False, None]

@@ -1,4 +1,4 @@
-"""Plans over Arrow tables: the nodes that can be run without Spark, with what Spark would answer."""
+"""`run_plan`: runs a plan over Arrow tables with Spark's answer, or raises `NotSupportedByArrow`."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ _PAIRS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowTables:
-    """Tables by their full names, and the sources that plans have made of them: what several plans have in common is made once."""
+    """Tables by their full names, and a cache of the sources that several plans over them share."""
 
     tables: dict[str, pa.Table]
     made: dict[Source, ArrowRows] = field(default_factory=dict)
 
 
 def run_plan(query: Query, tables: Mapping[str, pa.Table]) -> pa.Table:
-    """What a query gives over tables by their full names; `NotSupportedByArrow` if that is Spark's to say."""
+    """The result of a query over tables by their full names; `NotSupportedByArrow` if it is left to Spark."""
     if not outputs(query):
         raise NotSupportedByArrow  # without a column an Arrow table forgets how many rows it has
     try:
@@ -62,7 +62,7 @@ def run_plan(query: Query, tables: Mapping[str, pa.Table]) -> pa.Table:
 
 
 def run_grouping(source: Source, keys: Sequence[Item], calls: Sequence[Item], known: ArrowTables) -> pa.Table:
-    """One row for each group of a source; `NotSupportedByArrow` if that is Spark's to say."""
+    """One row for each group of a source; `NotSupportedByArrow` if it is left to Spark."""
     try:
         return aggregate(_rows(source, known), keys, calls)
     except (pa.ArrowException, OverflowError, RecursionError) as error:
@@ -199,7 +199,7 @@ def _beside(left: ArrowRows, right: ArrowRows) -> ArrowRows:
 
 
 def conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
-    """The conditions that must all be true for this one to be."""
+    """The parts of a condition that AND joins."""
     while isinstance(condition, exp.Paren):
         condition = condition.this
     if isinstance(condition, exp.And):

@@ -1,4 +1,4 @@
-"""Lookups: where values stand among others, as rows are joined and groups are found."""
+"""`find_positions`: the positions of values in another column, for joins and for groups."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SMALL, _LARGE = 1_000, 1 << 31
 
 
 def find_positions(values: Any, among: Any, *, once: bool = False) -> Any | None:
-    """For each value where it stands among the others, NULL where it does not, as NULL never does.
+    """For each value its position among the others, or NULL if it is not there; NULL never is.
 
-    With `once` it is None if one of the others stands there twice; without, any of its places will do.
+    With `once` the answer is None if a value occurs twice among the others; without it, any of its positions is given.
     """
     table = _numbered(among, max(_SPREAD * len(among), len(values)))
     if table is None:

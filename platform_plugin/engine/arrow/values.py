@@ -1,7 +1,7 @@
-"""Expressions over Arrow columns: those of which it is certain that they mean the same as in Spark, value for value.
+"""`evaluate`: expressions over Arrow columns that certainly mean the same as in Spark, value for value.
 
-Everything else is `NotSupportedByArrow`, and Spark's to answer: calls that could differ in a corner, values for which the two engines
-part (NaN), and whatever would be an error in Spark (overflow, division by zero), so that it is told in Spark's words.
+Everything else raises `NotSupportedByArrow` and is left to Spark: calls that could differ in a corner, values on which the two engines
+disagree (NaN), and whatever would be an error in Spark (overflow, division by zero), so that users see Spark's error.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ _CASTS = {"TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(), "BIGI
 
 
 class NotSupportedByArrow(Exception):
-    """Something that is left to Spark."""
+    """The kernel can't run something, which is left to Spark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowRows:
-    """Columns by the alias of what they come from and their name, all of the same length."""
+    """Columns of equal length, by their source's alias and their name."""
 
     columns: Mapping[Column, Any]
     count: int
 
     def picked(self, places: Any) -> ArrowRows:
-        """These rows of it, by a mask or by their places; a column is not touched before somebody asks for it."""
+        """Some of the rows, by a mask or by places; each column is taken only when it is used."""
         if not pa.types.is_boolean(places.type):
             return ArrowRows(columns=_Picked(self.columns, places), count=len(places))
         count = pc.sum(places).as_py() or 0
@@ -68,7 +68,7 @@ class ArrowRows:
 
 
 class _Picked(Mapping[Column, Any]):
-    """Some rows of columns, each made when it is first asked for."""
+    """Some rows of columns; each column is taken when it is first used."""
 
     def __init__(self, columns: Mapping[Column, Any], places: Any) -> None:
         self._columns, self._places = columns, places
@@ -88,7 +88,7 @@ class _Picked(Mapping[Column, Any]):
 
 
 class RelationColumns(Mapping[Column, Any]):
-    """The columns of one relation as an expression may name them: alone or behind its name, in upper or lower case."""
+    """The columns of one relation by the names that an expression may use: alone or after the relation's name, in any case."""
 
     def __init__(self, rows: pa.Table, relation: str) -> None:
         self._rows, self._relation = rows, relation.lower()
@@ -118,12 +118,12 @@ def evaluate(value: Scalar, rows: ArrowRows) -> Any:
 
 
 def repeat_value(found: Any, count: int) -> Any:
-    """A value for every row, where an expression gives one for all."""
+    """The values for every row, where an expression may give one value for all."""
     return pa.repeat(found, count) if isinstance(found, pa.Scalar) else found
 
 
 def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
-    """The value of an expression's tree: a column, or a scalar that is the same in every row."""
+    """The value of an expression's tree: a column, or a scalar that is equal in every row."""
     match node:
         case exp.Paren():
             return evaluate_node(node.this, rows)
@@ -254,7 +254,7 @@ def _exact(left: Any, right: Any) -> tuple[Any, Any]:
 
 
 def sortable_values(found: Any) -> Any:
-    """Values that both engines order alike: for Spark NaN is the largest number, for Arrow none at all."""
+    """Values that both engines order alike: NaN, the largest number to Spark and unordered to Arrow, is refused."""
     if pa.types.is_decimal(found.type) or pa.types.is_timestamp(found.type):
         return found
     if found.type not in _COMPARED:

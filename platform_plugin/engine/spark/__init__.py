@@ -1,1 +1,1 @@
-"""Spark: one platform server for all processes of a user, and sessions on it or on an endpoint that somebody else runs."""
+"""Spark: the platform server, sessions on it or on another Connect endpoint, and DataFrames of the lake."""

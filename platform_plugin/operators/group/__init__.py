@@ -1,1 +1,1 @@
-"""Grouping as an operator: a query is split into static parts, what each range of a stream adds to a state, and a query over the states."""
+"""The grouping operator: a view's query is split into static parts, stream parts with their states, and an upper query."""

@@ -1,4 +1,4 @@
-"""Admission: the rules that a query must keep to be maintained part by part, and the error of one that breaks them."""
+"""The rules that a continuous view's query must keep, and the error for a query that breaks one."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ CHANGING = ("stream", "continuous", "sample")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refuser:
-    """Makes the error of a view whose text this is."""
+    """Makes the errors of one view, with places in its text."""
 
     source: str
 
@@ -77,7 +77,7 @@ class Refuser:
 
 
 def find_ungrouped_streams(node: Node) -> tuple[Scan, ...]:
-    """The streams in a plan that no grouping in it stands above."""
+    """The streams in a plan that have no grouping above them."""
     if isinstance(node, Scan):
         return (node,) if node.kind == "stream" else ()
     if isinstance(node, (Aggregate, Distinct)) or (isinstance(node, SetOperation) and not node.all and node.kind == "union"):
@@ -86,17 +86,17 @@ def find_ungrouped_streams(node: Node) -> tuple[Scan, ...]:
 
 
 def find_changing_relations(node: Node) -> tuple[Scan, ...]:
-    """All relations in a plan that change without anybody's asking, states of streams among them."""
+    """The relations in a plan that change by themselves: streams, continuous views, samples and states."""
     return tuple(found for found in scans(node) if found.kind in (*CHANGING, "state"))
 
 
 def name_of(scan: Scan) -> str:
-    """A relation as the user would write it."""
+    """A relation's name as the user would write it."""
     return scan.relation[-1]
 
 
 def check_below(node: Node, grouping: str, refuse: Refuser) -> None:
-    """Refuses what may not stand between a stream and the grouping above it."""
+    """Refuse operators that may not stand between a stream and the grouping above it."""
     stream = next((name_of(found) for found in find_ungrouped_streams(node)), "…")
     for found in walk(node):
         if not isinstance(found, (Scan,)):
@@ -241,12 +241,12 @@ def _place(call: exp.Expr, value: Scalar) -> Place | None:
 
 
 def is_volatile(query: Query) -> bool:
-    """Whether a plan's answer depends on the time, on who asks, or on chance."""
+    """Whether a plan's answer depends on the time, on the user, or on chance."""
     return any(volatile_name(call) for found in walk(query) for value in scalars(found) for call in walk_expression(value.node))
 
 
 def refuse_loose(query: Query, refuse: Refuser) -> None:
-    """Refuses a query in which a stream is left without a grouping above it."""
+    """Refuse a query in which a stream has no grouping above it."""
     streams = find_ungrouped_streams(query)
     if not streams:
         return

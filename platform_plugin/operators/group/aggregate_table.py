@@ -1,4 +1,4 @@
-"""A line of the table of aggregates that split, which stands in `aggregates` and which the page shows."""
+"""`Row`: a line of the table of aggregates that split, which stands in `aggregates.TABLE` and in docs/views/aggregates.md."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A line of the table of aggregates: its functions, how a call of one is split, and in words what is stored, merged and answered."""
+    """A line of the table: aggregates, the function that splits them, and in words what they store, how that merges, and their answer."""
 
     functions: tuple[str, ...]
     """By their canonical names."""
     split: SplitFunction
-    """Given the call, the type of its first argument if known, and the column that numbers the rows."""
+    """Called with the call, the type of its first argument if known, and the column of row ids."""
     stored: str
     merge: str
     answer: str

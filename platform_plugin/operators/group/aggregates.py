@@ -1,8 +1,8 @@
-"""Aggregates that split: what each stores for a range of rows, how stored values merge, and how the answer is made of them.
+"""`split_call`: an aggregate's partial aggregates, how they merge, and how its answer is computed from them.
 
 Every stored value is merged by an aggregate of Spark's own, so that one GROUP BY merges all columns of a state at once. Sums of floats
-depend on the order of addition, so results over FLOAT and DOUBLE agree with one pass over all rows to about 1e-9 relative; all others
-are exact.
+depend on the order of addition, so results over FLOAT and DOUBLE agree with one pass over all rows to about 1e-9 relative; all others are
+exact.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def split_call(call: Call, argument_type: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting | ValueKeys:
-    """How a call is split. `argument_type` is its first argument's type if known; `row_id` gives the column that numbers the rows."""
+    """The split of a call. `argument_type` is its first argument's type if known; `row_id` gives the column of row ids."""
     name = canonical_name(call.name)
     if call.distinct and name not in ("min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "any_value"):
         return _distinct(call, name, argument_type)
@@ -48,7 +48,7 @@ def split_call(call: Call, argument_type: DataType | None, row_id: Callable[[], 
 
 
 def find_similar_aggregates(name: str) -> str:
-    """The aggregates that split and are most like one that does not."""
+    """The aggregates that split and whose names are most like one that does not."""
     for members, found in _NEAR.items():
         if any(part in name for part in members.split()):
             return found
@@ -468,7 +468,7 @@ TABLE = [
         answer="the function over every value as often as it came: reading costs as much as there are rows",
     ),
 ]
-"""What the table in docs/views/aggregates.md says: an aggregate more is a function that splits its calls, and a row here."""
+"""The table in docs/views/aggregates.md. A new aggregate is a function that splits its calls, and a row here."""
 
 SPLIT = frozenset(name for row in TABLE for name in row.functions)
 """The aggregates that split, by their canonical names."""

@@ -1,8 +1,8 @@
-"""Bodies: a query as sqlglot's tree in which every leaf is what the user wrote.
+"""`read_body`: a query as sqlglot's tree whose leaves have exactly the user's text.
 
 sqlglot rewrites what it recognises (functions, types, intervals, strings), each time a little differently from Spark. So it sees only
-placeholders that hold the index of a token, and the tree gets the tokens back afterwards: calls as plain calls, literals and types as
-their own text. `meta["at"]` of a leaf is its place in the text, and `meta["type"]` of a literal or a cast its type, where that is known.
+placeholders that hold the index of a token, and the tree gets the tokens back afterwards: calls as plain calls, literals and types as their
+own text. `meta["at"]` of a leaf is its place in the text, and `meta["type"]` of a literal or a cast its type, where that is known.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _BITS = (exp.DPipe, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLe
 
 
 def read_body(text: str | Span) -> exp.Expr:
-    """The tree of a query that the platform admits, or an error at the place of what can't be read.
+    """The tree of a query that the platform accepts, or an error at the place that can't be parsed.
 
     >>> read_body("SELECT weekday(at) AS day FROM posts WHERE score > 1.50BD").sql("spark", normalize_functions=False)
     'SELECT weekday(at) AS day FROM posts WHERE score > 1.50BD'

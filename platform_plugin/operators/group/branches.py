@@ -1,4 +1,4 @@
-"""Branches: what a grouping reads of streams, taken apart so that each branch reads one stream once and all else is settled beforehand."""
+"""Branches: a grouping's source becomes branches that read one stream each, and static parts that hold the rest."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 
 def split_branches(node: Any, aliases: Aliases, clash: Callable[[SetOperation, str], Exception]) -> list[Any]:
-    """A source or query as several without UNION, whose rows together are its rows; at most one stream is left in each.
+    """The branches of a source or query without UNION, whose rows together are its rows; each reads at most one stream.
 
-    A join in which the stream stands on the right is turned round, and sorting is left out, since no row depends on either.
+    A join with the stream on its right is turned round, and sorts are dropped, since no row depends on either.
     """
     if isinstance(node, SetOperation) and node.kind == "union":
         kinds = _types(node, clash)
@@ -101,7 +101,7 @@ def _shaped(query: Query, names: tuple[Output, ...], kinds: tuple[DataType | Non
 
 
 def add_row_id(source: Any) -> tuple[Any, Column]:
-    """A branch in which the number of the stream's row is handed up, and the column that it arrives in."""
+    """The branch with the stream's row id among its columns, and that column."""
     match source:
         case Scan(alias=alias, fields=fields):
             return replace(source, fields=(*fields, Output(name=ROW_ID, type=LONG))), Column(alias, ROW_ID)
@@ -121,13 +121,13 @@ def add_row_id(source: Any) -> tuple[Any, Column]:
 
 @dataclass(slots=True, kw_only=True)
 class Statics:
-    """Gathers the static parts of a plan, each different one once."""
+    """Collects the static parts of a plan, equal ones once."""
 
     aliases: Aliases
     parts: list[StaticPart] = field(default_factory=list)
 
     def add(self, query: Query, feeds: str | None = None) -> str:
-        """The name of the part that is this query."""
+        """The name of the part for this query."""
         same = number_aliases(query)
         for part in self.parts:
             if part.feeds == feeds and number_aliases(part.query) == same:
@@ -137,7 +137,7 @@ class Statics:
         return name
 
     def settle(self, part: Aggregate) -> Aggregate:
-        """A stream part that reads results of static parts where it read tables."""
+        """The stream part with results of static parts in place of its tables."""
         needed = columns_in(replace(part, source=self._outline(part.source)))
         moved: dict[Column, Column] = {}
         source = self._source(part.source, needed, moved)

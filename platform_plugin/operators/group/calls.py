@@ -1,4 +1,4 @@
-"""Calls of aggregates taken apart, and the few expressions that parts and answers are made of."""
+"""`Call`: an aggregate's call as name, arguments and clauses, and builders of the expressions for parts and answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _read(text: str) -> exp.Expr:
 
 
 def parse_expression(text: str, *values: exp.Expr) -> exp.Expr:
-    """An expression from its SQL, in which _0, _1, … stand for others.
+    """An expression from its SQL, in which _0, _1, … stand for `values`.
 
     >>> parse_expression("coalesce(_0.n, 0) > 1", exp.column("moments")).sql("spark", normalize_functions=False)
     'coalesce(moments.`n`, 0) > 1'
@@ -55,13 +55,13 @@ def parse_expression(text: str, *values: exp.Expr) -> exp.Expr:
 
 
 def cast(value: exp.Expr, kind: str) -> exp.Expr:
-    """A value as another type."""
+    """A value cast to another type."""
     return exp.Cast(this=value.copy(), to=exp.DataType(this=exp.DType.USERDEFINED, kind=kind))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call of an aggregate: its name and arguments, and what FILTER, WITHIN GROUP, DISTINCT and IGNORE NULLS say of it."""
+    """A call of an aggregate: its name, its arguments, and its FILTER, WITHIN GROUP, DISTINCT and IGNORE NULLS."""
 
     name: str
     args: tuple[exp.Expr, ...]
@@ -72,27 +72,27 @@ class Call:
     order: exp.Expr | None = None
 
     def of(self, *args: exp.Expr) -> Call:
-        """The same call of other arguments."""
+        """The same call with other arguments."""
         return replace(self, args=(*args, *self.args[len(args) :]))
 
     def filtered(self, value: exp.Expr) -> exp.Expr:
-        """An aggregate over the rows that this call is of."""
+        """An aggregate with this call's FILTER."""
         if self.condition is None:
             return value
         return exp.Filter(this=value, expression=exp.Where(this=self.condition.copy()))
 
     def over(self, values: Sequence[exp.Expr], columns: Sequence[exp.Expr]) -> exp.Expr:
-        """The call as it was written, of columns instead of its values, and without FILTER."""
+        """The original call over columns in place of its values, without FILTER."""
         found = self.node.this if isinstance(self.node, exp.Filter) else self.node
         pairs = list(zip(values, columns, strict=True))
         return map_nodes(found, lambda node: next((column for value, column in pairs if value == node), None))
 
     def shown(self) -> str:
-        """Its first argument as SQL, columns by their names only."""
+        """Its first argument as SQL, with columns by their bare names."""
         return output_name(self.args[0]) if self.args else "x"
 
     def word(self, index: int = 0) -> str:
-        """A word for a column that stores something of an argument: the argument's column where it is one."""
+        """A name for a column that stores a value of an argument: the argument's column if it is one."""
         if index >= len(self.args):
             return "x"
         found = [node for node in walk_expression(self.args[index]) if isinstance(node, exp.Column)]
@@ -102,7 +102,7 @@ class Call:
 
 
 def read_call(node: exp.Expr) -> Call:
-    """The parts of an aggregate's call."""
+    """The call for an aggregate's node."""
     inner = call_in(node)
     if inner is None:
         raise TypeError(node.sql())

@@ -1,7 +1,7 @@
-"""Correlation: a sub-query that is asked again for each row of the query around it, made to ask stored groups instead of rows.
+"""`uncorrelate`: correlated sub-queries are answered from stored groups instead of from rows.
 
 `(SELECT count(*) FROM posts WHERE uid = u.id)` counts by uid once, and each `u.id` looks up the counts: the condition moves above the
-grouping, and what it compares becomes a key. Groups are then merged, so that any condition will do, and no group at all counts as 0.
+grouping, and what it compares becomes a key. Groups are then merged, so that any condition is possible, and no group at all counts as 0.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrelatedConditions:
-    """Conditions that mention the query around, and the keys that a state has for their sake."""
+    """The conditions that mention the outer query, and the keys that a state has because of them."""
 
     keys: tuple[Item, ...] = ()
     conditions: tuple[Scalar, ...] = ()
 
     def over(self, source: Any, alias: str) -> Any:
-        """The stored groups, called `alias`, for which the conditions are true."""
+        """The rows of the stored groups, called `alias`, that satisfy the conditions."""
         names = {column: item.name for item in self.keys for column in columns_in(item.value)}
         return add_filters(
             source,
@@ -38,7 +38,7 @@ class CorrelatedConditions:
 
 
 def uncorrelate(node: Aggregate) -> tuple[Aggregate, CorrelatedConditions]:
-    """A grouping by more keys without the conditions of its WHERE that mention the query around, and those conditions."""
+    """The grouping without the conditions of its WHERE that mention the outer query, with keys added for them; and these conditions."""
     own = aliases_in(node)
     every: list[Scalar] = []
     base: Any = node.source

@@ -1,4 +1,4 @@
-"""Cutting: each grouping over streams gives way to its merged state, and what it did to the rows becomes stream parts."""
+"""`cut_plan`: groupings over streams are replaced by scans of merged states, and what is below them becomes stream parts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _ROW = Column("the branch", ROW_ID)
 
 
 def cut_plan(whole: Query, refuse: Refuser, typer: Typer | None) -> SplitPlan:
-    """A plan split at the first grouping above each stream."""
+    """The split of a plan at the first grouping above each stream."""
     aliases = Aliases()
     for alias in sorted(aliases_in(whole)):
         aliases.take(alias)

@@ -1,6 +1,6 @@
-"""Groupings: the stream parts of many views over the same rows, where what they have in common is made once.
+"""`Groupings`: runs the stream parts of many views over the same rows on the Arrow kernel, with shared work done once.
 
-Parts that filter and group alike are one grouping with all of their aggregates; parts of one source share what is joined and filtered.
+Parts with equal filters and keys are one grouping with all of their aggregates; parts with the same source share its joins and filters.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Groupings:
-    """The parts over one stream of some views, by what they group. It depends on nothing but plans, so it is made once for many runs."""
+    """The stream parts of some views over one stream, by what they group. It depends on plans alone, so many runs use the same value."""
 
     def __init__(self, views: Sequence[ViewParts], stream: str) -> None:
         self.alike: dict[Alike, list[ComparablePart]] = {}
@@ -48,18 +48,18 @@ class Groupings:
         self.columns |= {column.name for column in columns_in(part.query)}
 
     def begin(self, known: ArrowTables, pool: Executor) -> Grouped:
-        """Make every grouping of these rows, several at a time."""
+        """Start every grouping of these rows, several at a time."""
         return Grouped(self, known, {alike: pool.submit(_grouped, alike[0], parts, known) for alike, parts in self.alike.items()})
 
 
 class Grouped:
-    """What some rows give in each grouping."""
+    """The results of some rows for each grouping."""
 
     def __init__(self, groupings: Groupings, known: ArrowTables, made: dict[Alike, Future[pa.Table | None]]) -> None:
         self._groupings, self._known, self._made = groupings, known, made
 
     def rows_of(self, view: str, part: str) -> pa.Table:
-        """What the rows add to a part's state, once its grouping is made; `NotSupportedByArrow` where that is Spark's to say."""
+        """What the rows add to a part's state, once its grouping is computed; `NotSupportedByArrow` where it is left to Spark."""
         alike, found = self._groupings.prepared[view, part]
         rows = self._made[alike].result()
         if rows is None:

@@ -1,8 +1,8 @@
-"""Look-ups: the inner joins below a grouping put in an order in which the stream is probed and tables are read as little as possible.
+"""`arrange_joins`: inner joins below a grouping are reordered to start from the stream and to look up tables.
 
-`FROM a, b, s, c WHERE …` joins a with b first, which is their product if nothing but the stream connects them. So the tables beside a
-stream are taken apart; each is filtered by what concerns it alone; and the stream looks into one after the other, first into those that
-it is connected with.
+`FROM a, b, s, c WHERE …` joins a with b first, which is their product if only the stream connects them. So the tables beside a stream are
+taken out of the joins; each is filtered by the conditions on it alone; and the stream looks them up one after the other, first those that
+an equation connects it with.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def conjuncts(value: Scalar) -> tuple[Scalar, ...]:
-    """The conditions that all hold where a condition holds, each with the sub-queries that it asks itself."""
+    """The parts of a condition that AND joins, each with its own sub-queries."""
     stack, found = [value.node], []
     while stack:
         node = stack.pop()
@@ -45,12 +45,12 @@ def _alone(node: exp.Expr, plans: tuple[Query, ...]) -> Scalar:
 
 
 def add_filters(source: Any, conditions: Iterable[Scalar]) -> Any:
-    """A source under conditions, one filter for each."""
+    """A source with one filter for each condition."""
     return reduce(lambda below, condition: Filter(source=below, condition=condition), conditions, source)
 
 
 def arrange_joins(source: Any) -> Any:
-    """A branch whose inner joins start from the stream."""
+    """A branch with its inner joins reordered to start from the stream."""
     conditions: list[Scalar] = []
     below = source
     while isinstance(below, Filter):
@@ -81,7 +81,7 @@ def _is_inner(source: Any) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class _Table:
-    """A table that is looked into, and the conditions on it alone."""
+    """A table that the stream looks up, and the conditions on it alone."""
 
     source: Any
     conditions: list[Scalar] = field(default_factory=list)
@@ -98,7 +98,7 @@ class _Region:
     conditions: list[Scalar] = field(default_factory=list)
 
     def take(self, source: Any) -> None:
-        """The parts of a tree of inner joins; a join of tables that has a condition stays whole, as its author wrote it."""
+        """Collect the parts of a tree of inner joins; a join of tables with a condition stays whole, as its author wrote it."""
         if _is_inner(source) and (find_ungrouped_streams(source) or source.condition is None):
             self.take(source.left)
             self.take(source.right)

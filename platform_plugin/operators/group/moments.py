@@ -1,4 +1,4 @@
-"""Moments: variances and covariances as structs of doubles, merged by Chan's formula, which keeps digits where plain sums lose them."""
+"""Variances and covariances: stored as structs of doubles and merged by Chan's formula, which keeps digits that sums lose."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ELSE named_struct('n', a.n + b.n,
 
 
 def moment_parts(call: Call) -> exp.Expr:
-    """n, mean and M2, the sum of squared distances from the mean, of a range's rows."""
+    """The stored struct of a range's rows: n, mean and M2, the sum of squared distances from the mean."""
     value = cast(call.args[0], "DOUBLE")
     number, mean, spread = (
         call.filtered(call_expression(name, found)) for name, found in (("count", call.args[0]), ("avg", value), ("var_pop", value))
@@ -74,7 +74,7 @@ def moment_parts(call: Call) -> exp.Expr:
 
 
 def pair_parts(call: Call) -> exp.Expr:
-    """The same for pairs; Spark's own functions leave out pairs with a NULL."""
+    """The same for pairs of values; pairs with a NULL are left out, as in Spark's own functions."""
     y, x = (cast(value, "DOUBLE") for value in call.args[:2])
     names = ("regr_count", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy", "regr_sxy")
     text = (
@@ -85,7 +85,7 @@ def pair_parts(call: Call) -> exp.Expr:
 
 
 def moment_merge(column: exp.Expr) -> exp.Expr:
-    """All stored moments of a group as one."""
+    """The merge of all stored structs of a group."""
     return parse_expression(_MERGE, column)
 
 
@@ -95,5 +95,5 @@ def pair_merge(column: exp.Expr) -> exp.Expr:
 
 
 def moment_answer(name: str, column: exp.Expr) -> exp.Expr:
-    """A function's value from merged moments, of one column or of pairs."""
+    """A function's answer from the merged struct, of one column or of pairs."""
     return parse_expression(_ANSWERS[name], column)

@@ -1,4 +1,4 @@
-"""Packing: the answers of many queries travel as one, so that one Spark job makes them all.
+"""`pack`: the results of many queries as one DataFrame, so that one Spark job computes them all.
 
 Every answer is a branch of a UNION ALL, told from the others by a number. Columns of one type share places, so that the
 whole is as wide as the widest answer and not as all of them together.
@@ -24,13 +24,13 @@ _BRANCH = "branch"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedColumns:
-    """The places of each answer's columns among those of the whole."""
+    """A DataFrame of many results, and the places of each result's columns in it."""
 
     frame: DataFrame
     places: tuple[tuple[int, ...], ...]
 
     def unpack(self, batch: pa.RecordBatch, names: Sequence[Sequence[str]]) -> Iterator[tuple[int, pa.Table]]:
-        """The rows of each answer in a batch, under the answer's own names."""
+        """The rows of each result in a batch, with the result's own column names."""
         numbers = batch.column(0)
         for number in pc.unique(numbers).to_pylist():
             rows = batch.filter(pc.equal(numbers, number))
@@ -39,7 +39,7 @@ class PackedColumns:
 
 
 def plan_places(types: Sequence[Sequence[str]]) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
-    """For each answer the places of its columns, given the names of their types; and the types of all places.
+    """The places of each result's columns, by the names of their types, and the types of all places.
 
     >>> plan_places([["int", "string", "int"], ["string", "string"]])
     (((0, 1, 2), (1, 3)), ('int', 'string', 'int', 'string'))
@@ -61,7 +61,7 @@ def plan_places(types: Sequence[Sequence[str]]) -> tuple[tuple[tuple[int, ...], 
 
 
 def pack(frames: Sequence[DataFrame], schemas: Sequence[StructType]) -> PackedColumns:
-    """One frame with the rows of all; `schemas` are theirs, which only the server could tell otherwise."""
+    """One frame with the rows of all frames; `schemas` are given, since only the server could tell them otherwise."""
     from pyspark.sql.connect import functions as f
 
     places, _ = plan_places([[field.dataType.simpleString() for field in schema.fields] for schema in schemas])

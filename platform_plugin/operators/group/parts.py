@@ -1,4 +1,4 @@
-"""Parts: the values that a view's query is split into, and the SQL of each. What a run and a read do with them stands in `split`."""
+"""The values of a split view: `StaticPart`, `StreamPart`, `State` and `SplitPlan`, with the SQL of each."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     Names = Mapping[str, str | tuple[str, ...]]
 
 ROW_ID = "_row_id"
-"""The column that a stream's rows must also have where a part says `row_id`: it numbers them in the order of their arrival."""
+"""The column of row ids that a stream's rows must have where a part says `row_id`; they grow in the order of arrival."""
 ROWS = "rows"
-"""What a state's merge calls the rows that it merges."""
+"""The name of the rows that a state's merge reads."""
 
 
 def _named(query: Query, names: Names | None, *, pretty: bool = False) -> str:
@@ -27,7 +27,7 @@ def _named(query: Query, names: Names | None, *, pretty: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPart:
-    """A result without streams that the stream parts look up: run once, at the snapshot at which the view is created, and kept.
+    """A query without streams, whose result the stream parts look up: it runs once, at the snapshot of the view's creation, and is stored.
 
     Where `feeds` names a state, the result is not looked up but is the first addition to that state.
     """
@@ -38,7 +38,7 @@ class StaticPart:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The relations that it reads."""
+        """The relations that the part reads."""
         return tuple(dict.fromkeys(".".join(found.relation) for found in scans(self.query)))
 
     @property
@@ -47,17 +47,17 @@ class StaticPart:
         return outputs(self.query)
 
     def sql(self, names: Names | None = None, *, pretty: bool = False) -> str:
-        """Its SQL; `names` says by which names Spark knows the relations."""
+        """The part's SQL; `names` has the names by which Spark knows the relations."""
         return _named(self.query, names, pretty=pretty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A table of partial aggregates: `keys` say which group a row is of, `partials` what is known of the group so far.
+    """A table of partial aggregates: `keys` identify the group of a row, `partials` hold its aggregates.
 
-    A group may have many rows, from many ranges; `merge_sql` makes one of them. Merging is associative and commutative, may be done to
-    any of the rows at any time, and gives rows of the same columns; a NULL key is a key like others. A state without keys is merged to
-    one row even if it has none.
+    A group may have many rows, from many ranges; `merge_sql` makes one of them. Merging is associative and commutative, may be done to any
+    of the rows at any time, and gives rows of the same columns; a NULL key is a key like others. A state without keys is merged to one row
+    even if it has none.
     """
 
     name: str
@@ -67,17 +67,17 @@ class State:
 
     @property
     def columns(self) -> tuple[Output, ...]:
-        """Keys, then partials, with their types where known; where not, Spark's analysis of a stream part's SQL tells them."""
+        """Keys, then partials, with their types where known; Spark's analysis of a stream part's SQL tells the others."""
         return (*self.keys, *self.partials)
 
     def merge_sql(self, rows: str | tuple[str, ...] = ROWS, *, pretty: bool = False) -> str:
-        """One row for each group of the relation `rows`, which holds rows of this state."""
+        """The SQL that merges the rows of the relation `rows`, which are rows of this state, to one for each group."""
         return _named(self.merge, {ROWS: rows}, pretty=pretty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPart:
-    """What a range of a stream adds to a state: `sql` reads the range and gives rows with the state's columns, one for each group."""
+    """The query that aggregates a range of a stream for a state: its rows have the state's columns, one row for each group."""
 
     name: str
     state: str
@@ -97,9 +97,9 @@ class StreamPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitPlan:
-    """A view's query as static parts, stream parts with their states, and the query over the merged states that answers a read.
+    """A view's query as static parts, stream parts with their states, and the upper query over merged states that answers a read.
 
-    `volatile` says that the answer depends on the time or on chance, so that an earlier one must not be served again.
+    `volatile` says that the answer depends on the time or on chance, so that a stored one must not be served again.
     """
 
     columns: tuple[Output, ...]
@@ -111,7 +111,7 @@ class SplitPlan:
     notes: tuple[str, ...] = ()
 
     def state(self, name: str) -> State:
-        """The state of that name."""
+        """The state with a name."""
         return next(found for found in self.states if found.name == name)
 
     @property
@@ -121,12 +121,12 @@ class SplitPlan:
 
     @property
     def upper_tables(self) -> tuple[str, ...]:
-        """The relations that the upper query reads itself: tables, samples and other continuous views, at the reader's snapshot."""
+        """The relations that the upper query reads directly: tables, samples and other continuous views, at the reader's snapshot."""
         return tuple(dict.fromkeys(".".join(found.relation) for found in scans(self.upper) if found.kind not in ("state", "static")))
 
     @property
     def static_tables(self) -> tuple[str, ...]:
-        """The tables that are read below a grouping: once, when the view is created."""
+        """The tables below a grouping, which are read once, when the view is created."""
         return tuple(dict.fromkeys(table for part in self.statics for table in part.tables))
 
     def upper_sql(self, names: Names | None = None, *, pretty: bool = False) -> str:

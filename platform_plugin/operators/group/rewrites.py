@@ -1,4 +1,4 @@
-"""Rewrites: what to write instead of what a view can't hold, with the rows of the original, or with the words "not the same" and why."""
+"""Hints for refused views: what to write instead, with the same rows, or with "not the same" and the difference."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.plan.nodes import Join, Node, Query, Scalar, SetOperation
 
 COUNTED = "count for its rows: count(*) is coalesce(sum(n), 0), sum(x) is sum(x * n)"
-"""How aggregates over groups are those over rows."""
+"""How aggregates over rows are written over groups."""
 NOT_ROWS = "not the same: it gives groups, not rows"
 
 
 def user_name(scan: Scan) -> str:
-    """A relation as the user would write it."""
+    """A relation's name as the user would write it."""
     return scan.relation[-1]
 
 
 def find_join_columns(node: Join, stream: Scan) -> str:
-    """The columns of a stream by which it is joined."""
+    """The columns of a stream that a join compares."""
     mentioned = columns_in(node.condition) if node.condition is not None else set()
     return ", ".join(sorted({column.name for column in mentioned if column.alias == stream.alias})) or "key"
 
 
 def advise_joined_groups(node: Join, left: Scan, right: Scan, *, grouped: bool) -> str:
-    """Two streams that are joined, or one with itself."""
+    """The hint for a join of two streams, or of one with itself."""
     x, y = find_join_columns(node, left), find_join_columns(node, right)
     both = "ON …" if "," in x + y else f"USING ({x})" if x == y else f"ON a.{x} = b.{y}"
     one = f"(SELECT {x}, count(*) AS n FROM {user_name(left)} GROUP BY {x})"
@@ -53,12 +53,12 @@ def advise_joined_groups(node: Join, left: Scan, right: Scan, *, grouped: bool) 
 
 
 def advise_grouping_first(stream: str, then: str) -> str:
-    """A stream beside what changes too."""
+    """The hint for a stream beside another relation that changes."""
     return f"group {stream} first, by every column that is used and with count(*) AS n, {then}, and let each group {COUNTED}"
 
 
 def advise_kept_side(node: Join, scan: Scan, other: Node, *, grouped: bool) -> str:
-    """A join that keeps rows for which the stream has none."""
+    """The hint for a join that keeps rows without a match in the stream."""
     stream, key = user_name(scan), find_join_columns(node, scan)
     table = next((user_name(found) for found in scans(other)), "the table")
     if node.lateral:
@@ -77,7 +77,7 @@ def advise_kept_side(node: Join, scan: Scan, other: Node, *, grouped: bool) -> s
 
 
 def advise_grouped_sides(node: SetOperation, stream: str) -> str:
-    """INTERSECT or EXCEPT of rows."""
+    """The hint for INTERSECT or EXCEPT of a stream's rows."""
     word = node.kind.upper()
     if node.all:
         return f"leave out ALL, and group each side first: SELECT DISTINCT … FROM {stream} {word} …; not the same: equal rows come once"
@@ -85,7 +85,7 @@ def advise_grouped_sides(node: SetOperation, stream: str) -> str:
 
 
 def advise_grouped_subquery(found: Node, plan: Query, stream: Scan, column: str) -> str:
-    """A sub-query that reads rows of a stream."""
+    """The hint for a sub-query that reads rows of a stream."""
     name = user_name(stream)
     own = {inner.alias for inner in _sources(plan)}
     outer = {used for used in columns_in(plan) if used.alias not in own}
@@ -113,7 +113,7 @@ def _is_scalar(found: Node, plan: Query) -> bool:
 
 
 def advise_call_above(name: str, value: Scalar) -> str:
-    """A function whose answer is not settled by its arguments, below a grouping."""
+    """The hint for a volatile function below a grouping."""
     if name in DICE or name.startswith("input_file"):
         return (
             f"store its value as a column of the stream; or use {name}() above the GROUP BY, "
@@ -132,7 +132,7 @@ def advise_call_above(name: str, value: Scalar) -> str:
 
 
 def advise_sessions(call: exp.Anonymous, stream: str) -> str:
-    """Sessions are gaps and islands of the groups by time."""
+    """The hint for session windows, which can be found above a grouping by time."""
     at = call.expressions[0].name if call.expressions and isinstance(call.expressions[0], exp.Column) else "at"
     gap = call.expressions[1].sql("spark") if len(call.expressions) > 1 and isinstance(call.expressions[1], exp.Literal) else "'…'"
     return (
@@ -145,7 +145,7 @@ def advise_sessions(call: exp.Anonymous, stream: str) -> str:
 
 
 def advise_grouped_rows(name: str, column: str) -> str:
-    """Rows that nothing groups."""
+    """The hint for a stream that has no grouping above it."""
     return (
         f"read the rows with a plain SELECT, or in a view without CONTINUOUS; "
         f"or group them: SELECT {column}, count(*) AS n FROM {name} GROUP BY {column}, {NOT_ROWS}"

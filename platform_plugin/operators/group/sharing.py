@@ -1,10 +1,10 @@
-"""Sharing: the stream parts of many views as few queries, so that a range is read once, however many views there are.
+"""`plan_sharing`: the stream parts of many views as few queries, so that a range is read once, however many views there are.
 
-Parts with the same source share a query, whatever they group by and filter: the query groups by each set of keys in one pass
-(GROUPING SETS), and an aggregate of a part with a filter of its own carries that filter. So the number of queries is the number of
-different sources: a stream alone, or a stream with what it looks up. A filter or an expression that could fail on a row that another
-part's filter keeps away is not mixed with other filters, and has a query of its own. Where a range has far fewer groups of all keys
-together than rows, it is first brought down to those groups, and each part merges them (the finest grouping of the lattice).
+Parts with the same source share a query, whatever they group by and filter: the query groups by each set of keys in one pass (GROUPING
+SETS), and an aggregate of a part with a filter of its own carries that filter. So the number of queries is the number of different sources:
+a stream alone, or a stream with what it looks up. A filter or an expression that could fail on a row that another part's filter excludes is
+not combined with other filters, and has a query of its own. Where a range has far fewer groups of all keys together than rows, it is first
+reduced to those groups, and each part merges them (the finest grouping of the lattice).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from platform_plugin.operators.group.parts import SplitPlan, State, StreamPart
 
 SET = "grouping_set"
-"""The column of a shared result that says which set of keys a row is of."""
+"""The column of a shared result that holds the number of the grouping set of a row."""
 # With at least so many rows to a group of all keys, aggregating twice costs less than expanding every row.
 _WORTH = 4
 _SAFE_NODES = (
@@ -81,7 +81,7 @@ _TIME_WINDOWS = frozenset(("window", "session_window", "window_time"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewParts:
-    """A view's plan, and the relations that hold the results of its static parts: views that pin the same result name the same relation."""
+    """A view's plan, and the relations with the results of its static parts; views that pin the same result name the same relation."""
 
     view: str
     plan: SplitPlan
@@ -90,11 +90,10 @@ class ViewParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPart:
-    """Which rows of a shared result are a part's, and which of its columns are the state's.
+    """The rows of a shared result that belong to a part, and its columns that belong to the state.
 
-    They are the rows with `grouping_set` = `number`, where that is given, and of these, where `hits` is a column, those in which it is
-    above 0.
-    `columns` are pairs of a column of the state and one of the result, in the state's order.
+    The rows are those with `grouping_set` = `number`, where that is given, and of these, where `hits` is a column, those with `hits` above
+    0. `columns` are pairs of a column of the state and one of the result, in the state's order.
     """
 
     view: str
@@ -105,7 +104,7 @@ class SharedPart:
     columns: tuple[tuple[str, str], ...]
 
     def sql(self, result: str) -> str:
-        """The part's rows out of the shared result of that name."""
+        """The SQL that selects the part's rows from the shared result with that name."""
         items = tuple(Item(value=column_reference("result", column), name=name) for name, column in self.columns)
         source: Any = Scan(relation=(result,), kind="state", alias="result", fields=())
         conditions: list[exp.Expr] = []
@@ -120,7 +119,7 @@ class SharedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedQuery:
-    """One query over a range that gives the additions of several parts; `lattice` says that it goes by way of the finest groups."""
+    """One query over a range that aggregates for several parts; `lattice` says that it groups by all keys first."""
 
     query: Query = field(repr=False)
     parts: tuple[SharedPart, ...]
@@ -129,23 +128,23 @@ class SharedQuery:
 
     @property
     def relations(self) -> tuple[str, ...]:
-        """The stream, and the results of static parts by the names that were given for them."""
+        """The stream, and the results of static parts by their given names."""
         return tuple(dict.fromkeys(".".join(found.relation) for found in scans(self.query)))
 
     def sql(self, names: Mapping[str, str | tuple[str, ...]] | None = None, *, pretty: bool = False) -> str:
-        """Its SQL; `names` maps the stream's name to a range's."""
+        """The query's SQL; `names` maps the stream's name to a range's."""
         return render(self.query, {tuple(key.split(".")): name for key, name in (names or {}).items()}, pretty=pretty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPass:
-    """All queries that a range of a stream takes, for all views on it."""
+    """All queries that a range of a stream needs, for all views over it."""
 
     stream: str
     queries: tuple[SharedQuery, ...]
 
     def explain(self) -> str:
-        """What is shared, in words."""
+        """What the queries share, in words."""
         lines = [f"a range of {self.stream} is read by {_times(len(self.queries), 'query', 'queries')}"]
         for number, query in enumerate(self.queries, 1):
             views = sorted({part.view for part in query.parts})
@@ -161,7 +160,7 @@ def _times(number: int, one: str, many: str | None = None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparablePart:
-    """A stream part ready to be compared: aliases numbered, static results by their given names, filters apart."""
+    """A stream part in a form that compares with others: aliases numbered, static results by their given names, filters separate."""
 
     view: str
     part: StreamPart
@@ -173,17 +172,19 @@ class ComparablePart:
 
     @property
     def settled(self) -> bool:
-        """Whether its expressions can stand beside other filters: none can fail on a row that its own filter keeps away."""
+        """Whether its expressions may stand beside other filters: none can fail on a row that its own filter excludes."""
         return all(_is_safe(value) for value in (*self.conditions, *(item.value for item in (*self.keys, *self.calls))))
 
     @property
     def values(self) -> tuple[Scalar, ...]:
-        """What it groups by."""
+        """The expressions that it groups by."""
         return tuple(item.value for item in self.keys)
 
     @property
     def groups_alone(self) -> bool:
-        """Whether no other keys can stand beside its own.
+        """Whether no other keys may stand beside its own.
+
+        Spark reads a constant in GROUPING SETS as the number of a column, and a window of time drops or repeats rows for all.
 
         A constant in GROUPING SETS is read by Spark as the number of a column, and a window of time drops or repeats rows for all.
         """
@@ -221,7 +222,7 @@ def _place(found: ComparablePart, classes: list[list[ComparablePart]]) -> None:
 
 
 def prepare_part(view: ViewParts, part: StreamPart) -> ComparablePart:
-    """A stream part as it is compared with those of other views."""
+    """A stream part in the form that compares with those of other views."""
     query = number_aliases(rename_static_results(part.query, view.statics, view.view))
     assert isinstance(query, Aggregate)  # noqa: S101  every stream part is one
     source: Any = query.source
@@ -241,7 +242,7 @@ def prepare_part(view: ViewParts, part: StreamPart) -> ComparablePart:
 
 
 def rename_static_results(node: Any, names: Mapping[str, str], view: str = "") -> Any:
-    """A plan in which results of static parts have these names; they belong to a view unless it is told that they are another's too."""
+    """A plan with these names for results of static parts; a name that is not given belongs to the one view."""
     if isinstance(node, Scan) and node.kind == "static":
         return replace(node, relation=(names.get(node.relation[-1], f"{view}_{node.relation[-1]}"),))
     return map_inputs(node, lambda below: rename_static_results(below, names, view))

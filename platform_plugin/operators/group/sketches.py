@@ -1,4 +1,4 @@
-"""Sketches: approximate aggregates stored as Spark's own sketches, which Spark merges."""
+"""Approximate aggregates, stored as Spark's own sketches, which Spark merges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def split_hll(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
-    """2 to the power of `size` buckets give a relative error of 1.04 / sqrt(2 ^ size); Spark's own default is 0.05."""
+    """The split of approx_count_distinct as an HLL sketch.
+
+    2 to the power of `size` buckets give a relative error of 1.04 / sqrt(2 ^ size); Spark's own default is 0.05.
+    """
     del row_id
     size = 12
     if len(call.args) > 1:
@@ -41,7 +44,10 @@ def split_hll(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr])
 
 
 def split_kll(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
-    """A sketch with k = 4096 is right to within 0.13 % of the rows; the answer has the argument's own type, as Spark's has."""
+    """The split of approximate percentiles as a KLL sketch.
+
+    A sketch with k = 4096 is right to within 0.13 % of the rows; the answer has the argument's own type, as in Spark.
+    """
     del row_id
     found = require_type(call, kind)
     if not isinstance(found, (Primitive, Decimal)) or (decimal_type_of(found) is None and found not in (DOUBLE, Primitive("float32"))):
@@ -72,7 +78,7 @@ def split_kll(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr])
 
 
 def sketch(merge: str) -> Callable[[Call, DataType | None, Callable[[], exp.Expr]], Splitting]:
-    """How a call that makes or merges sketches is stored: as its sketch, merged by the function of this name."""
+    """The split of calls that make or merge sketches: the sketch is stored, and merged by the function with this name."""
 
     def make(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
         del kind, row_id

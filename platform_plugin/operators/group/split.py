@@ -1,4 +1,4 @@
-"""Splitting: a view's query becomes static parts, stream parts with their states, and an upper query. Pure: no engine, no storage.
+"""`plan_split`: a view's query becomes static parts, stream parts with their states, and an upper query; no engine, no storage.
 
 What an executor does with a `SplitPlan` (see `parts` for the values):
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def read_plan(query: str | Span, relations: Mapping[str, RelationFacts]) -> Query:
     """The plan of a query, over relations by the names that it may use for them, in lower case.
 
-    Names and functions that a plan can't hold are refused at their places.
+    Names and functions that a plan can't express are refused at their places.
     """
     source = query.source if isinstance(query, Span) else query
 

@@ -1,4 +1,4 @@
-"""Splittings: how one call of an aggregate is stored, merged and answered."""
+"""`Splitting`, `Part` and `ValueKeys`: how one call of an aggregate is stored, merged and answered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One stored column: the aggregate over the rows of a range, how columns of a call merge into it, its type, and what to call it."""
+    """One stored column of a call: its aggregate over a range's rows, the merge of its values, its type and its name."""
 
     name: str
     value: exp.Expr
@@ -31,7 +31,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Splitting:
-    """A call as stored columns, and its answer made of the merged columns."""
+    """The stored columns of a call, and its answer from the merged columns."""
 
     parts: tuple[Part, ...]
     answer: Callable[[Parts], exp.Expr]
@@ -39,10 +39,10 @@ class Splitting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueKeys:
-    """A call that needs the different values of its arguments, stored as further keys with the number of rows of each.
+    """A call that needs the different values of its arguments, which are stored as further keys with the number of rows of each.
 
-    `answer` makes the call over those rows from the columns of the values and of the number; with `expand` each row stands for as
-    many as its number says.
+    `answer` makes the call from the columns of the values and of the number; with `expand` each row is first repeated as often as its
+    number says.
     """
 
     values: tuple[exp.Expr, ...]
@@ -51,7 +51,7 @@ class ValueKeys:
 
 
 class NoSplit(Exception):
-    """A call can't be split, with what to write instead."""
+    """A call can't be split; the message says what to write instead."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -60,7 +60,7 @@ class NoSplit(Exception):
 
 
 def require_type(call: Call, kind: DataType | None) -> DataType:
-    """The type of a call's argument, without which the call can't be split."""
+    """The type of a call's argument; an error for a call that can't be split without it."""
     if kind is None:
         shown = call.shown()
         raise NoSplit(
@@ -73,13 +73,13 @@ def require_type(call: Call, kind: DataType | None) -> DataType:
 def split_single_column(
     name: str, value: exp.Expr, merge: str, kind: DataType | None, answer: Callable[[exp.Expr], exp.Expr] | None = None
 ) -> Splitting:
-    """A call with one stored column, merged by the function of this name."""
+    """A call with one stored column, merged by the function with this name."""
     part = Part(name=name, value=value, merge=lambda columns: call_expression(merge, columns[0]), type=kind)
     return Splitting(parts=(part,), answer=lambda columns: answer(columns[0]) if answer else columns[0])
 
 
 def value_count(call: Call) -> Part:
-    """The number of a call's values as a stored column; it is the last of its call."""
+    """The stored column with the number of a call's values; it is the last one of its call."""
     return Part(
         name=f"n_{call.word()}",
         value=call.filtered(call_expression("count", call.args[0])),

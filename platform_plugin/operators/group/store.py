@@ -1,4 +1,4 @@
-"""Stores: the columns of a state while a plan collects them, and the query that answers a grouping from its merged states."""
+"""`Store`: the columns of a state while a plan is split, and `join_answers`, the query that answers from merged states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GROUPING = "grouping_set"
 
 @dataclass(slots=True, kw_only=True)
 class Store:
-    """Keys, and stored columns with how each merges, in terms of columns of `ROWS`."""
+    """The keys and stored columns of a state, with the merge of each, in terms of columns of `ROWS`."""
 
     keys: tuple[Item, ...]
     names: set[str]
@@ -39,13 +39,13 @@ class Store:
     passed: list[Item] = field(default_factory=list)
 
     def add_rows(self) -> None:
-        """A column with the number of rows."""
+        """Add a column with the number of rows."""
         name = unique_name("n", self.names)
         self.stored.append(Item(value=Scalar(call_expression("count", exp.Star())), name=name, type=LONG))
         self.merges.append(Item(value=Scalar(call_expression("sum", column_reference(ROWS, name).node)), name=name, type=LONG))
 
     def add_call(self, item: Item, split: Splitting, answers: dict[str, Callable[[str], exp.Expr]]) -> None:
-        """The stored columns of a call, those that another call stores already not again."""
+        """Add the stored columns of a call, without those that another call stores already."""
         holes = [column_reference(ROWS, f"\0{number}").node for number in range(len(split.parts))]
         names: list[str] = []
         merges: list[exp.Expr] = []
@@ -70,7 +70,7 @@ class Store:
         return None
 
     def merge(self, keys: tuple[Output, ...]) -> Aggregate:
-        """The query that makes one row of all rows of a group."""
+        """The query that merges all rows of a group to one."""
         fields = (*keys, *(Output(name=item.name, type=item.type) for item in self.stored))
         source = Scan(relation=(ROWS,), kind="state", alias=ROWS, fields=fields)
         return Aggregate(
@@ -93,9 +93,9 @@ def join_answers(
     aliases: Aliases,
     apart: CorrelatedConditions,
 ) -> Query:
-    """The query over merged states that gives what a grouping gives over the rows.
+    """The query over merged states that gives the rows of a grouping.
 
-    `apart` are conditions of a grouping that can only be asked of the stored groups, which are finer than the grouping's own.
+    `apart` are conditions of a grouping that can only be checked on the stored groups, which are finer than the grouping's own.
     """
     source: Source | None = None
     found: dict[str, exp.Expr] = {}

@@ -1,4 +1,4 @@
-"""The assignment rule for a query's columns: Spark's ANSI store assignment, stricter where that would lose something in silence.
+"""The assignment rule for columns of a Spark query: Spark's ANSI store assignment, with silent losses refused.
 
 `lake/values/assignment.py` has the same rule for values that do not come from Spark.
 """
@@ -23,7 +23,7 @@ _KINDS = {"date": "DATE", "time": "TIME(6)", "timestamptz": "TIMESTAMP"} | dict.
 
 
 def checked_column(column: Any, given: t.DataType, field: Field) -> Any:
-    """The column, made to fail where the cast that follows would leave something out, and with texts of days and times read."""
+    """The column, with texts of dates and times parsed, which fails where the cast after it would lose something."""
     if isinstance(given, t.NullType):
         return column
     if isinstance(field.type, Struct) and isinstance(given, t.StructType):
@@ -42,7 +42,7 @@ def checked_column(column: Any, given: t.DataType, field: Field) -> Any:
 
 
 def truncate_times(column: Any, field: Field) -> Any:
-    """The column with times cut to what a column of coarser times keeps."""
+    """The column with times truncated to the precision of the field."""
     return f.date_trunc(_UNITS[field.type], column) if field.type in _UNITS else column
 
 

@@ -1,7 +1,7 @@
-"""A scan of the lake as a Spark DataFrame: exactly its files, its columns by field id, its deletes applied.
+"""`read_relation`: a scan of the lake as a DataFrame, with exactly its files, columns by field id, and deletes applied.
 
-Nothing is listed or inferred: the files, their schema and what is deleted from them come from the catalogue. Every file
-name is unique in a lake, so positions are told apart by file name and row index.
+Nothing is listed or inferred: the files, their schema and what is deleted from them come from the catalogue. Every file name is unique in a
+lake, so positions are told apart by file name and row index.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def read_relation(
 ) -> DataFrame:
     """A DataFrame of the scan's rows.
 
-    `columns` leaves out what a query can't need, so that a column Spark can't hold disturbs only queries that want it.
-    With `hidden` there are also the file, the position in it, the row id, and the place: the row's number among all that the scan's files
-    have, one file after the other. Rows kept in the catalogue have no file and no place.
+    `columns` are those that a query needs, so that a column that Spark can't hold affects only queries that use it. With `hidden` there are
+    also the file, the position in it, the row id, and the place: the row's number among all rows of the scan's files, one file after the
+    other. Rows in the catalogue have no file and no place.
     """
     fields = _chosen(scan.table.fields, columns)
     places = _first_places(scan) if hidden else None
@@ -87,7 +87,7 @@ def read_relation(
 def query_relations(
     session: Session, text: str, frames: Mapping[str, DataFrame], arguments: Mapping[str, Any] | Sequence[Any] = ()
 ) -> DataFrame:
-    """A query over DataFrames by name, as one plan: no temporary view is made on the server, and nothing is sent yet."""
+    """A query over DataFrames by name, as one plan: no temporary view is made on the server, and nothing is sent before it runs."""
     views = [SubqueryAlias(cast("ConnectFrame", frame)._plan, name) for name, frame in frames.items()]  # noqa: SLF001  it has no public name
     named = {name: to_literal(value, name) for name, value in arguments.items()} if isinstance(arguments, dict) else {}
     placed = [] if isinstance(arguments, dict) else [to_literal(value, str(place)) for place, value in enumerate(arguments, start=1)]
@@ -287,7 +287,7 @@ def _uuid_text(field: Field) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LocalFiles:
-    """Rows that the driver brings, and where they are: in a file, or in the catalogue and then without one."""
+    """Rows that the driver reads, with their files and positions, or without a file for rows in the catalogue."""
 
     rows: pa.Table
     files: list[str | None]
@@ -350,17 +350,17 @@ def _of_arrow(session: Session, fields: Sequence[Field], local: _LocalFiles | No
 
 
 def frame_of(session: Session, fields: Sequence[Field], rows: pa.Table) -> DataFrame:
-    """Rows that the client has, with the columns of a table, in the form in which SQL sees them; they travel with the query."""
+    """The client's rows as a DataFrame with the columns of a table, in the types that SQL sees; they are sent with the query."""
     return _of_arrow(session, fields, _LocalFiles(rows=rows, files=[], positions=[], row_ids=[]), hidden=False)
 
 
 def arrow_relation(session: Session, fields: Sequence[Field], rows: pa.Table) -> DataFrame:
-    """A small Arrow table with columns of the lake as a DataFrame; it travels with the query."""
+    """A small Arrow table with columns of the lake as a DataFrame; it is sent with the query."""
     return _of_arrow(session, fields, _LocalFiles(rows=rows, files=[], positions=[], row_ids=[]), hidden=False)
 
 
 def arrow_frame(session: Session, table: pa.Table) -> DataFrame:
-    """A small Arrow table as a DataFrame; it travels with the query."""
+    """A small Arrow table as a DataFrame; it is sent with the query."""
     # Spark infers nothing from no rows.
     frame: DataFrame = session.spark.createDataFrame(table, None if table.num_rows else from_arrow_schema(table.schema))
     return frame

@@ -1,4 +1,4 @@
-"""Columns of the lake as Spark's own schema values, with the field ids and defaults that its Parquet reader heeds."""
+"""Columns of the lake as Spark's schema values, with the field ids and defaults that its Parquet reader uses."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NOT_WRITTEN_BY_SPARK = frozenset({"uuid", "time", "uint8", "uint16", "uint32", "
 
 
 def to_spark_type(kind: DataType, *, column: str = "") -> t.DataType:
-    """Spark's type for a column's; one that Spark can't hold is an error that names the column."""
+    """Spark's type for a column's type; a type that Spark can't hold is an error that names the column."""
     match kind:
         case Primitive(name=name) if name in _PRIMITIVES:
             return _PRIMITIVES[name]
@@ -70,7 +70,7 @@ def to_spark_type(kind: DataType, *, column: str = "") -> t.DataType:
 
 
 def has_spark_type(kind: DataType) -> bool:
-    """Whether Spark has a type for these values."""
+    """Whether Spark has a type for values of this type."""
     try:
         to_spark_type(kind)
     except UnsupportedType:
@@ -79,7 +79,7 @@ def has_spark_type(kind: DataType) -> bool:
 
 
 def to_spark_field(field: Field, *, column: str = "") -> t.StructField:
-    """Spark's field, found in files by its id; rows of files without it read as its initial default."""
+    """Spark's field, which is matched in files by its id; rows of files without it read as its initial default."""
     metadata: dict[str, object] = {} if field.id is None else {"parquet.field.id": field.id}
     if field.initial_default is not None:
         if column:
@@ -97,7 +97,7 @@ def to_spark_schema(fields: Sequence[Field]) -> t.StructType:
 
 
 def default_value_sql(field: Field, now: datetime) -> str:
-    """What rows get that leave the column out, in a statement that began at a time, as a Spark SQL expression."""
+    """The default of a column, in a statement that began at a time, as a Spark SQL expression."""
     if is_generated(field):
         return "uuid()"
     settled = evaluate_default(field, now)
@@ -119,7 +119,7 @@ _FROM_SPARK = {type(kind): name for name, kind in reversed(_PRIMITIVES.items())}
 
 
 def from_spark_type(kind: t.DataType, *, column: str) -> DataType:
-    """The column type that holds what a query gives."""
+    """The column type for a type of a query's result."""
     match kind:
         case t.StringType():
             return Primitive("varchar")

@@ -1,4 +1,4 @@
-"""Object stores as Spark reads them: under which scheme, with which jar, and a refusal before any job where that is not there."""
+"""Object stores for Spark: the scheme and jar of each, and an error before any job if the jar is missing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NO_SCHEME = re.compile(r"No FileSystem for scheme:? \"?(?P<scheme>[\w+.\-]+)")
 
 
 def to_spark_url(place: str) -> str:
-    """The name of a place for Spark.
+    """The URL by which Spark reads a place.
 
     >>> to_spark_url("s3://bucket/x*.csv"), to_spark_url("/data/x.csv")
     ('s3a://bucket/x*.csv', '/data/x.csv')
@@ -38,7 +38,7 @@ def to_spark_url(place: str) -> str:
 
 
 def check_store(session: Session, place: str) -> None:
-    """Refuses a place whose file system the server lacks, by one question to Spark's planner that runs no job."""
+    """Refuse a place whose file system the server lacks; Spark's planner is asked, and no job runs."""
     if "://" not in place or place.startswith("file:"):
         return
     try:
@@ -53,7 +53,7 @@ def check_store(session: Session, place: str) -> None:
 
 
 def explain_missing_store(said: str) -> StorageError | None:
-    """The error for a message of Spark's that a file system is not there; None for other messages, and stores that are not known here."""
+    """The error for a message of Spark's that a known file system is missing; None for other messages."""
     by_class, by_scheme = _NO_CLASS.search(said), _NO_SCHEME.search(said)
     scheme = _CLASSES[by_class["package"]] if by_class else by_scheme["scheme"] if by_scheme else ""
     package = _PACKAGES.get(scheme, "").format(hadoop=_hadoop_version())

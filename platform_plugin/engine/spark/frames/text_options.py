@@ -1,4 +1,4 @@
-"""How text files are written: the words of our statements for it, as Spark's readers and parsing functions call them."""
+"""`text_options`: options of COPY and feeds for text files, under the names that Spark's readers give them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMES = {
 
 
 def text_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """Spark's options for those among a statement's that say how text is written.
+    """Spark's options for those of a statement's options that describe the format of text.
 
     >>> text_options({"delimiter": ";", "header": True, "format": "csv", "quote": None})
     {'sep': ';', 'header': 'true'}

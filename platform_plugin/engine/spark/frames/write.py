@@ -1,4 +1,4 @@
-"""A DataFrame written as files of a table, which a commit then makes visible."""
+"""`run_write`: writes a DataFrame as files of a table, for a commit to append."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run_write(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> tuple[list[DataFile], JobMetrics]:
-    """Write a DataFrame that has the table's columns; one task writes one file. If it fails, nothing is left."""
+    """Write a DataFrame that has the table's columns; each task writes one file. On an error all files are removed."""
     written_by_spark = not any(_beyond_spark(field) for field in table.fields)
     if not written_by_spark:
         return _write_by_driver(session, lake, table, frame, timeout=timeout, progress=progress)
@@ -91,8 +91,8 @@ def shape_frame(
 ) -> DataFrame:
     """A query's columns, in the order of `given`, as the columns of a table: values by the assignment rule, defaults filled in.
 
-    An update names what is `changed`: the other columns are written as they are read, and the row ids with them. Records that were
-    `parsed` for these very columns hold what does not fit as NULL already, and times are cut to what a column keeps.
+    For an update, `changed` names its columns: the others are written as they are read, and the row ids with them. Records that were
+    `parsed` for these columns have NULL in place of values that do not fit, and times are truncated to the column's precision.
     """
     if len(given) != len(frame.columns):
         raise InvalidValue(f"{len(given)} columns are to be filled, the query gives {len(frame.columns)}", hint="name the columns it fills")
@@ -184,7 +184,7 @@ def run_update_write(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> list[DataFile]:
-    """Write changed rows, whose last column is their row id, as files that keep those ids."""
+    """Write changed rows, whose last column is their row id, as files that store these ids."""
     names = [field.name for field in table.fields]
     with session.job(timeout=timeout):
         columns = shape_frame(frame, table.fields, [*names, ROWID], changed=changed)

@@ -1,1 +1,1 @@
-"""The platform server: the process that owns a Spark driver, how it is started, found, asked and replaced."""
+"""The platform server: the process with the Spark driver, and how clients start, find, ask, replace and stop it."""

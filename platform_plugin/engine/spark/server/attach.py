@@ -1,4 +1,4 @@
-"""Attaching: find the user's platform server, or start it, or replace it when it is dead or wedged."""
+"""`attach`, `start`, `stop` and `status`: a client finds the user's platform server, or starts or replaces it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStatus:
-    """What is known about the user's platform server."""
+    """The state of the user's platform server."""
 
     running: bool
     phase: str
@@ -44,8 +44,8 @@ def attach(
 ) -> Session:
     """Return a session on the user's platform server, which is started if there is none and replaced if it does not answer.
 
-    A server that runs already is used as it is, whatever `settings` say. A start that takes longer than `timeout` goes on without
-    this client; by default that is what PLATFORM_START_SECONDS says, or five minutes.
+    A running server is used as it is, whatever `settings` say. A start that takes longer than `timeout` goes on without this client; the
+    default is PLATFORM_START_SECONDS, or five minutes.
     """
     runtime = runtime or open_runtime()
     for _ in range(2):
@@ -61,7 +61,7 @@ def attach(
 
 
 def connect(url: str) -> Session:
-    """Return a session on a Spark Connect endpoint that somebody else runs, `sc://host:port`, or refuse at once."""
+    """Return a session on another Spark Connect endpoint, `sc://host:port`; one that does not answer is an error at once."""
     from pyspark.errors import PySparkException
 
     from platform_plugin.engine.spark.server.channel import EndpointChannel
@@ -92,14 +92,14 @@ def start(
     watcher: Watcher | None = None,
     timeout: timedelta | None = None,
 ) -> ServerStatus:
-    """Make sure that the user's platform server runs, and return its status."""
+    """Start the user's platform server unless it runs, and return its status."""
     runtime = runtime or open_runtime()
     _bring_up(settings or ServerSettings(), runtime, watcher, timeout)
     return status(runtime=runtime)
 
 
 def stop(*, runtime: RuntimeFolder | None = None, seconds: float = 15.0) -> bool:
-    """End the user's platform server and return whether there was one; one that does not obey is killed."""
+    """Stop the user's platform server and return whether there was one; one that does not stop is killed."""
     runtime = runtime or open_runtime()
     with hold_start_lock(runtime, None, timedelta(seconds=seconds + 10)):
         if not is_alive(runtime):
@@ -116,7 +116,7 @@ def stop(*, runtime: RuntimeFolder | None = None, seconds: float = 15.0) -> bool
 
 
 def status(*, runtime: RuntimeFolder | None = None, timeout: timedelta = timedelta(seconds=ANSWER_SECONDS)) -> ServerStatus:
-    """Return what the user's platform server says about itself within `timeout`; never starts one."""
+    """Return the status that the user's platform server reports within `timeout`; never starts one."""
     runtime = runtime or open_runtime()
     if not is_alive(runtime):
         return ServerStatus(running=False, phase="not running", runtime=runtime.path, log=runtime.log, details={})

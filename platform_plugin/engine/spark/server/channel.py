@@ -1,7 +1,7 @@
-"""The channel to a Spark Connect endpoint: how a client proves who it is, and how soon it gives up.
+"""Channels to Spark Connect endpoints: how a client sends its token, and how soon it gives up.
 
-A `;token=` in a Connect URL makes PySpark speak TLS to any host but `localhost`, so a token to a plain loopback port has to go its
-own way: as a header of each call. PySpark also retries an unreachable port for ten minutes; here a dead server is an error at once.
+A `;token=` in a Connect URL makes PySpark speak TLS to any host but `localhost`, so a token for a plain loopback port is sent as a header
+of each call. PySpark also retries an unreachable port for ten minutes; here a dead server is an error at once.
 """
 
 # ruff: noqa: SLF001 - PySpark's client has no public door for deadlines, for the exit hook or for one cheap question
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import grpc
 
 _KEEPALIVE_SECONDS = 10
-"""Connect servers take a ping every 10 seconds and no sooner; a stopped one is noticed after twice that."""
+"""Connect servers accept a ping every 10 seconds and no sooner; a stopped one is noticed after twice that."""
 
 _DEADLINES = RpcDeadlines(
     analyze_plan=600,
@@ -54,7 +54,7 @@ class LoopbackChannel(ChannelBuilder):
 
     @property
     def token(self) -> str | None:
-        """None, lest a token in the environment, meant for another server, turns TLS on."""
+        """None, so that a token in the environment, meant for another server, does not turn TLS on."""
         return None
 
     @property
@@ -70,9 +70,9 @@ class LoopbackChannel(ChannelBuilder):
 
 
 class EndpointChannel(DefaultChannelBuilder):
-    """A channel to an endpoint that somebody else runs, by its `sc://` URL.
+    """A channel to an endpoint that is not the platform's, by its `sc://` URL.
 
-    A token goes over TLS, as in PySpark, unless the URL says `use_ssl=false` in so many words, for a network that is closed by other means.
+    A token goes over TLS, as in PySpark, unless the URL says `use_ssl=false`, for a network that is protected by other means.
     """
 
     def __init__(self, url: str) -> None:
@@ -101,7 +101,7 @@ class EndpointChannel(DefaultChannelBuilder):
 
 
 class ConnectSession(SparkSession):
-    """PySpark's Connect session, except that it fails in seconds and leaves nothing behind in this process."""
+    """PySpark's Connect session, changed to fail within seconds and to leave nothing behind in this process."""
 
     def __init__(self, channel: LoopbackChannel | EndpointChannel, hooks: list[Any]) -> None:
         local = isinstance(channel, LoopbackChannel)
@@ -120,14 +120,14 @@ class ConnectSession(SparkSession):
         atexit.unregister(self._client._on_exit)
 
     def probe(self, seconds: float) -> None:
-        """Ask the smallest question, one that needs no task: a busy server answers it, a wedged one does not."""
+        """Ask a question that needs no task: a busy server answers it, a wedged one does not."""
         request = self._client._analyze_plan_request_with_metadata()
         request.spark_version.SetInParent()
         self._client._stub.AnalyzePlan(request, metadata=self._client._builder.metadata(), timeout=seconds)
 
     @property
     def identity(self) -> tuple[str, str]:
-        """The user and the session's id, by which the server knows this session."""
+        """The user and the id by which the server knows this session."""
         return str(self._client._user_id), str(self._session_id)
 
 

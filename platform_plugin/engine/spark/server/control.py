@@ -1,4 +1,4 @@
-"""The control socket: one JSON object a line, between a platform server and the processes of its owner."""
+"""The control socket: JSON lines between a platform server and its user's processes, with both ends of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Answer = dict[str, Any]
 
 
 class ControlCall:
-    """An open conversation with the server; the server learns at once when this process lets go of it or dies."""
+    """An open connection to the server, which notices at once when this process closes it or dies."""
 
     def __init__(self, path: Path, *, seconds: float = 5.0) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -50,7 +50,7 @@ class ControlCall:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the server has let go of this conversation, in which nothing is asked at the moment."""
+        """Whether the server has closed this connection; to be asked while no request is under way."""
         poll = select.poll()
         try:
             poll.register(self._socket, select.POLLIN)
@@ -74,13 +74,13 @@ class ControlCall:
 
 
 def ask(path: Path, verb: str, *, seconds: float = 5.0, **arguments: Any) -> Answer:
-    """Ask one question on a connection of its own."""
+    """Send one request on a connection of its own."""
     with ControlCall(path, seconds=seconds) as call:
         return call.ask(verb, **arguments)
 
 
 class ControlListener:
-    """Answers the control socket, one thread a connection, and says when a connection or its process is gone."""
+    """The server's end of the control socket: one thread for each connection, and a call when a connection or its process ends."""
 
     def __init__(self, path: Path, handle: Callable[[int, Answer], Answer], gone: Callable[[int], None]) -> None:
         self._handle = handle

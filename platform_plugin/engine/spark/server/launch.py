@@ -1,4 +1,4 @@
-"""Launching: start the server's process, detached from whoever needs it first."""
+"""`launch`: starts the server's process, detached from the client that starts it."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _FOREIGN = {
     "SPARK_LOCAL_DIRS",
     "SPARK_REMOTE",
 }
-"""Variables that would lead the server's Spark elsewhere: to another Spark, another master, another token."""
+"""Variables that would point the server's Spark elsewhere: to another Spark, another master, another token."""
 
 
 _SERVER = ("-m", "platform_plugin.engine.spark.server.server")
 
 
 def launch(settings: ServerSettings, runtime: RuntimeFolder) -> subprocess.Popen[bytes]:
-    """Start a server in a folder that has none, and return its process once that holds the folder, or has ended.
+    """Start a server in a folder that has none, and return its process once it holds the folder's lock or has ended.
 
-    The caller holds the right to start, and gives it back: whoever comes next finds the start under way.
+    The caller holds the start lock and releases it: the next client then sees that a start is under way.
     """
     java = java_home()
     _check_space(settings, runtime)

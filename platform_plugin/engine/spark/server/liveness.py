@@ -1,4 +1,4 @@
-"""Liveness: whether a server holds the runtime folder, what it says, and how one that says nothing is ended."""
+"""Liveness: whether a server holds the runtime folder, what it answers, and how a silent one is killed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 Watcher = Callable[[str, float], None]
-"""Told what is being waited for, and for how many seconds it has been."""
+"""Called with what a client waits for, and for how many seconds it has waited."""
 
 ANSWER_SECONDS = 5.0
 
 
 def is_alive(runtime: RuntimeFolder) -> bool:
-    """Return whether a server holds the folder, by its lock, which no reuse of a process id can fake."""
+    """Return whether a server holds the folder's lock; a reused process id can't fake that."""
     with hold_lock(runtime.server_lock, shared=True) as held:
         return not held
 
@@ -40,7 +40,7 @@ def ask_state(runtime: RuntimeFolder) -> dict[str, Any] | None:
 
 @contextmanager
 def hold_start_lock(runtime: RuntimeFolder, watcher: Watcher | None, timeout: timedelta) -> Iterator[None]:
-    """Wait for the right to start, replace or stop the server, and hold it."""
+    """Wait for the start lock, which starting, replacing and stopping need, and hold it."""
     began = time.monotonic()
     while True:
         with hold_lock(runtime.start_lock) as held:
@@ -58,7 +58,7 @@ def hold_start_lock(runtime: RuntimeFolder, watcher: Watcher | None, timeout: ti
 
 
 def kill(runtime: RuntimeFolder) -> None:
-    """End the server that holds the folder, with its JVM, if it is this user's, and wait until the folder is free."""
+    """Kill the server that holds the folder, with its JVM, if it is this user's, and wait until the folder is free."""
     pid = None
     deadline = time.monotonic() + 2
     while is_alive(runtime) and (pid := _find_server(runtime)) is None:

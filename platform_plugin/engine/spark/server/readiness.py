@@ -1,4 +1,4 @@
-"""Readiness: wait for a server that is starting, whoever started it; the start goes on if nobody waits any more."""
+"""`wait_ready`: waits for a server that is starting; the start goes on if the wait ends early."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def start_limit(environment: Mapping[str, str] = os.environ) -> timedelta:
-    """How long a client waits for a start, by the variable, else five minutes.
+    """How long a client waits for a start: PLATFORM_START_SECONDS, or five minutes.
 
     >>> start_limit({"PLATFORM_START_SECONDS": "900"}).total_seconds()
     900.0
@@ -43,16 +43,16 @@ def start_limit(environment: Mapping[str, str] = os.environ) -> timedelta:
 
 
 def is_starting(runtime: RuntimeFolder) -> bool:
-    """Whether the live server has never been ready, by what it last said of itself."""
+    """Whether the live server has never been ready, by its own last report."""
     return runtime.read_state().get("phase") not in ("ready", "failed")
 
 
 def wait_ready(
     runtime: RuntimeFolder, process: subprocess.Popen[bytes] | None, watcher: Watcher | None, limit: timedelta
 ) -> dict[str, Any] | None:
-    """Return the state of the server that is starting once it is ready, or None if it has ended and somebody else's start is worth a try.
+    """Return the state of a starting server once it is ready, or None if it has ended and another start may succeed.
 
-    `process` is the server's if this client started it. A start that takes longer than the limit is left alone: `ServerStarting`.
+    `process` is the server's if this client started it. A start that takes longer than the limit goes on, and `ServerStarting` is raised.
     """
     began = time.monotonic()
     tell = watcher or _told_in_log()

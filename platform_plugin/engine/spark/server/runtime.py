@@ -1,4 +1,4 @@
-"""The runtime folder: the one place, closed to other users, where a platform server keeps its state and its logs."""
+"""The runtime folder: where a platform server keeps its state, locks and logs, closed to other users."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_SOCKET_PATH = 103
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeFolder:
-    """A folder that belongs to one user and at most one live server."""
+    """A folder of one user and at most one live server."""
 
     path: Path
 
@@ -47,7 +47,7 @@ class RuntimeFolder:
 
     @property
     def scratch(self) -> Path:
-        """What Spark spills, shuffles and spools, unless the settings name another folder; emptied before a server starts."""
+        """Where Spark spills, shuffles and spools, unless the settings name another folder; it is emptied before a server starts."""
         return self.path / "scratch"
 
     @property
@@ -56,16 +56,16 @@ class RuntimeFolder:
 
     @property
     def server_lock(self) -> Path:
-        """Held by the server for as long as it lives: the kernel frees it at death, so no pid can be mistaken."""
+        """The lock that the server holds while it lives: the kernel frees it at its death, so no reused pid can be mistaken for it."""
         return self.path / "server.lock"
 
     @property
     def start_lock(self) -> Path:
-        """Held by whoever starts or replaces the server, so that a race of first users starts one."""
+        """The lock that a client holds while it starts or replaces the server, so that of several first clients only one starts it."""
         return self.path / "start.lock"
 
     def write(self, path: Path, content: str) -> None:
-        """Put `content` into `path` as a whole or not at all, readable by the owner only."""
+        """Write `content` to `path` as a whole or not at all, readable by the owner only."""
         handle, draft = tempfile.mkstemp(dir=self.path, prefix=path.name)
         try:
             with os.fdopen(handle, "w") as file:
@@ -76,7 +76,7 @@ class RuntimeFolder:
             raise ServerError(f'runtime folder "{self.path}" can\'t be written', detail=str(error), hint=_HINT) from error
 
     def read_state(self) -> dict[str, Any]:
-        """Return what the server last said about itself, or nothing."""
+        """Return the server's own last report, or an empty one."""
         try:
             state = json.loads(self.state.read_text())
         except (OSError, ValueError):
@@ -94,7 +94,7 @@ class RuntimeFolder:
 
 
 def open_runtime(path: Path | None = None, environment: Mapping[str, str] | None = None) -> RuntimeFolder:
-    """Return the runtime folder, made if need be, after checking that nobody else can read or replace it."""
+    """Return the runtime folder, created if necessary, after a check that no other user can read or replace it."""
     folder = locate_runtime(os.environ if environment is None else environment) if path is None else path
     folder = folder.absolute()
     if len(os.fsencode(folder / "control.sock")) > _LONGEST_SOCKET_PATH:
@@ -118,7 +118,7 @@ def open_runtime(path: Path | None = None, environment: Mapping[str, str] | None
 
 
 def locate_runtime(environment: Mapping[str, str]) -> Path:
-    """Return where the runtime folder belongs, by the variable, else the session's runtime folder, else the temporary folder.
+    """Return the place of the runtime folder: PLATFORM_RUNTIME_DIR, else the session's runtime folder, else the temporary folder.
 
     >>> str(locate_runtime({"PLATFORM_RUNTIME_DIR": "/srv/platform"}))
     '/srv/platform'
@@ -136,7 +136,7 @@ def locate_runtime(environment: Mapping[str, str]) -> Path:
 def hold_lock(path: Path, *, shared: bool = False) -> Iterator[bool]:
     """Try to take the lock `path` without waiting; yield whether it was taken, and free it at the end.
 
-    A `shared` hold only looks: lookers do not mistake each other for the owner.
+    A `shared` hold is for looking only: two processes that look do not mistake each other for the owner.
     """
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,6 +1,6 @@
-"""The platform server: a Python driver that owns one SparkSession, serves Spark Connect, and answers its control socket.
+"""`PlatformServer`: a Python driver that owns one SparkSession, serves Spark Connect, and answers the control socket.
 
-`python -m platform_plugin.engine.spark.server.server FOLDER` runs until it is told to stop, is idle for too long, or loses its JVM.
+`python -m platform_plugin.engine.spark.server.server FOLDER` runs until it is stopped, is idle for too long, or loses its JVM.
 `spark-submit` takes a file: give it one that calls `main`, from outside this folder, whose module names would hide others.
 """
 
@@ -40,11 +40,11 @@ _SERVICE = "org.apache.spark.sql.connect.service"
 
 
 class _StoppedEarly(BaseException):
-    """The server was told to stop before it was ready. Py4J turns any Exception that passes through it into one of its own."""
+    """The server was stopped before it was ready. It is no Exception, since Py4J replaces each Exception that passes through it."""
 
 
 class PlatformServer:
-    """One live server: its Spark, the sessions it watches, and when it was last of use."""
+    """One live server: its Spark, the sessions on it, and when it was last used."""
 
     def __init__(self, runtime: RuntimeFolder, settings: ServerSettings) -> None:
         self.runtime = runtime
@@ -64,7 +64,7 @@ class PlatformServer:
         self._talkers = ThreadPoolExecutor(max_workers=3, thread_name_prefix="jvm")
 
     def run(self) -> str:
-        """Serve until the end and return why it ended."""
+        """Serve until the end and return the reason for it."""
         listener = ControlListener(self.runtime.control, self._answer, self._forget)
         with suppress(_StoppedEarly):
             listener.start()
@@ -81,7 +81,7 @@ class PlatformServer:
         return self._reason
 
     def end(self, *_: object) -> None:
-        """The handler of SIGTERM: it also breaks off a start, which may wait for a cluster."""
+        """The handler of SIGTERM: it also ends a start, which may wait for a cluster."""
         if self.phase != "ready" and not self._ending.is_set():
             self._ending.set()
             raise _StoppedEarly
@@ -278,7 +278,7 @@ class PlatformServer:
                 context.cancelJobsWithTag(own[0])
 
     def close(self) -> None:
-        """End Spark and its JVM, gently for some seconds and then not."""
+        """End Spark and its JVM, gently at first and by force after some seconds."""
         process = getattr(self._gateway, "proc", None)
         if self._spark is not None and (process is None or process.poll() is None):
             with suppress(TimeoutError, Exception):
@@ -308,7 +308,7 @@ class PlatformServer:
 
 
 def main(arguments: list[str]) -> int:
-    """Take the server lock of the runtime folder, serve, and leave nothing behind that could mislead a client."""
+    """Take the runtime folder's server lock, serve, and remove at the end what could mislead a client."""
     os.umask(0o077)
     runtime = open_runtime(Path(arguments[0]) if arguments else None)
     lock = _take_lock(runtime)

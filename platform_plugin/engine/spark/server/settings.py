@@ -1,4 +1,4 @@
-"""Server settings: what the platform server runs on, and the Spark options that follow from it."""
+"""`ServerSettings`: the cores, memory and master of a platform server, and the Spark options for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MEBIBYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """What a platform server is started with; whatever is left out suits the machine.
+    """The settings that a platform server is started with; the defaults suit the machine.
 
     >>> ServerSettings(cores=2).master_url
     'local[2]'
@@ -28,12 +28,12 @@ class ServerSettings:
     master: str | None = None
     """A cluster's master; None runs everything in the server's own JVM."""
     idle_seconds: float = 7200
-    """The server ends itself after so long without a session; 0 keeps it for ever."""
+    """The server ends after so many seconds without a session; 0 keeps it running."""
     ui: bool = False
     scratch: str | None = None
     """Where Spark spills and shuffles; None is inside the runtime folder."""
     options: dict[str, str] = field(default_factory=dict)
-    """Any Spark option; wins over ours."""
+    """Any Spark option; it wins over the platform's own."""
 
     def __post_init__(self) -> None:
         for name, value in (("cores", self.cores), ("driver_memory_mib", self.driver_memory_mib), ("idle_seconds", self.idle_seconds)):
@@ -48,12 +48,12 @@ class ServerSettings:
 
     @property
     def memory_mib(self) -> int:
-        """A quarter of what the machine grants: Python workers, the page cache and other programs need the rest."""
+        """A quarter of the memory that this process may use: Python workers, the page cache and other programs need the rest."""
         return self.driver_memory_mib or min(max(available_memory() // _MEBIBYTE // 4, 1024), 16 * 1024)
 
     @property
     def task_bytes(self) -> int:
-        """How much of a result one task may gather in memory, where it is four times on its way out; every core has a task."""
+        """How much of a result one task may gather in memory; a result exists four times on its way out, and each core runs a task."""
         return max(self.memory_mib * _MEBIBYTE // 64 * 2 // max(self.core_count, 2), 1 << 20)
 
     @property
@@ -65,7 +65,7 @@ class ServerSettings:
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use, by affinity and by control group."""
+    """Return how many cores this process may use, by CPU affinity and control group."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for quota, period in _read_quotas():
         if quota > 0 and period > 0:
@@ -74,7 +74,7 @@ def available_cores() -> int:
 
 
 def available_memory() -> int:
-    """Return the bytes of memory that this process may use: the machine's, or less where a control group says so."""
+    """Return the bytes of memory that this process may use: the machine's, or the limit of its control group."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         words = _read_words(path)
@@ -84,7 +84,7 @@ def available_memory() -> int:
 
 
 def plan_options(settings: ServerSettings, folder: Path, *, submitted: bool = False) -> dict[str, str]:
-    """Return the Spark options of a server whose state is in `folder`: loopback only, no web page, our file conventions.
+    """Return the Spark options of a server whose state is in `folder`: loopback only, no web page, the platform's file conventions.
 
     A server that was `submitted` leaves the cluster's own choices (master, addresses, disks) alone.
     """
@@ -139,11 +139,11 @@ def plan_options(settings: ServerSettings, folder: Path, *, submitted: bool = Fa
 # Web addresses can't be listed, so nothing but a parser that was given one ever opens it. The class is one that is not there.
 _NO_WEB = {f"spark.hadoop.fs.{scheme}.impl": "platform.refuses.to.read.web.addresses" for scheme in ("http", "https")}
 PARSER_FLAGS = ("-Djavax.xml.accessExternalDTD=", "-Djavax.xml.accessExternalSchema=jar:file", "-Djavax.xml.accessExternalStylesheet=")
-"""Java's parsers of XML fetch nothing that a document, which may be a row of a stream, points to; Ivy's own schemas are in its jar."""
+"""Flags with which Java's XML parsers fetch nothing that a document points to; a document may be a row of a stream."""
 
 
 def plan_java_options(settings: ServerSettings, folder: Path) -> list[str]:
-    """Return the JVM's flags: it ends rather than limps after running out of memory, and gives idle memory back."""
+    """Return the JVM's flags: it exits when memory runs out, and returns idle memory to the machine."""
     return [
         "-XX:+ExitOnOutOfMemoryError",
         "-XX:+UseG1GC",

@@ -1,7 +1,7 @@
-"""The unforked file system: local files without a `chmod` process for each, which is most of what a small write costs.
+"""A Hadoop file system for local files that starts no `chmod` process for each, which is most of the cost of a small write.
 
-Hadoop without its native library starts a process to set a file's mode. The class below sets it in the JVM. It is compiled by the
-compiler that Spark carries for its own generated code (Janino), so it needs neither a jar nor a JDK. It writes no `.crc` files either.
+Hadoop without its native library starts a process to set a file's mode. The class below sets it in the JVM. It is compiled by the compiler
+that Spark carries for its own generated code (Janino), so it needs neither a jar nor a JDK. It writes no `.crc` files either.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CLASS_NAME = "platform_plugin.UnforkedFileSystem"
 FALLBACK = "org.apache.hadoop.fs.RawLocalFileSystem"
-"""Forks for each file, but only once, and writes no `.crc` files."""
+"""Hadoop's class, which starts one process for each file and writes no `.crc` files."""
 
 _SOURCE = """
 package platform_plugin;
@@ -32,7 +32,7 @@ public class UnforkedFileSystem extends org.apache.hadoop.fs.RawLocalFileSystem 
 
 
 def compile_unforked(gateway: Any, folder: Path) -> str:
-    """Compile the class into `folder`, which is on the JVM's class path already, and return the name of the class to use."""
+    """Compile the class into `folder`, which is on the JVM's class path, and return the name of the class to use."""
     try:
         compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
         compiler.cook(_SOURCE)

@@ -1,1 +1,1 @@
-"""Sessions: one client's hold on a Spark server, its jobs, their rows, their cost and their failures."""
+"""Sessions: a client's connection to a Spark server, with its jobs, their rows, metrics and errors."""

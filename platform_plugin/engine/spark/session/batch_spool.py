@@ -1,6 +1,6 @@
-"""Received rows: what the server has sent and nobody has read yet, a part in memory and the rest in a file without a name.
+"""`BatchSpool`: the rows of a result that are not read yet, in memory and, beyond a limit, in a temporary file without a name.
 
-The server keeps what it has computed until somebody takes it, so it is taken at once, however slowly it is read.
+The server keeps a result until it is taken, so it is taken at once, however slowly it is read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ IN_MEMORY_BYTES = 32 * 1024 * 1024
 
 
 class BatchSpool:
-    """The batches of one result, in their order; nothing of them is left behind, however the process ends."""
+    """The batches of one result, in their order; nothing of them is left on disk, however the process ends."""
 
     def __init__(self, *, folder: Path | None = None, memory: int = IN_MEMORY_BYTES) -> None:
         self.schema: pa.Schema = pa.schema([])
@@ -31,7 +31,7 @@ class BatchSpool:
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
 
     def expect(self, schema: pa.Schema) -> None:
-        """Say what the batches will be."""
+        """Set the schema of the batches."""
         if self.schema is not schema:
             _refuse_unreadable(schema)
             self.schema = schema
@@ -50,7 +50,7 @@ class BatchSpool:
             raise _not_kept(error) from error
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Give the rows out, once, and let go of each batch with it."""
+        """Yield the rows, once, and free each batch after it."""
         try:
             self._batches.reverse()
             while self._batches:

@@ -1,4 +1,4 @@
-"""Faults of Spark Connect, told as the platform's errors."""
+"""Errors of PySpark and gRPC as the platform's errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _GRPC_NOISE = re.compile(r"^\([\w.]+\)\s*")
 
 @contextmanager
 def raise_platform_errors(explain_loss: Callable[[], ServerLost]) -> Iterator[None]:
-    """Raise what goes wrong inside as a PlatformError; `explain_loss` makes the one for a server that is gone."""
+    """Raise errors of the block as PlatformErrors; `explain_loss` makes the one for a server that is gone."""
     try:
         yield
     except PlatformError:
@@ -47,7 +47,7 @@ def raise_platform_errors(explain_loss: Callable[[], ServerLost]) -> Iterator[No
 
 
 def explain_error(error: Exception, explain_loss: Callable[[], ServerLost]) -> PlatformError:
-    """Return the platform's error for one of PySpark's or gRPC's."""
+    """Return the platform's error for an error of PySpark's or gRPC's."""
     code = _status(error)
     said = _said(error)
     if code in _REFUSED:

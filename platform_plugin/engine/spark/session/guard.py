@@ -1,9 +1,9 @@
-"""The guard: a query that fails in time, by itself, when its result is too large for the server's memory.
+"""`limit_task_bytes`: a query that fails in time when its result is too large for the server's memory.
 
-Spark Connect gathers every partition of a result in the JVM's heap before it sends the first row of it, and nothing stops a partition
-that does not fit. So a condition that looks at the size of rows is put on top. No SQL expression can add up sizes over the rows of a
-task, but rows can be counted: a task gives up at row n if n rows as long as this one are more than the bound. However sizes are
-distributed, what a task has gathered by then is at most the bound times (1 + ln n), and the bound itself where rows are alike.
+Spark Connect gathers every partition of a result in the JVM's heap before it sends the first row of it, and nothing stops a partition that
+does not fit. So a condition on the size of rows is put on top. No SQL expression can add up sizes over the rows of a task, but rows can be
+counted: a task gives up at row n if n rows as long as this one are more than the bound. However sizes are distributed, what a task has
+gathered by then is at most the bound times (1 + ln n), and the bound itself where rows are alike.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TOO_LARGE = "platform: this result is larger than what is sent at once"
-"""What a guarded query fails with."""
+"""The message with which a guarded query fails."""
 
 # Looking at every row would cost as much as converting it. The text of a row is never much shorter than a half of its Arrow form.
 _EVERY = 16

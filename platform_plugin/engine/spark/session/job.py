@@ -1,4 +1,4 @@
-"""A job: everything that one `with session.job(...)` runs, under one tag, with its limits, its progress and its cost."""
+"""`Job`: all that one `with session.job(...)` runs, under one tag, with its limits, progress and metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Runner(Protocol):
-    """What a job needs of the session it runs in."""
+    """What a job needs of its session."""
 
     @property
     def closed(self) -> bool: ...
@@ -32,7 +32,7 @@ class Runner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a running query is."""
+    """How far a running query has come."""
 
     tasks: int
     tasks_done: int
@@ -49,9 +49,9 @@ ProgressHandler = Callable[[Progress], None]
 
 
 class Insistence:
-    """Tells interrupts again for some seconds, because Spark forgets one that comes while a query is being planned.
+    """Repeats interrupts for some seconds, because Spark forgets one that comes while a query is being planned.
 
-    One thread does so for a whole session, however many of its queries are let go of at once, and ends when nothing is left to tell.
+    One thread does so for a whole session, however many of its queries are abandoned at once, and ends when no interrupt is left.
     """
 
     def __init__(self, session: Runner) -> None:
@@ -83,7 +83,7 @@ class Insistence:
 
 
 class Job:
-    """Everything that runs inside one `with session.job(...)`: its tag, its limits, and afterwards what it cost."""
+    """All that one `with session.job(...)` runs: its tag, its limits, and afterwards its metrics."""
 
     def __init__(self, session: Runner, tags: tuple[str, ...], handler: ProgressHandler | None) -> None:
         self.tag = f"job-{uuid.uuid4().hex}"
@@ -96,21 +96,21 @@ class Job:
         self._seen = Progress(tasks=0, tasks_done=0, tasks_running=0, bytes_read=0, stages=0, seconds=0.0)
 
     def interrupt(self, reason: str = "its user") -> None:
-        """Stop what this job runs; a job that runs nothing is left as it is."""
+        """Stop what the job runs; a job that runs nothing is left as it is."""
         self.interrupted_by = self.interrupted_by or reason
         self._session.interrupt(self.tag)
         self._session.insist(self.tag)
 
     @property
     def age_seconds(self) -> float:
-        """How long ago the job was planned; a query that is run a second time has only the rest of its time."""
+        """The seconds since the job was planned; a second run of its query has only the rest of its time."""
         return time.monotonic() - self._began
 
     def end(self) -> None:
         self.seconds = self.age_seconds
 
     def metrics(self) -> JobMetrics:
-        """Return what the job has cost so far; from an endpoint without a control socket, only what progress told."""
+        """Return the job's cost so far; on an endpoint without a control socket, only what progress reports."""
         seconds = self.seconds or time.monotonic() - self._began
         answer = self._session.read_metrics(self.tag)
         if answer is None:

@@ -1,4 +1,4 @@
-"""Literals: plain Python values as Spark's own, so that they are bound and never become text."""
+"""`to_literal`: Python values as Spark literals, so that parameters are bound and never become text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_DIGITS = 38
 
 
 def to_literal(value: Any, name: str) -> Column:
-    """A value as a column: whole numbers beyond BIGINT as decimals, times without a zone in the session's, UUIDs as text.
+    """A value as a column: whole numbers beyond BIGINT as decimals, times without a zone in the session's zone, UUIDs as text.
 
     >>> to_literal(10**20, "n")
     Column<'100000000000000000000'>

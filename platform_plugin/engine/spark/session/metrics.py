@@ -1,4 +1,4 @@
-"""Job metrics: what the Spark jobs under one tag did, as the server's status store tells it."""
+"""`JobMetrics`: the cost of the Spark jobs under one tag, from the server's status store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMetrics:
-    """What the jobs of one query cost; a number is None where the server can't be asked for it."""
+    """The cost of one query's jobs; None stands for a number that the server can't be asked for."""
 
     jobs: int | None = None
     stages: int = 0
@@ -25,7 +25,7 @@ class JobMetrics:
     spilled_bytes: int | None = None
     task_seconds: float | None = None
     task_skew: float | None = None
-    """Longest task over median task, of the stage that worked longest; 1 is even."""
+    """The longest task over the median task, in the stage that worked longest; 1 is even."""
     seconds: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
@@ -33,7 +33,7 @@ class JobMetrics:
 
 
 def parse_metrics(answer: Mapping[str, Any], *, seconds: float) -> JobMetrics:
-    """Return the metrics in a server's answer, with the time that the caller saw.
+    """Return the metrics in a server's answer, with the time that the caller measured.
 
     >>> parse_metrics({"jobs": 2, "tasks": 5}, seconds=0.5).jobs
     2
@@ -43,9 +43,9 @@ def parse_metrics(answer: Mapping[str, Any], *, seconds: float) -> JobMetrics:
 
 
 def read_metrics(gateway: Any, context: Any, tag: str) -> dict[str, Any]:
-    """Return what the jobs under `tag` did; `context` is the JVM's SparkContext, reached through the py4j `gateway`.
+    """Return the cost of the jobs under `tag`; `context` is the JVM's SparkContext, reached through the py4j `gateway`.
 
-    Job events travel over a queue, so what a query did may be known only some milliseconds after its answer.
+    Job events travel over a queue, so that a query's cost may be known only some milliseconds after its answer.
     """
     context.listenerBus().waitUntilEmpty(2000)
     store = context.statusStore()
@@ -70,7 +70,7 @@ def read_metrics(gateway: Any, context: Any, tag: str) -> dict[str, Any]:
 
 
 def read_tasks(context: Any, tag: str, *, most: int = 64) -> list[dict[str, Any]]:
-    """The tasks of the stage that worked longest under `tag`, the longest first: where a job waits for one of them, this says for which."""
+    """The tasks of the stage that worked longest under `tag`, the longest first: they show which task a job waits for."""
     context.listenerBus().waitUntilEmpty(2000)
     store = context.statusStore()
     stages = [store.lastStageAttempt(number) for number in _stage_ids(store, list(context.statusTracker().getJobIdsForTag(tag)))]

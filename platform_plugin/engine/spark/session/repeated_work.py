@@ -1,4 +1,4 @@
-"""Repeating: work that is done again and again until it is told to stop, and ever more rarely while it fails."""
+"""`RepeatedWork`: a loop that repeats work until it is stopped, with growing pauses while it fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST_PAUSE_SECONDS = 60.0
 
 
 def pause_after(failures: int) -> float:
-    """The seconds to wait after so many failures in a row.
+    """The seconds to wait after a number of failures in a row.
 
     >>> [pause_after(failures) for failures in (1, 2, 3, 20)]
     [1.0, 2.0, 4.0, 60.0]
@@ -28,14 +28,14 @@ def pause_after(failures: int) -> float:
 
 
 class RepeatedWork:
-    """Repeats work of a workspace; `stop` may be called from anywhere, and lets what is at hand finish."""
+    """Repeats work of a workspace; `stop` may be called from any thread, and the attempt under way is finished."""
 
     def __init__(self, work: Workspace) -> None:
         self._work = work
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """Attempt nothing more."""
+        """Start no further attempt."""
         self._stopping.set()
 
     def run(
@@ -46,7 +46,10 @@ class RepeatedWork:
         *,
         fatal: type[PlatformError] | tuple[type[PlatformError], ...] = (),
     ) -> None:
-        """Attempt until `succeeded`, which says how long to wait, says None; `fatal` errors are raised, others told with the pause."""
+        """Repeat `attempt` until `succeeded` returns None instead of a pause in seconds.
+
+        Errors of the classes `fatal` are raised; others are passed to `failed`, with the pause that follows.
+        """
         failures = 0
         while not self._stopping.is_set():
             try:

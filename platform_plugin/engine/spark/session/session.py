@@ -1,4 +1,4 @@
-"""A session: one client's hold on a Spark server, through which its queries are tagged, followed, timed and interrupted."""
+"""`Session`: a client's connection to a Spark server, which tags, times, follows and interrupts its queries."""
 
 # ruff: noqa: SLF001 - a DataFrame's plan has no public name, and its Arrow iterator takes the plan
 
@@ -47,7 +47,7 @@ _OPEN: weakref.WeakSet[Session] = weakref.WeakSet()
 class Session:
     """One client's session; use it as a context manager, or close it.
 
-    The server ends a session's queries and forgets the session when its process dies, however it dies.
+    When the client's process dies, the server ends the session's queries and forgets the session.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Session:
 
     @property
     def lost(self) -> bool:
-        """Whether the server is known to be gone, which costs nothing to ask; of an endpoint it is never known."""
+        """Whether the server is known to be gone; this asks nobody, and is never known of an endpoint."""
         return self._watch is not None and self._watch.is_broken
 
     @contextmanager
@@ -156,7 +156,7 @@ class Session:
                 self._operations.pop(operation, None)
 
     def query(self, query: str, parameters: Mapping[str, Any] | None = None) -> DataFrame:
-        """Return a SELECT as a DataFrame without asking the server yet, which saves a round trip against `spark.sql`."""
+        """Return a SELECT as a DataFrame without a call to the server, which saves a round trip against `spark.sql`."""
         named = {name: lit(value) for name, value in (parameters or {}).items()}
         return DataFrame(SQL(query, named_args=named), self._connect)
 
@@ -172,9 +172,9 @@ class Session:
     ) -> ArrowStream:
         """Run a query and return its rows as a stream of Arrow batches.
 
-        A result that fits into the server's memory is there when this returns, and Spark is done with it. A larger one is computed
-        again into files, and read while they are written. `is_small` promises that it fits, which saves some milliseconds.
-        `limit` is put on top of the query; it is cheaper there than inside, since Spark stops early for it.
+        A result that fits into the server's memory is complete when this returns. A larger one is computed again into files, and read while
+        they are written. `is_small` promises that it fits, which saves some milliseconds. `limit` is put on top of the query; it is cheaper
+        there than inside, since Spark stops early for it.
         """
         frame = self.query(query, parameters) if isinstance(query, str) else query
         job = self._plan_job(tags, progress)
@@ -235,7 +235,7 @@ class Session:
             return len(self._connect.client.interrupt_tag(tag) or [])
 
     def insist(self, tag: str) -> None:
-        """Interrupt what runs or will still be run under `tag` for the next seconds, from another thread."""
+        """Interrupt, from another thread, what runs under `tag` now and in the next seconds."""
         self._insistence.add(tag)
 
     def read_metrics(self, tag: str) -> dict[str, Any] | None:
@@ -245,7 +245,7 @@ class Session:
         return self._ask("metrics", user=user, session=identity, tag=tag)
 
     def read_page(self) -> str | None:
-        """The address of Spark's own web page, where the server has one."""
+        """The address of Spark's own web page, if the server has one."""
         return None if self.control is None else self._ask("ping").get("ui")
 
     def read_tasks(self, tag: str) -> list[dict[str, Any]]:
@@ -274,7 +274,7 @@ class Session:
             job.advance(stages, running)
 
     def close(self) -> None:
-        """Release the session on the server and every thread and descriptor here; a second call does nothing."""
+        """Release the session on the server and all threads and descriptors here; a second call does nothing."""
         if not self.closed:
             self._connect.client.clear_progress_handlers()
             self._connect.stop()
@@ -283,13 +283,13 @@ class Session:
             self._watch = None
 
     def close_at_exit(self) -> None:
-        """Close, unless this process is a fork of the one that the session belongs to."""
+        """Close the session, unless this process is a fork of the one that opened it."""
         if os.getpid() == self._process:
             with suppress(PlatformError):
                 self.close()
 
     def explain_loss(self) -> ServerLost:
-        """Return the error that says that the server is gone, and where to read why."""
+        """Return the error for a server that is gone, with the place of its log."""
         if self.log is None:
             return ServerLost(
                 f'Spark endpoint "{self.endpoint}" does not answer',
@@ -312,7 +312,7 @@ class Session:
 
 
 class _Hook(ConnectSession.Hook):
-    """Tells the session which operation carries which tags, because progress names only the operation."""
+    """Tells the session which operation has which tags, because progress names only the operation."""
 
     def __init__(self, claim: weakref.WeakMethod[Callable[[str, Iterable[str]], None]]) -> None:
         self._claim = claim

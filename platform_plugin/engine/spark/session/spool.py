@@ -1,4 +1,4 @@
-"""The spool: a result that is too large for the server's memory, written to files by all tasks and read from there."""
+"""`Spool`: a result too large for the server's memory, which tasks write to files and the client reads from there."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _WAIT_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolFolder:
-    """A folder that both Spark and this process reach, and the part of it that belongs to one session."""
+    """The part of a folder, which both Spark and this process reach, that belongs to one session."""
 
     storage: Storage
     path: str
 
     def remove(self, below: str = "") -> None:
-        """Remove everything that is left; what can't be removed is left to whoever owns the folder."""
+        """Remove all files that are left; those that can't be removed are left to the folder's owner."""
         path = f"{self.path}{below}"
         with suppress(PlatformError, OSError):
             if self.storage.is_local:
@@ -50,9 +50,9 @@ class SpoolFolder:
 
 
 class Spool:
-    """One result on its way through files. Rows come in their order, each file as soon as it and all before it are written.
+    """One result that travels through files. Rows come in their order, each file as soon as it and all before it are written.
 
-    Use it as a context manager: at its end the files are gone, and `interrupt` has been called if they were still being written.
+    Use it as a context manager: at its end the files are removed, and `interrupt` is called if they are still being written.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Spool:
             self._error = error
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, read while they are written."""
+        """The rows, which are read while they are written."""
         position = -1
         while True:
             finished = not self._writing.is_alive()

@@ -1,4 +1,4 @@
-"""Arrow streams: the rows of one query, fetched while they are read."""
+"""`ArrowStream`: the rows of one query as Arrow batches, fetched while they are read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ArrowStream:
-    """The rows of one query as Arrow batches, fetched while they are read, so that memory holds a few batches and not the result."""
+    """The rows of one query as Arrow batches; memory holds a few batches and not the result."""
 
     def __init__(
         self,
@@ -36,18 +36,18 @@ class ArrowStream:
         return self._batches
 
     def reader(self) -> pa.RecordBatchReader:
-        """Return the rest as Arrow's own reader."""
+        """Return the remaining rows as Arrow's own reader."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches)
 
     def read_all(self) -> pa.Table:
-        """Return the rest as one table in memory."""
+        """Return the remaining rows as one table in memory."""
         return pa.Table.from_batches(list(self._batches), schema=self.schema)
 
     def metrics(self) -> JobMetrics:
         return self.job.metrics()
 
     def close(self) -> None:
-        """Let go of the query; what it still runs is interrupted."""
+        """Release the query; what it still runs is interrupted."""
         close = getattr(self._batches, "close", None)
         if close is not None:
             close()

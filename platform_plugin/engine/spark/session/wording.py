@@ -1,4 +1,4 @@
-"""Spark's error messages in fewer words: no plans, no codes in the middle of sentences, and the usual ones in ours."""
+"""`reword`: Spark's error messages without plans and codes, and the common ones in the platform's words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """What to tell instead of what Spark said."""
+    """The message, detail and hint that replace Spark's."""
 
     message: str
     detail: str | None = None
