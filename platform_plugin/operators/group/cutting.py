@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from platform_plugin.operators.group.admission import Refuser
 
     Typer = Callable[[str], tuple[DataType, ...]]
+    Rule = Callable[[Any], Any]
 
 # Stands for the number of a stream's row until a branch says which column that is.
 _ROW = Column("the branch", ROW_ID)
@@ -66,6 +68,15 @@ def cut_plan(whole: Query, refuse: Refuser, typer: Typer | None) -> SplitPlan:
     for alias in sorted(aliases_in(whole)):
         aliases.take(alias)
     return _Cutter(refuse=refuse, typer=typer, aliases=aliases, statics=Statics(aliases=aliases)).run(whole)
+
+
+BRANCH_RULES: list[Rule] = [arrange_joins]
+"""Rewrites of what stands between a stream and its grouping, in their order: each returns a source with the same rows and columns."""
+
+
+def apply_rules(branch: Any) -> Any:
+    """A branch after all rules; one without a stream is run once, so that it stays as it is written."""
+    return reduce(lambda source, rule: rule(source), BRANCH_RULES, branch) if find_ungrouped_streams(branch) else branch
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,10 +136,7 @@ class _Cutter:
         node, apart = uncorrelate(node)
         self._refuse_outer(node)
         source = node.source
-        branches = [
-            arrange_joins(branch) if find_ungrouped_streams(branch) else branch
-            for branch in split_branches(source, self.aliases, self._clash)
-        ]
+        branches = [apply_rules(branch) for branch in split_branches(source, self.aliases, self._clash)]
         main = self._store(node)
         by_value: list[tuple[Store, list[tuple[Item, Any]]]] = []
         answers: dict[str, Callable[[str], exp.Expr]] = {}
