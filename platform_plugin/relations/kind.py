@@ -1,8 +1,8 @@
-"""The kind of a relation: all that statements, SHOW, the dialect, the command line and Dagster ask of it without a case for each kind."""
+"""The kind of a relation: `Kind` is what statements and clients ask of it, `DeclarableKind` what Dagster asks too if files declare it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, runtime_checkable
 
 from platform_plugin.relations.hooks import Listener
 
@@ -44,8 +44,6 @@ class Kind(Listener, Protocol[R_contra]):
     """Which of SQLAlchemy's lists of names it is in."""
     planned_as: RelationKind = "table"
     """What it is to the plan of a query: only what a view follows is no table there."""
-    intake: str | None = None
-    """How a run takes up what there is for it: `ingest` reads a source, `sample` draws."""
     is_alterable: bool = True
     """Whether ALTER changes it."""
     is_hidden: bool = False
@@ -97,6 +95,42 @@ class Kind(Listener, Protocol[R_contra]):
         """The statement that makes a relation like this one."""
         ...
 
+    def reflect_options(self, declaration: Declaration) -> Mapping[str, Any]:
+        """The options of SQLAlchemy's table that make it one of this kind again, by their names without the dialect's."""
+        del declaration
+        return {}
+
+    def refuse_append(self, table: Table, declaration: Declaration) -> None:
+        """An error where statements can't add rows to it."""
+        del table, declaration
+
+    def refuse_change(self, table: Table, declaration: Declaration) -> None:
+        """An error where statements can't update or delete its rows."""
+        del table, declaration
+
+    def find_twin(self, work: Workspace, table: Table, declaration: Declaration, snapshot: Snapshot, statement: s.Alter) -> Table | None:
+        """The table that ALTER has to change in the same commit, or an error where the relation changes only with another one."""
+        del work, table, declaration, snapshot, statement
+        return None
+
+    def set_options(self, commit: Commit, table: Table, declaration: Declaration, options: Sequence[s.Option]) -> None:
+        """Write the options of ALTER … SET to a commit."""
+        from platform_plugin.relations.options import declare_options, stored_option
+
+        declare_options(commit, table, declaration, dict(stored_option(option) for option in options))
+
+    def drop(self, work: Workspace, commit: Commit, relation: R_contra, snapshot: Snapshot, *, alone: bool) -> None:
+        """End it and all that it keeps in a commit; `alone` if the statement names it, and not what it belongs to."""
+        ...
+
+
+@runtime_checkable
+class DeclarableKind(Kind[R_contra], Protocol[R_contra]):
+    """A kind whose relations files of a Dagster project declare, so that they are assets. Of others Dagster knows the columns alone."""
+
+    intake: str | None = None
+    """How a run takes up what there is for it: `ingest` reads a source, `sample` draws."""
+
     def declared(self, statement: s.Statement) -> DeclaredRelation | None:
         """What a statement declares; None if it defines no relation of this kind."""
         ...
@@ -142,31 +176,3 @@ class Kind(Listener, Protocol[R_contra]):
         """Whether a run takes up what there is for a relation of this kind."""
         del declaration
         return False
-
-    def reflect_options(self, declaration: Declaration) -> Mapping[str, Any]:
-        """The options of SQLAlchemy's table that make it one of this kind again, by their names without the dialect's."""
-        del declaration
-        return {}
-
-    def refuse_append(self, table: Table, declaration: Declaration) -> None:
-        """An error where statements can't add rows to it."""
-        del table, declaration
-
-    def refuse_change(self, table: Table, declaration: Declaration) -> None:
-        """An error where statements can't update or delete its rows."""
-        del table, declaration
-
-    def find_twin(self, work: Workspace, table: Table, declaration: Declaration, snapshot: Snapshot, statement: s.Alter) -> Table | None:
-        """The table that ALTER has to change in the same commit, or an error where the relation changes only with another one."""
-        del work, table, declaration, snapshot, statement
-        return None
-
-    def set_options(self, commit: Commit, table: Table, declaration: Declaration, options: Sequence[s.Option]) -> None:
-        """Write the options of ALTER … SET to a commit."""
-        from platform_plugin.relations.options import declare_options, stored_option
-
-        declare_options(commit, table, declaration, dict(stored_option(option) for option in options))
-
-    def drop(self, work: Workspace, commit: Commit, relation: R_contra, snapshot: Snapshot, *, alone: bool) -> None:
-        """End it and all that it keeps in a commit; `alone` if the statement names it, and not what it belongs to."""
-        ...

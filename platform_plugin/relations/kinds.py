@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from platform_plugin.errors import CatalogueError, InvalidValue
+from platform_plugin.relations.kind import DeclarableKind
 from platform_plugin.relations.samples.kind import SAMPLE
 from platform_plugin.relations.streams.kind import STREAM
 from platform_plugin.relations.tables.kind import TABLE
@@ -75,9 +76,16 @@ def named_kind(name: str) -> Kind[Any] | None:
     return registered.kind if registered is not None else _BY_NAME.get(name)
 
 
-def find_declared(statement: Statement) -> tuple[Kind[Any], DeclaredRelation] | None:
-    """The kind of relation that a statement defines, and what it declares; None if it defines none."""
-    return next(((kind, found) for kind in every_kind() if (found := kind.declared(statement)) is not None), None)
+def declarable_kind(name: str) -> DeclarableKind[Any] | None:
+    """The kind of a name, if files declare relations of it."""
+    kind = named_kind(name)
+    return kind if isinstance(kind, DeclarableKind) else None
+
+
+def find_declared(statement: Statement) -> tuple[DeclarableKind[Any], DeclaredRelation] | None:
+    """The kind of relation that a statement defines, and what it declares; None if it defines none that files declare."""
+    kinds = (kind for kind in every_kind() if isinstance(kind, DeclarableKind))
+    return next(((kind, found) for kind in kinds if (found := kind.declared(statement)) is not None), None)
 
 
 def is_hidden(name: str) -> bool:

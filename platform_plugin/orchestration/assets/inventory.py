@@ -10,7 +10,7 @@ from platform_plugin.lake.catalogue.relations import read_declarations
 from platform_plugin.lake.catalogue.snapshots import read_last_note
 from platform_plugin.lake.catalogue.tables import Name, Table, View
 from platform_plugin.lake.lake import Lake
-from platform_plugin.relations.kinds import kind_name, named_kind
+from platform_plugin.relations.kinds import declarable_kind, is_hidden, kind_name, named_kind
 from platform_plugin.select.shows import relation_rows
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class LakeRelation:
     @property
     def intake(self) -> str | None:
         """How a run takes up what there is for it; None if no run does."""
-        kind = named_kind(self.kind)
+        kind = declarable_kind(self.kind)
         return kind.intake if kind is not None and self.takes_in else None
 
 
@@ -92,17 +92,28 @@ def read_lake(lake: Lake) -> Inventory:
     for relation in relations:
         by_kind.setdefault(kind_name(lake, relation, snapshot), []).append(relation)
     stored: dict[Name, LakeRelation] = {}
+    known: dict[str, LakeRelation] = {}
     with lake.reading() as connection:
         declarations = read_declarations(connection)
         rows = {Name(schema=row["schema"], relation=row["name"]): row for row in relation_rows(lake, connection, snapshot)}
         for name, own in by_kind.items():
-            kind = named_kind(name)
-            if kind is None or kind.is_hidden:
+            if named_kind(name) is None or is_hidden(name):
+                continue
+            kind = declarable_kind(name)
+            if kind is None:
+                known |= {str(each.name).lower(): _known(each, name) for each in own}
                 continue
             for relation, described in zip(own, kind.describe(connection, own, declarations), strict=True):
                 stored[relation.name] = _stored(relation, name, rows[relation.name], described)
     found = (stored[relation.name] for relation in relations if relation.name in stored)
-    return Inventory(snapshot=snapshot.id, relations={str(each.name).lower(): each for each in found})
+    return Inventory(snapshot=snapshot.id, relations={str(each.name).lower(): each for each in found}, known=known)
+
+
+def _known(relation: Table | View, kind: str) -> LakeRelation:
+    """A relation that is no asset, with the columns that queries may read."""
+    return LakeRelation(
+        name=relation.name, kind=kind, fields=relation.fields if isinstance(relation, Table) else (), comment=relation.comment
+    )
 
 
 def _stored(relation: Table | View, kind: str, row: Mapping[str, Any], described: DescribedRelation) -> LakeRelation:

@@ -22,7 +22,7 @@ from platform_plugin.orchestration.components.documentation import DayPartitions
 from platform_plugin.orchestration.components.model import suite_option
 from platform_plugin.orchestration.shown.drawing import PICTURE, draw_sample
 from platform_plugin.quality.gate import hold_to_gate
-from platform_plugin.relations.kinds import kind_name, named_kind
+from platform_plugin.relations.kinds import declarable_kind, kind_name
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.schemas import run_create_schema
 from platform_plugin.relations.streams.feeds.ingest import run_ingest
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from platform_plugin.orchestration.components.model import Model
     from platform_plugin.platform import Platform
     from platform_plugin.relations.declarations import Action
-    from platform_plugin.relations.kind import Kind
+    from platform_plugin.relations.kind import DeclarableKind
 
 LAG = "target_lag_seconds"
 
@@ -88,7 +88,7 @@ def run_declared(platform: Platform, model: Model, *, progress: ProgressHandler 
 
 def run_stored(platform: Platform, name: Name, kind: str, *, progress: ProgressHandler | None = None) -> RelationRun:
     """Let a stream that pulls or a sample take up what there is for it; it needs no file."""
-    known = named_kind(kind)
+    known = declarable_kind(kind)
     return RelationRun(
         name=name, kind=kind, action="unchanged", work=_run_intake(platform, name, known.intake if known is not None else None, progress)
     )
@@ -169,9 +169,9 @@ def _note_suite(platform: Platform, old: Table, model: Model) -> bool:
     return True
 
 
-def find_declared_kind(model: Model) -> Kind[Any]:
+def find_declared_kind(model: Model) -> DeclarableKind[Any]:
     """The kind that a model's statement declares."""
-    kind = named_kind(model.kind)
+    kind = declarable_kind(model.kind)
     if kind is None:
         raise UnknownObject(f'kind "{model.kind}" of "{model.name}" is not known here', hint="register it where the folder is loaded")
     return kind

@@ -17,7 +17,7 @@ from platform_plugin.language.text.comparing import normalise_statement
 from platform_plugin.language.text.places import Span, did_you_mean, locate_offset, syntax_error
 from platform_plugin.orchestration.components.documentation import Documentation, read_documentation, read_suite
 from platform_plugin.relations.bind import lake_name
-from platform_plugin.relations.kinds import find_declared, named_kind
+from platform_plugin.relations.kinds import declarable_kind, find_declared
 from platform_plugin.relations.views.follow.strategy import BATCH, EAGER
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Model:
     @property
     def intake(self) -> str | None:
         """How a run takes up what there is for it; None if no run does."""
-        kind = named_kind(self.kind)
+        kind = declarable_kind(self.kind)
         return kind.intake if kind is not None and self.declared.takes_in else None
 
     @property

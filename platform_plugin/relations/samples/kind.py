@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from platform_plugin.relations.kind import Kind
+from platform_plugin.relations.kind import DeclarableKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.reading import Dependency, ReadContext, ReadRequest, RelationRows
 
 
-class SampleKind(Kind["Table"]):
+class SampleKind(DeclarableKind["Table"]):
     """Samples of streams, which grow with them, and samples that are drawn when they are read."""
 
     name = "sample"

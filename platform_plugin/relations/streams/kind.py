@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from platform_plugin.relations.kind import Kind
+from platform_plugin.relations.kind import DeclarableKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome
 
 
-class StreamKind(Kind["Table"]):
+class StreamKind(DeclarableKind["Table"]):
     """Bounded relations that writers append to, or that read a source."""
 
     name = "stream"

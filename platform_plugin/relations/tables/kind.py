@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_plugin.relations.kind import Kind
+from platform_plugin.relations.kind import DeclarableKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome
 
 
-class TableKind(Kind["Table"]):
+class TableKind(DeclarableKind["Table"]):
     """Tables that people fill, results of queries, and histories of streams."""
 
     name = "table"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.relations.kind import Kind
+from platform_plugin.relations.kind import DeclarableKind, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.reading import Dependency, ReadContext, ReadRequest, RelationRows
 
 
-class ViewKind(Kind["View"]):
+class ViewKind(DeclarableKind["View"]):
     """Queries under a name: computed when they are read or, over streams, maintained."""
 
     name = "view"
@@ -142,24 +142,6 @@ class StateKind(Kind["Table"]):
     name = "state"
     plural = "STATES"
     is_hidden = True
-
-    def declared(self, statement: s.Statement) -> DeclaredRelation | None:
-        """No statement declares one."""
-        del statement
-        return None
-
-    def define(
-        self,
-        work: Workspace,
-        statement: s.Statement,
-        old: Table | None,
-        *,
-        since: Snapshot | None = None,
-        progress: ProgressHandler | None = None,
-    ) -> DefinitionOutcome | None:
-        """No statement declares one."""
-        del work, statement, old, since, progress
-        return None
 
     def text(self, lake: Lake, relation: Table, declaration: Declaration, snapshot: Snapshot) -> str:
         """What makes a table with its columns: the statement of its view makes the table itself."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.language.text.writing import name_text
 from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome
-from platform_plugin.relations.kind import Kind
+from platform_plugin.relations.kind import DeclarableKind, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +64,29 @@ class SequenceKind(Kind["Table"]):
         del lake, snapshot
         return f"CREATE SEQUENCE {name_text(statement_name(relation))} START WITH {declaration.options['start']}"
 
+    def refuse_append(self, table: Table, declaration: Declaration) -> None:
+        """Its number changes by NEXT VALUE FOR alone."""
+        self.refuse_change(table, declaration)
+
+    def refuse_change(self, table: Table, declaration: Declaration) -> None:
+        """Its number changes by NEXT VALUE FOR alone."""
+        from platform_plugin.errors import InvalidValue
+
+        del declaration
+        raise InvalidValue(f'"{table.name}" is a sequence', hint=f"write NEXT VALUE FOR {table.name}")
+
+    def drop(self, work: Workspace, commit: Commit, relation: Table, snapshot: Snapshot, *, alone: bool) -> None:
+        """End it, and forget its number."""
+        from tests.relations.sequences.record import SEQUENCE
+
+        del work, snapshot, alone
+        commit.drop_table(relation)
+        commit.forget(SEQUENCE, relation_uuid=str(relation.uuid))
+
+
+class DeclarableSequenceKind(SequenceKind, DeclarableKind["Table"]):
+    """The same, for files of a Dagster project: each declares a sequence, which is an asset."""
+
     def declared(self, statement: Statement) -> DeclaredRelation | None:
         """CREATE SEQUENCE."""
         from tests.relations.sequences.statements import CreateSequence
@@ -88,24 +111,5 @@ class SequenceKind(Kind["Table"]):
         run_create_sequence(work, statement)
         return DefinitionOutcome("created")
 
-    def refuse_append(self, table: Table, declaration: Declaration) -> None:
-        """Its number changes by NEXT VALUE FOR alone."""
-        self.refuse_change(table, declaration)
 
-    def refuse_change(self, table: Table, declaration: Declaration) -> None:
-        """Its number changes by NEXT VALUE FOR alone."""
-        from platform_plugin.errors import InvalidValue
-
-        del declaration
-        raise InvalidValue(f'"{table.name}" is a sequence', hint=f"write NEXT VALUE FOR {table.name}")
-
-    def drop(self, work: Workspace, commit: Commit, relation: Table, snapshot: Snapshot, *, alone: bool) -> None:
-        """End it, and forget its number."""
-        from tests.relations.sequences.record import SEQUENCE
-
-        del work, snapshot, alone
-        commit.drop_table(relation)
-        commit.forget(SEQUENCE, relation_uuid=str(relation.uuid))
-
-
-SEQUENCE = SequenceKind()
+SEQUENCE = DeclarableSequenceKind()

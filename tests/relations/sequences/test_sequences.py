@@ -5,10 +5,13 @@ import pytest
 import sqlalchemy as sa
 
 from platform_plugin.errors import CatalogueError, InvalidStatement, InvalidValue
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements.registry import statement_text
 from platform_plugin.orchestration.assets.assets import build_definitions
 from platform_plugin.orchestration.assets.inventory import read_lake
+from platform_plugin.orchestration.assets.missing import find_missing
+from platform_plugin.orchestration.assets.tracing import Tracing
 from platform_plugin.orchestration.components.apply import run_model
 from platform_plugin.orchestration.components.model import parse_model
 from platform_plugin.platform import Platform
@@ -18,11 +21,15 @@ from tests.relations.sequences.kind import SEQUENCE, SequenceKind
 from tests.relations.sequences.statements import STATEMENTS, WORD
 
 
-@pytest.fixture(autouse=True)
-def registered():
-    kinds.register(SEQUENCE, word=WORD, statements=STATEMENTS)
+@pytest.fixture(autouse=True, params=[SEQUENCE, SequenceKind()], ids=["declarable", "without Dagster"])
+def registered(request):
+    kinds.register(request.param, word=WORD, statements=STATEMENTS)
     yield
-    kinds.unregister(SEQUENCE)
+    kinds.unregister(request.param)
+
+
+declarable = pytest.mark.parametrize("registered", [SEQUENCE], indirect=True)
+without_dagster = pytest.mark.parametrize("registered", [SequenceKind()], indirect=True)
 
 
 @pytest.fixture
@@ -90,6 +97,21 @@ def test_the_overview_lists_it(platform):
     assert found == {"users": "table", "ids": "sequence"}
 
 
+@without_dagster
+def test_a_kind_that_dagster_asks_nothing_of_is_no_asset_and_its_columns_are_known(platform):
+    with pytest.raises(InvalidStatement, match="not a definition"):
+        parse_model("CREATE SEQUENCE orders", file="orders.sql")
+    inventory = read_lake(platform.lake)
+    assert set(inventory.relations) == {"main.users"}
+    found = inventory.find(Name.of("ids"))
+    assert ([field.name for field in found.fields], found.intake) == (["next_value"], None)
+    model = parse_model("CREATE TABLE numbers AS SELECT next_value FROM ids", file="numbers.sql")
+    tracing = Tracing([model], inventory)
+    assert list(find_missing([model], inventory, tracing, lambda _: False)) == []
+    assert [str(column.type) for column in tracing.of(model.name).columns] == ["BIGINT"]
+
+
+@declarable
 def test_a_file_makes_it_an_asset(platform):
     model = parse_model("-- Numbers of orders.\nCREATE SEQUENCE orders START WITH 100", file="orders.sql")
     assert (model.kind, model.description) == ("sequence", "Numbers of orders.")
@@ -103,6 +125,7 @@ def test_a_file_makes_it_an_asset(platform):
     assert specs["orders"].kinds == {"sequence", "spark"}
 
 
+@declarable
 def test_without_its_line_nobody_knows_it(platform):
     kinds.unregister(SEQUENCE)
     with pytest.raises(InvalidStatement):
@@ -112,6 +135,7 @@ def test_without_its_line_nobody_knows_it(platform):
     assert [row[1:3] for row in platform.execute("SHOW TABLES")] == [("ids", "sequence"), ("users", "table")]
 
 
+@declarable
 def test_a_name_that_is_taken_is_refused():
     class Other(SequenceKind):
         name = "table"
