@@ -172,6 +172,7 @@ def run_expire(given: argparse.Namespace) -> int:
         print_document(asdict(expired) | {"dry_run": given.dry_run})
         return 0
     held = f"; {expired.leased} are held by leases" if expired.leased else ""
+    held += f"; {expired.gated} stay for what passed a gate last" if expired.gated else ""
     would = "would be " if given.dry_run else ""
     said = _said_snapshots(expired.snapshots, given.older_than)
     print(f"{said} {would}forgotten, {count_text(expired.files, 'file')} {would}scheduled for deletion{held}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.commit.gates import read_written
+from platform_plugin.lake.commit.passes import lift_gate
 from platform_plugin.quality.validate import run_validation
 
 if TYPE_CHECKING:
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 3
 _BEFORE = "what was there before stays readable; correct the rows or the suite, and run it again"
-_PASSED = (
-    "the result that passed last stays readable with AT (STALENESS => '7 days'); correct the query or the suite, or wait for other rows"
-)
+_PASSED = "the result that passed last stays readable with AT (GATE => 'passed'); correct the query or the suite, or wait for other rows"
 
 
 class RowsRefused(InvalidValue):
@@ -35,9 +34,12 @@ class RowsRefused(InvalidValue):
 def hold_to_gate(lake: Lake, name: Name, suite: Suite | None, *, batches: bool = False, view: bool = False) -> Iterator[None]:
     """Hold what is committed to a relation meanwhile to its suite, if that is a gate; of `batches` an empty one always passes.
 
+    Without a gate nothing is needed any more of what passed one before.
+
     Of a `view` it is the result that is stored, and what a run would have it take up.
     """
     if suite is None or not suite.gate:
+        lift_gate(lake, name)
         yield
         return
 

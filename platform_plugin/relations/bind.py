@@ -19,6 +19,7 @@ from platform_plugin.language.text.places import Place, Span, locate_offset
 from platform_plugin.relations.arguments import argument, cell_value, check_arguments, used_arguments
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.reading import ReadContext, ReadRequest
+from platform_plugin.relations.versions import read_passed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -186,6 +187,8 @@ def _read(reading: ReadContext, reference: Reference, snapshot: Snapshot, argume
     with place_errors(reference.span):
         if reference.session is not None:
             raise InvalidValue("a session can't be read here", hint="read SESSION(…) in a SELECT of its own, not in a view or a statement")
+        if reference.travel is not None and reference.travel.passed:
+            return read_passed(reading, lake_name(reference.name), snapshot, ReadRequest(reference=reference, arguments=arguments))
         moment = _travelled(reading, reference, snapshot, arguments)
         with lake.reading() as connection:
             relation = lake.find_relation(connection, lake_name(reference.name), moment)

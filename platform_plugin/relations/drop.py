@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.tables import Table
+from platform_plugin.lake.commit.passes import ForgetPasses
 from platform_plugin.language.text.places import locate_offset
 from platform_plugin.relations import hooks
 from platform_plugin.relations.bind import lake_name, place_errors
@@ -65,6 +66,8 @@ def drop_relation(work: Workspace, commit: Commit, relation: Table | View, snaps
     if isinstance(relation, Table):
         refuse_protected(work.lake, relation)
     find_kind(work.lake, relation, snapshot).drop(work, commit, relation, snapshot, alone=alone)
+    if alone:
+        commit.also(ForgetPasses(relation.name))
 
 
 def drop_replaced(work: Workspace, commit: Commit, old: Table | View | None) -> None:

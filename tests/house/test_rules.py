@@ -30,6 +30,7 @@ OWNERS = {
     "platform_segment": ("lake.ring", OVERVIEW),
     "platform_left_file": ("lake.ring",),
     "platform_consumer": ("lake.ring",),
+    "platform_gate_pass": ("lake.commit.passes",),
     "platform_batch": ("relations.batches",),
     "platform_source_file": ("relations.streams.feeds.sources",),
     "platform_source_fold": ("relations.streams.feeds.sources",),

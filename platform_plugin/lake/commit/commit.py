@@ -27,6 +27,7 @@ from platform_plugin.lake.commit import data_operations as data
 from platform_plugin.lake.commit import schema_operations as ddl
 from platform_plugin.lake.commit.dependents import DEPENDENT_TABLES, check_needs
 from platform_plugin.lake.commit.not_null import prepare_not_null
+from platform_plugin.lake.commit.passes import PASS_TABLES, NotePass
 from platform_plugin.lake.commit.writer import Writer
 from platform_plugin.lake.files.file_options import FileOptions, read_inherited
 from platform_plugin.lake.ring.retention import KeepRings, RingFull
@@ -71,6 +72,7 @@ class Commit:
         self._operations: list[data.Operation] = []
         self._appended: dict[UUID, tuple[Table, list[DataFile]]] = {}
         self._following: list[data.Operation] = []
+        self._passes: dict[Name, NotePass] = {}
         self._released: dict[str, int] = {}
 
     def __enter__(self) -> Self:
@@ -245,8 +247,14 @@ class Commit:
     def append(self, table: Table, files: Iterable[DataFile]) -> None:
         """Append files to a table, if its gate accepts them."""
         joining = tuple(files)
-        self._lake.gates.check(table, joining)
+        if self._lake.gates.check(table, joining):
+            self.note_pass(table.name, table)
         self._appended.setdefault(table.uuid, (table, []))[1].extend(joining)
+
+    def note_pass(self, name: Name, table: Table) -> None:
+        """Note that what this commit adds to a table has passed the gate of a relation, which is the table or a view that it is part of."""
+        self._refuse_finished()
+        self._passes[name] = NotePass(name, table)
 
     def remove(self, table: Table, file_ids: Iterable[int]) -> None:
         """Remove whole files from a table, whatever is deleted from them meanwhile."""
@@ -308,15 +316,17 @@ class Commit:
     def _planned(self) -> list[data.Operation]:
         """The operations in their order, appends last so that tables of this commit exist and row ids follow removals."""
         appended = tuple((table, tuple(files)) for table, files in self._appended.values() if files)
+        passes = self._passes.values()
         if not appended:
-            return self._operations
-        return [*self._operations, data.AppendFiles(appended), *self._following, KeepRings(tuple(table for table, _ in appended))]
+            return [*self._operations, *passes]
+        rings = KeepRings(tuple(table for table, _ in appended))
+        return [*self._operations, data.AppendFiles(appended), *self._following, rings, *passes]
 
     def _run(self) -> Snapshot:
         operations = self._planned()
         rings = [*RELATION_TABLES, *RING_TABLES] if any(isinstance(operation, KeepRings) for operation in operations) else []
         noted = [operation.table for operation in operations if isinstance(operation, data.PutRow | data.ForgetRow)]
-        self._lake.prepare_tables([*DEPENDENT_TABLES, *rings, *noted])
+        self._lake.prepare_tables([*DEPENDENT_TABLES, *rings, *noted, *((*PASS_TABLES, *RELATION_TABLES) if self._passes else ())])
         since = time.monotonic()
         while True:
             try:

@@ -39,11 +39,12 @@ class Gates:
         """The gate of a relation; the gate of a view is for the rows of its result."""
         return self._gates.get(str(name).lower())
 
-    def check(self, table: Table, files: Sequence[DataFile]) -> None:
-        """Call the relation's gate, if it has one, with the files; its error goes to the caller."""
+    def check(self, table: Table, files: Sequence[DataFile]) -> bool:
+        """Call the relation's gate, if it has one, with the files, and say whether it has one; the gate's error goes to the caller."""
         gate = self.find(table.name)
         if gate is not None:
             gate(table, files)
+        return gate is not None
 
 
 def scan_written(table: Table, files: Sequence[DataFile], snapshot: Snapshot) -> TableScan:

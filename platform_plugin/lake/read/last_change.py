@@ -33,11 +33,24 @@ def last_change(lake: Lake, table: Table | View, snapshot: Snapshot, *, appends_
 
 def has_changed(lake: Lake, table: Table | View, of: int, snapshot: Snapshot, *, appends_only: bool = False) -> bool:
     """Whether a table's rows or columns at a snapshot differ from those at an earlier one; with `appends_only`, only added rows count."""
+    with lake.reading() as connection:
+        return differs_since(connection, table, of, snapshot, appends_only=appends_only)
+
+
+def differs_since(connection: Connection, table: Table | View, of: int, snapshot: Snapshot, *, appends_only: bool = False) -> bool:
+    """The same as `has_changed`, within a transaction."""
     if (table.begin_snapshot or 0) > of:
         return True
-    with lake.reading() as connection:
-        found = any(_any_between(connection, rows, where, of, snapshot.id) for rows, where in _changes(connection, table, appends_only))
-        return found or _change_within(connection, table, of, snapshot.id) is not None
+    found = any(_any_between(connection, rows, where, of, snapshot.id) for rows, where in _changes(connection, table, appends_only))
+    return found or _change_within(connection, table, of, snapshot.id) is not None
+
+
+def has_older_rows(connection: Connection, table: Table, snapshot_id: int) -> bool:
+    """Whether a table holds rows that came before a snapshot, as the transaction sees it."""
+    files = c.DATA_FILE.c
+    sources = [(files.begin_snapshot, sa.and_(files.table_id == table.id, files.end_snapshot.is_(None)))]
+    sources += [(rows.c.begin_snapshot, rows.c.end_snapshot.is_(None)) for rows in _inlined(connection, table)]
+    return any(_any_between(connection, began, where, -1, snapshot_id - 1) for began, where in sources)
 
 
 def has_only_grown(lake: Lake, table: Table, of: int, snapshot: Snapshot) -> bool:

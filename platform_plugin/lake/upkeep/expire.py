@@ -13,6 +13,7 @@ from platform_plugin.lake.catalogue.bulk import split_chunks
 from platform_plugin.lake.catalogue.formats import VIEW_COLUMN_TAG, inlined_rows, is_newer
 from platform_plugin.lake.catalogue.tables import read_snapshot
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
+from platform_plugin.lake.commit.passes import hold_passes
 from platform_plugin.lake.read.scan import resolve_path
 from platform_plugin.lake.upkeep.leased import LEASE_TABLES, read_leased_snapshots, read_newest_lease
 
@@ -31,10 +32,12 @@ class ExpireOutcome:
     snapshots: int
     files: int
     leased: int
+    gated: int = 0
+    """Snapshots that stay because only they have what passed a gate last."""
 
 
 def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> ExpireOutcome:
-    """Forget snapshots older than a time. The newest snapshot and those under lease always stay.
+    """Forget snapshots older than a time. The newest snapshot, those under lease and those with what passed a gate last always stay.
 
     A dry run does the same and rolls it back, so that its result is exact.
     """
@@ -49,10 +52,15 @@ def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> Expire
             .scalars()
             .all()
         )
-        going = [snapshot_id for snapshot_id in old if snapshot_id not in held.snapshots]
-        if not going:
-            return ExpireOutcome(snapshots=0, files=0, leased=len(old))
         before = connection.begin_nested() if dry_run else None
+        passed = hold_passes(connection, newest) if newest is not None else frozenset()
+        leased = [snapshot_id for snapshot_id in old if snapshot_id in held.snapshots]
+        gated = [snapshot_id for snapshot_id in old if snapshot_id in passed and snapshot_id not in held.snapshots]
+        going = [snapshot_id for snapshot_id in old if snapshot_id not in held.snapshots and snapshot_id not in passed]
+        if not going:
+            if before is not None:
+                before.rollback()
+            return ExpireOutcome(snapshots=0, files=0, leased=len(leased), gated=len(gated))
         for ids in split_chunks(going):
             for table in (c.SNAPSHOT_CHANGES, c.SNAPSHOT):
                 connection.execute(sa.delete(table).where(table.c.snapshot_id.in_(ids)))
@@ -60,7 +68,7 @@ def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> Expire
         _forget_unreachable(connection)
         if before is not None:
             before.rollback()
-    return ExpireOutcome(snapshots=len(going), files=files, leased=len(old) - len(going))
+    return ExpireOutcome(snapshots=len(going), files=files, leased=len(leased), gated=len(gated))
 
 
 def is_unreachable(table: sa.FromClause) -> sa.ColumnElement[bool]:

@@ -23,11 +23,15 @@ _PLAIN = (bool, int, float, Decimal, str, date)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeTravel:
-    """The snapshot that a reference asks for: a version, the newest at a time, or any within a staleness. Exactly one is given."""
+    """The snapshot that a reference asks for: a version, the newest at a time, any within a staleness, or the last that passed a gate.
+
+    Exactly one is given.
+    """
 
     version: int | Parameter | None = None
     timestamp: Cell | None = None
     staleness: Cell | None = None
+    passed: bool = False
     span: Span = field(compare=False, repr=False)
 
 

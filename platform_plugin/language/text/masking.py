@@ -114,12 +114,10 @@ def _travels(tokens: Tokens, parameters: dict[int, Parameter]) -> dict[int, tupl
         word = tokens.upper(index)
         if word == "AT" and tokens.upper(index + 1) == "(" and tokens.kind(index + 2) == WORD and tokens.upper(index + 3) == "=>":
             what = tokens.upper(index + 2)
-            if what not in ("VERSION", "TIMESTAMP", "STALENESS"):
+            if what not in _EXPECTED:
                 span = tokens.span(index + 2, index + 3)
-                hint = did_you_mean(what, ("VERSION", "TIMESTAMP", "STALENESS"))
-                raise syntax_error(
-                    span, f"AT has no {span.text[:40]}", expected="VERSION => n, TIMESTAMP => 't' or STALENESS => '5 seconds'", hint=hint
-                )
+                expected = "VERSION => n, TIMESTAMP => 't', STALENESS => '5 seconds' or GATE => 'passed'"
+                raise syntax_error(span, f"AT has no {span.text[:40]}", expected=expected, hint=did_you_mean(what, tuple(_EXPECTED)))
             after = find_closing(tokens, index + 1)
             found[index] = (after + 1, _travel(tokens, parameters, what, first=index, value=index + 4, after=after))
         elif (
@@ -150,10 +148,12 @@ def _travel(tokens: Tokens, parameters: dict[int, Parameter], what: str, *, firs
         return TimeTravel(timestamp=item, span=span)
     if what == "STALENESS" and (isinstance(item, Parameter) or (isinstance(item, Literal) and item.kind == "string")):
         return TimeTravel(staleness=item, span=span)
+    if what == "GATE" and isinstance(item, Literal) and str(item.value).lower() == "passed":
+        return TimeTravel(passed=True, span=span)
     raise syntax_error(span, "a snapshot is named by one value", expected=_EXPECTED[what])
 
 
-_EXPECTED = {"VERSION": "a whole number", "TIMESTAMP": "'a timestamp'", "STALENESS": "'a duration'"}
+_EXPECTED = {"VERSION": "a whole number", "TIMESTAMP": "'a timestamp'", "STALENESS": "'a duration'", "GATE": "'passed'"}
 
 
 def _is_name(tokens: Tokens, index: int) -> bool:

@@ -26,20 +26,25 @@ def ContinuousViewInput(  # noqa: N802  used where `AssetIn` is
     columns: Sequence[str] = (),
     where: str | None = None,
     snapshot: int | None = None,
+    passed: bool = False,
     translator: Translator | None = None,
 ) -> dg.AssetIn:
     """A relation as an argument of an asset; the annotation says as what: `pyarrow.Table`, `pandas.DataFrame` or a Spark `DataFrame`.
 
-    Without `snapshot`, all such arguments of an asset are at the one that is newest when the first of them is read; `where` is SQL.
+    Without `snapshot`, all such arguments of an asset are at the one that is newest when the first of them is read; `where` is SQL. With
+    `passed` the argument is the version that passed its gate last.
 
     >>> import dagster as dg
     >>> @dg.asset(ins={"impact": ContinuousViewInput("impact", columns=["uid", "score"], where="score > 10")})
     ... def campaign(impact: pa.Table) -> int:
     ...     return impact.num_rows
     """
+    if passed and snapshot is not None:
+        hint = "leave out one of them: the version that passed its gate last has a snapshot of its own"
+        raise InvalidValue(f'input "{name}" has both `snapshot` and `passed`', hint=hint)
     schema, _, relation = name.rpartition(".")
     key = (translator or Translator()).asset_key(Name.of((schema, relation) if schema else relation))
-    metadata: dict[str, Any] = {"relation": name, "columns": list(columns), "where": where, "snapshot": snapshot}
+    metadata: dict[str, Any] = {"relation": name, "columns": list(columns), "where": where, "snapshot": snapshot, "passed": passed}
     return dg.AssetIn(key=key, input_manager_key=MANAGER, metadata={key: value for key, value in metadata.items() if value})
 
 
@@ -58,10 +63,15 @@ class ViewReader(dg.ConfigurableIOManager):
         """Read what an argument asks for."""
         asked = context.definition_metadata
         with raise_failures():
-            snapshot = int(asked["snapshot"]) if "snapshot" in asked else self._snapshot(context.op_def.name)
-            sql = _query(str(asked["relation"]), list(asked.get("columns", ())), asked.get("where"), snapshot)
+            told: dict[str, Any] = {}
+            if asked.get("passed"):
+                version = "GATE => 'passed'"
+            else:
+                told["snapshot"] = int(asked["snapshot"]) if "snapshot" in asked else self._snapshot(context.op_def.name)
+                version = f"VERSION => {told['snapshot']}"
+            sql = _query(str(asked["relation"]), list(asked.get("columns", ())), asked.get("where"), version)
             rows = self._read(sql, context.dagster_type.typing_type)
-        told = {"snapshot": snapshot, "query": dg.MetadataValue.md(f"```sql\n{sql}\n```")}
+        told["query"] = dg.MetadataValue.md(f"```sql\n{sql}\n```")
         if isinstance(rows, pa.Table):
             told |= {"rows": rows.num_rows}
         context.add_input_metadata(told)
@@ -83,8 +93,8 @@ class ViewReader(dg.ConfigurableIOManager):
         return table.to_pandas() if "pandas.DataFrame" in kinds else table
 
 
-def _query(relation: str, columns: Sequence[str], where: Any, snapshot: int) -> str:
+def _query(relation: str, columns: Sequence[str], where: Any, version: str) -> str:
     chosen = ", ".join(identifier(column) for column in columns) or "*"
     named = ".".join(identifier(part) for part in relation.split("."))
     condition = f"\nWHERE {where}" if where else ""
-    return f"SELECT {chosen}\nFROM {named} AT (VERSION => {snapshot}){condition}"
+    return f"SELECT {chosen}\nFROM {named} AT ({version}){condition}"

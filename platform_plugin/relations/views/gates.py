@@ -121,6 +121,7 @@ def put_judged(work: Workspace, commit: Commit, begun: BegunView, gate: Gate, sn
         raise
     put_answers(commit, judged)
     note_result(commit, begun.uuid, snapshot)
+    commit.note_pass(begun.new.name, target.table)
     return made
 
 

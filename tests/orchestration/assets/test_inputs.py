@@ -7,6 +7,8 @@ import pytest
 from pyspark.sql import DataFrame
 
 from platform_plugin import Platform
+from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.orchestration import ContinuousViewInput, PlatformResource, ViewReader
 
 pytestmark = pytest.mark.spark
@@ -64,6 +66,25 @@ def test_a_view_comes_as_what_the_argument_says_and_all_at_one_snapshot(lake, sp
     assert (len(seen["again"]), seen["total"], seen["empty"]) == (2, 3, [{"n": 0}])
     inputs = [event for event in done.all_events if event.event_type_value == "LOADED_INPUT"]
     assert {event.event_specific_data.metadata["snapshot"].value for event in inputs} == {first, first - 1}
+
+
+def test_an_argument_is_what_passed_a_gate_last(lake, spark_server):
+    seen = []
+    with lake.lake.gates.guarding(Name.of("total"), lambda *_: None):
+        lake.execute("REFRESH VIEW total")
+    lake.execute("INSERT INTO posts VALUES (-1, 10)")
+    lake.execute("REFRESH VIEW total")
+
+    @dg.asset(ins={"total": ContinuousViewInput("total", passed=True)})
+    def campaign(total: pa.Table) -> None:
+        seen.extend(total.to_pylist())
+
+    done = run(lake, campaign)
+    assert seen == [{"n": 3}]
+    (event,) = (event for event in done.all_events if event.event_type_value == "LOADED_INPUT")
+    assert "snapshot" not in event.event_specific_data.metadata, "it has a snapshot of its own"
+    with pytest.raises(InvalidValue, match="both `snapshot` and `passed`"):
+        ContinuousViewInput("total", passed=True, snapshot=3)
 
 
 def test_a_relation_that_is_missing_is_a_failure_with_a_hint(lake, spark_server):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 
 from platform_plugin.errors import InvalidValue, PlatformError
@@ -13,7 +15,7 @@ from platform_plugin.relations.views.follow.maintain import find_pending_views, 
 
 pytestmark = pytest.mark.spark
 
-LAST = "SELECT * FROM totals AT (STALENESS => '1 day')"
+LAST = "SELECT * FROM totals AT (GATE => 'passed')"
 
 
 @pytest.fixture
@@ -62,6 +64,15 @@ def test_a_run_that_would_publish_what_is_refused_changes_nothing_of_this_view(p
         run_maintenance(platform.work)
         assert rows(platform, LAST) == [(1, 5), (2, 7)]
         assert find_pending_views(platform.work, platform.lake.snapshot())[0] == []
+    platform.execute("INSERT INTO sold VALUES (1, -90)")
+    platform.execute("REFRESH VIEW totals")
+    assert rows(platform, LAST) == [(1, 5), (2, 7)], "a result that was stored past the gate has not passed it"
+    platform.lake.expire(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=1))
+    platform.lake.vacuum(grace=dt.timedelta(0))
+    assert rows(platform, LAST) == [(1, 5), (2, 7)], "nor does expiry remove what has passed"
+    assert rows(platform, f"SELECT id + 1 FROM ({LAST}) AS p JOIN (VALUES (2)) AS v (n) ON p.id = v.n") == [(3,)]
+    with holding(platform, judged), pytest.raises(PlatformError, match="no negative totals"):
+        platform.execute("REFRESH VIEW totals")
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, ServerError
 from platform_plugin.lake.catalogue.tables import Name, View, read_snapshot, read_tables
+from platform_plugin.lake.commit.passes import is_passed
 from platform_plugin.lake.read.last_change import has_changed
 from platform_plugin.relations.answers import Answer, StateTarget, put_answers, run_answers
 from platform_plugin.relations.kinds import find_kind
@@ -207,12 +208,23 @@ def store_results(
 def _answer(work: Workspace, each: ResultRequest, snapshot: Snapshot) -> Answer | None:
     from platform_plugin.relations.bind import read_named
 
-    if find_plan(work, each.record, snapshot).volatile or find_stored(work, each.view, snapshot) is not None:
+    if find_plan(work, each.record, snapshot).volatile:
+        return None
+    if find_stored(work, each.view, snapshot) is not None and not _needs_judgement(work, each, snapshot):
         return None
     table = part_tables(work, each.record, snapshot)[RESULT_PART]
     old = tuple(file.id for file in work.lake.scan(table, snapshot).files)
     frame = read_view(work, str(each.view.name), each.record, snapshot, lambda name: read_named(work, name, snapshot))
     return Answer(frame=frame, targets=(StateTarget(table=table, replaces=old),))
+
+
+def _needs_judgement(work: Workspace, each: ResultRequest, snapshot: Snapshot) -> bool:
+    """Whether a view has a gate that its stored result has not passed: somebody stored it without the gate."""
+    if work.lake.gates.find(each.view.name) is None:
+        return False
+    table = part_tables(work, each.record, snapshot)[RESULT_PART]
+    with work.lake.reading() as connection:
+        return not is_passed(connection, each.view.name, table, snapshot)
 
 
 def _store(
@@ -243,6 +255,8 @@ def _store(
                 put_answers(commit, [(target, files) for _, target, files in passed])
                 for each, target, _ in passed:
                     note_result(commit, each.record.uuid, snapshot)
+                    if work.lake.gates.find(each.view.name) is not None:
+                        commit.note_pass(each.view.name, target.table)
                     if target.was is not None:
                         note_columns(commit, each.record, target.table.fields)
     except PlatformError:

@@ -1,0 +1,34 @@
+"""Versions: the rows of a relation that its gate let pass last, and none besides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.catalogue.tables import read_tables
+from platform_plugin.lake.commit.passes import read_pass
+from platform_plugin.relations.kinds import find_kind
+from platform_plugin.relations.reading import read_table
+
+if TYPE_CHECKING:
+    from platform_plugin.lake.catalogue.tables import Name, Snapshot
+    from platform_plugin.relations.reading import ReadContext, ReadRequest, RelationRows
+
+
+def read_passed(reading: ReadContext, name: Name, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
+    """The rows of `AT (GATE => 'passed')`; refused where no version has passed, because any other answer could hold rows that have not."""
+    lake = reading.work.lake
+    with lake.reading() as connection:
+        relation = lake.find_relation(connection, name, snapshot)
+        found = read_pass(connection, relation.name, snapshot)
+    if found is None:
+        kind = find_kind(lake, relation, snapshot).name
+        raise InvalidValue(
+            f'no version of {kind} "{relation.name}" has passed a gate',
+            hint="a run publishes one with `gate: true` in the suite, or a command with `--gate`, of a table that is built again or a "
+            "continuous view",
+        )
+    at = lake.snapshot(found.readable_at)
+    with lake.reading() as connection:
+        (table,) = read_tables(connection, at.id, uuids=[found.table_uuid])
+    return read_table(reading, table, at, need)
