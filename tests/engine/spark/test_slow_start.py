@@ -41,6 +41,23 @@ class Slow(server.PlatformServer):
 server.PlatformServer = Slow
 sys.exit(server.main(sys.argv[1:]))
 """
+# A server in whose place a process that only waits is Java, which needs a second until it is known.
+BEFORE_JAVA = """
+import subprocess, sys, time, types
+import pyspark.java_gateway
+from platform_plugin.engine.spark.server import server
+
+def launch_gateway():
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stdin=subprocess.PIPE)
+    with open("java-pid", "w") as file:
+        file.write(str(process.pid))
+    time.sleep(1)
+    return types.SimpleNamespace(proc=process)
+
+pyspark.java_gateway.launch_gateway = launch_gateway
+server.PlatformServer._describe = lambda self: {"phase": self.phase, "pid": server.os.getpid(), "jvm_pid": None, "port": 0}
+sys.exit(server.main(sys.argv[1:]))
+"""
 BRIEFLY = timedelta(seconds=0.01)
 
 
@@ -87,6 +104,19 @@ def test_a_start_can_be_ended_at_once(runtime):
     assert stop(runtime=runtime)
     assert not status(runtime=runtime).running
     assert "platform server ended: told to stop" in runtime.read_log(), "it was killed"
+
+
+def test_a_start_that_is_ended_leaves_no_java_behind(runtime, monkeypatch):
+    monkeypatch.setattr(module, "_SERVER", ("-c", BEFORE_JAVA))
+    with pytest.raises(ServerStarting):
+        start(runtime=runtime, timeout=BRIEFLY)
+    noted = runtime.path / "java-pid"
+    wait_for(lambda: noted.exists() and noted.read_text())
+    java = int(noted.read_text())
+    assert stop(runtime=runtime)
+    assert not status(runtime=runtime).running
+    # Nobody may be there to bury it.
+    wait_for(lambda: " Z " in (Path("/proc") / str(java) / "stat").read_text() if Path(f"/proc/{java}").exists() else True, seconds=5)
 
 
 def test_those_who_wait_are_told_why_a_start_failed(runtime):

@@ -37,6 +37,7 @@ TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - a name, not 
 _JVM_SECONDS = 30.0
 _OPERATION_TAG = "SparkConnect_OperationTag"
 _SERVICE = "org.apache.spark.sql.connect.service"
+_BEFORE_JAVA = "starting Java"
 
 
 class _StoppedEarly(BaseException):
@@ -50,7 +51,7 @@ class PlatformServer:
         self.runtime = runtime
         self.settings = settings
         self.started_at = time.time()
-        self.phase = "starting Java"
+        self.phase = _BEFORE_JAVA
         self._watched: dict[int, tuple[str, str]] = {}
         # The executors of a cluster don't see this machine's disks.
         self._results = _results(runtime, settings) if settings.master is None and not _is_submitted() else None
@@ -68,7 +69,7 @@ class PlatformServer:
         listener = ControlListener(self.runtime.control, self._answer, self._forget)
         with suppress(_StoppedEarly):
             listener.start()
-            self._say("starting Java")
+            self._say(_BEFORE_JAVA)
             self._start_spark()
             self._used_at = time.monotonic()
             self._say("ready")
@@ -82,10 +83,11 @@ class PlatformServer:
 
     def end(self, *_: object) -> None:
         """The handler of SIGTERM: it also ends a start, which may wait for a cluster."""
-        if self.phase != "ready" and not self._ending.is_set():
-            self._ending.set()
-            raise _StoppedEarly
+        is_first = not self._ending.is_set()
         self._ending.set()
+        # Until Java is known it could not be ended; it is there in a second or two, whatever Spark waits for then.
+        if is_first and self.phase not in (_BEFORE_JAVA, "ready"):
+            raise _StoppedEarly
 
     def heed_signals(self) -> None:
         """Let SIGTERM end the server. It is shared, so a Ctrl-C of one user does not, but of whoever submitted it to a cluster it does."""
@@ -106,6 +108,8 @@ class PlatformServer:
         os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*flags, "pyspark-shell"])
         self._gateway = launch_gateway()  # type: ignore[no-untyped-call]
         self._say("starting Spark")
+        if self._ending.is_set():
+            raise _StoppedEarly
         conf = SparkConf(loadDefaults=True, _jvm=self._gateway.jvm)
         if self.settings.master is None and not submitted:
             conf.set("spark.hadoop.fs.file.impl", compile_unforked(self._gateway, classes))
