@@ -18,7 +18,7 @@ help: ## show this list
 	@echo "Python 3.11 is all that must be there; the first target run sets up the rest in .venv"
 
 demo: ## the tour: files become assets, rows flow, sensors decide, runs maintain, a process is killed, three readers agree
-	$(RUN) python -m deploy.demo
+	$(RUN) python -m deploy.interrupt deploy.demo
 
 test: ## every test but the slow ones (ARGS="tests/lake -x" narrows it)
 	$(RUN) python -m pytest -m "not slow" -n $(JOBS) $(ARGS)

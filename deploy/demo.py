@@ -17,17 +17,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import dagster as dg
-
-from deploy.feed import INBOX, Shop, drop, load
 from deploy.waiting import Ticker
-from platform_plugin.orchestration.components.place import URL_VARIABLE
-from platform_plugin.orchestration.sensors.firing import FOR, RUN_KEY, WHY
-from platform_plugin.platform import Platform
-from tests import independent_reader
+
+with Ticker("starting Python and Dagster"):
+    import dagster as dg
+
+    from deploy.feed import INBOX, Shop, drop, load
+    from platform_plugin.orchestration.components.place import URL_VARIABLE
+    from platform_plugin.orchestration.sensors.firing import FOR, RUN_KEY, WHY
+    from platform_plugin.platform import Platform
+    from tests import independent_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 PROJECT = Path(__file__).resolve().parent.parent
 ORDERS = 9_000
@@ -40,25 +42,23 @@ BY_CATEGORY = "SELECT category, orders, revenue FROM sales_by_category ORDER BY 
 LATER = {"best_sellers", "daily_sales", "missing_products", "campaign", "overview"}
 
 
-def main() -> int:
-    """Give the tour on a fresh lake in a temporary folder."""
+def main(arguments: Sequence[str]) -> int:
+    """Give the tour on a fresh lake in a temporary folder, or in one that the caller removes afterwards."""
     warnings.simplefilter("ignore")
     began = time.monotonic()
-    folder = Path(tempfile.mkdtemp(prefix="platform-demo-"))
+    folder = Path(arguments[0] if arguments else tempfile.mkdtemp(prefix="platform-demo-"))
     here = Path.cwd()
     os.environ[URL_VARIABLE] = url = f"platform+local://{folder}/lake"
     # The feed's inbox is named relative to the project's folder, and this one is the tour's.
     os.chdir(folder)
     INBOX.mkdir(parents=True)
     try:
-        Platform.create(url).close()
+        with Ticker("making a lake"):
+            Platform.create(url).close()
         Tour(url).give()
-    except KeyboardInterrupt:
-        print("\nended by Ctrl-C; nothing is left behind")
-        return 130
     except Exception as error:  # noqa: BLE001  whatever ends the tour is told in its own words, without a traceback
         print(f"\nthe tour ended early: {type(error).__name__}: {error}", file=sys.stderr)
-        print("  `platform status` tells how Spark is, `make demo` starts over", file=sys.stderr)
+        print("  `.venv/bin/platform status` tells how Spark is, `make demo` starts over", file=sys.stderr)
         return 1
     finally:
         os.chdir(here)
@@ -83,7 +83,6 @@ class Tour:
             with chapter("One run makes what the files declare; the first one starts Spark"):
                 self.declare()
             with Platform.open(self.url) as self.platform:
-                self.rows = self.platform.execute
                 with chapter("Orders arrive as a file, one of them broken; a sensor sees it and asks for a run"):
                     self.arrive(broken=1)
                 with chapter("The view is read before any run has maintained it"):
@@ -115,7 +114,9 @@ class Tour:
         chosen = [key for key in self.keys if key.path[-1] not in LATER and not self._is_virtual(key)]
         result = self.run(self.definitions.resolve_implicit_global_asset_job_def(), "making relations", asset_selection=chosen)
         with Platform.open(self.url) as platform:
-            load(platform, {"customers": self.shop.customers(), "products": self.shop.products(), "return_reasons": self.shop.reasons()})
+            with Ticker("loading the tables"):
+                tables = {"customers": self.shop.customers(), "products": self.shop.products(), "return_reasons": self.shop.reasons()}
+                load(platform, tables)
             snapshot = platform.lake.snapshot().id
         held(f"{len(result.get_asset_materialization_events())} relations made; the lake is at snapshot {snapshot}")
         self.load()
@@ -161,12 +162,9 @@ class Tour:
         data = Path(self.platform.lake.storage.absolute(""))
         before = set(data.rglob("*.parquet"))
         command = [sys.executable, "-m", "platform_plugin.cli", "ingest", "orders", "--once", "--url", self.url]
+        # In the session of the tour, with which it would end.
         child = subprocess.Popen(
-            command,
-            env=os.environ | {"PYTHONPATH": str(PROJECT)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            command, env=os.environ | {"PYTHONPATH": str(PROJECT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         with Ticker("waiting for it to write"):
             while child.poll() is None and set(data.rglob("*.parquet")) <= before:
@@ -184,14 +182,16 @@ class Tour:
 
     def compare(self) -> None:
         """The answer of a sample with its bounds, and what DuckDB makes of the same snapshot."""
-        sampled = self.platform.sample("orders_sample")
+        with Ticker("sampling"):
+            sampled = self.platform.sample("orders_sample")
         assert sampled.cardinality == self.dropped, f"the sample stands for {sampled.cardinality} orders"
         held(f"{sampled.arrow().num_rows:,} sampled orders stand for all {sampled.cardinality:,} that were ever made")
-        ((mean, low, high, *_),) = self.platform.estimate("SELECT avg(amount) AS mean FROM orders", error=0.2, confidence=0.999)
+        with Ticker("estimating"):
+            ((mean, low, high, *_),) = self.platform.estimate("SELECT avg(amount) AS mean FROM orders", error=0.2, confidence=0.999)
         ((exact,),) = self.rows("SELECT avg(amount) FROM orders")
         assert low <= exact <= high, f"the mean order is {exact}, not within {low} and {high}"
         held(f"the mean order is {mean:.2f}, between {low:.2f} and {high:.2f} at 99.9 %; exactly it is {exact:.2f}")
-        with self.rows(VIEW) as result, Ticker("DuckDB"):
+        with self.rows(VIEW) as result, Ticker("DuckDB reads"):
             ours, snapshot = [tuple(row) for row in result], result.snapshot.id
             process = independent_reader.DuckProcess()
             try:
@@ -201,10 +201,15 @@ class Tour:
         assert [tuple(row) for row in theirs] == ours, "DuckDB has another answer"
         held(f"DuckDB counts the same {sum(row[1] for row in ours):,} orders in {len(ours)} rows at snapshot {snapshot}")
 
+    def rows(self, query: str) -> Any:
+        """The result of a query."""
+        with Ticker("reading"):
+            return self.platform.execute(query)
+
     def check_view(self) -> None:
         """The view and its query over all orders, in one statement."""
         both = f"SELECT 'view', * FROM ({VIEW}) AS v UNION ALL SELECT 'anew', * FROM ({ANEW}) AS a"
-        with Ticker("reading"), self.rows(both) as result:
+        with self.rows(both) as result:
             rows, snapshot = list(result), result.snapshot.id
         view, anew = (sorted(row[1:] for row in rows if row[0] == side) for side in ("view", "anew"))
         assert view == anew, "the view is not what its query gives"
@@ -286,4 +291,4 @@ def _figure(value: object) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

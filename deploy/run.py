@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -195,6 +196,8 @@ def prepare(root: Path) -> java.Java:
 def main(command: list[str]) -> int:
     """Becomes the command, or says in a few lines why it can't."""
     open_standard_files()
+    # A shell that starts things in the background lets them ignore Ctrl-C, and so would the command.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if sys.version_info < OLDEST_PYTHON:
         say(f"Python {sys.version.split()[0]} is too old: 3.11 or newer is needed (make PYTHON=python3.11 …)")
         return 1

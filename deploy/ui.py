@@ -20,10 +20,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deploy.interrupt import SparkServer, heed_interrupts
 from deploy.waiting import Ticker
 from platform_plugin.errors import ObjectExists
 from platform_plugin.language.text.counting import count_text
-from platform_plugin.orchestration.components.place import URL_VARIABLE, lake_url
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -51,6 +51,14 @@ def main(arguments: Sequence[str]) -> int:
     if not _is_free(port):
         print(f"port {port} is taken; make ui ARGS={int(port) + 1} takes another", file=sys.stderr)
         return 1
+    over = threading.Event()
+    numbers: list[int] = []
+
+    def heed(number: int) -> None:
+        numbers.append(number)
+        over.set()
+
+    heed_interrupts(heed)
     home = PROJECT / ".platform" / "dagster"
     home.mkdir(parents=True, exist_ok=True)
     shutil.copy(PROJECT / "deploy" / "dagster.yaml", home)
@@ -61,19 +69,21 @@ def main(arguments: Sequence[str]) -> int:
         **os.environ,
         "DAGSTER_HOME": str(home),
     }
-    is_ours = URL_VARIABLE not in os.environ
-    over = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: over.set())
-    # A shell that starts things in the background lets them ignore Ctrl-C, and what they start as well; what is handled is not inherited.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    server = SparkServer()
     started: list[subprocess.Popen[bytes]] = []
+    with Ticker("starting Python and Dagster"):
+        from platform_plugin.orchestration.components.place import URL_VARIABLE, lake_url
+    is_ours = URL_VARIABLE not in os.environ
     try:
         if is_ours:
-            _found_lake(lake_url(PROJECT))
+            with Ticker("making a lake"):
+                _found_lake(lake_url(PROJECT))
         workspace = ["-w", str(PROJECT / "deploy" / "workspace.yaml")]
         # Runs write their whole log to where Dagster's processes do, so that goes to a file.
         log = home / "dagster.log"
         command = ["dagster", "dev", *workspace, "--host", HOST, "--port", port, "--log-level", "warning"]
+        if over.is_set():
+            return _exit_code(numbers)
         with log.open("ab") as file:
             started.append(_start(command, environment, output=file))
         with Ticker("starting the web server and the daemon"):
@@ -82,28 +92,42 @@ def main(arguments: Sequence[str]) -> int:
             if is_ours:
                 started.append(_start([sys.executable, "-m", "deploy.feed", lake_url(PROJECT)], environment))
                 _make_relations(home / "first-run.log", environment, over, started)
-            site = f"http://{HOST}:{port}"
-            pages = "\n".join(f"  {site + path:<48} {what}" for path, what in PAGES.items())
-            print(f"\nopen {site}, such as\n{pages}\nCtrl-C ends all of it; what Dagster and its runs say is in {log}", flush=True)
-            if os.environ.get("DISPLAY") or sys.platform == "darwin":
-                webbrowser.open(site + FIRST_PAGE)
+            _show(f"http://{HOST}:{port}", log)
         while not over.is_set() and started[0].poll() is None:
             over.wait(0.5)
         if not over.is_set():
             print(f"Dagster ended by itself; {log} says why", file=sys.stderr)
             return 1
-    except KeyboardInterrupt:
-        pass
     finally:
         over.set()
         if started:
-            print("stopping", end="", flush=True)
-            cancelled = _cancel_runs(home)
-            said = count_text(len(cancelled), "run is", "runs are")
-            print(f", {said} cancelled; this takes up to half a minute", flush=True)
-            _end(started)
-            _cancel_runs(home, before=cancelled, ended=True)
-    return 0
+            _stop(started, home, server)
+    return _exit_code(numbers)
+
+
+def _show(site: str, log: Path) -> None:
+    """Say where everything is, and open the browser where there is one."""
+    pages = "\n".join(f"  {site + path:<48} {what}" for path, what in PAGES.items())
+    print(f"\nopen {site}, such as\n{pages}\nCtrl-C ends all of it; what Dagster and its runs say is in {log}", flush=True)
+    if os.environ.get("DISPLAY") or sys.platform == "darwin":
+        webbrowser.open(site + FIRST_PAGE)
+
+
+def _stop(started: Sequence[subprocess.Popen[bytes]], home: Path, server: SparkServer) -> None:
+    """End the processes, the runs that they leave behind, and a Spark server that they have started."""
+    print("stopping", end="", flush=True)
+    cancelled = _cancel_runs(home)
+    said = count_text(len(cancelled), "run is", "runs are")
+    print(f", {said} cancelled; this takes up to half a minute", flush=True)
+    _end(started)
+    _cancel_runs(home, before=cancelled, ended=True)
+    if server.end():
+        print("the Spark server goes on: it ran before, or serves others", flush=True)
+
+
+def _exit_code(numbers: Sequence[int]) -> int:
+    """As a shell has it for Ctrl-C; a service that is told to end has ended as it should."""
+    return 130 if numbers[0] == signal.SIGINT else 0
 
 
 def _is_free(port: str) -> bool:

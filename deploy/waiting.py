@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import TracebackType
 
+LONGEST_PAUSE_SECONDS = 25.0
+"""Between two lines in a file or a pipe, whose reader takes half a minute of silence for the end."""
+
 
 class Ticker:
     """A block that takes longer than a second says what it is at and for how long.
@@ -41,6 +44,6 @@ class Ticker:
                 shown = True
             else:
                 print(line, flush=True)
-                pause *= 2
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         if shown:
             print("\r\033[K", end="", flush=True)

@@ -34,6 +34,7 @@ ui._start = lambda command, environment, output=None: start([sys.executable, "-c
 ui._wait_for = lambda *_: True
 ui._is_free = lambda _: True
 ui._cancel_runs = lambda *_, **__: {"one", "two"}
+ui.SparkServer = lambda: types.SimpleNamespace(end=lambda: True)
 ui.PROJECT = pathlib.Path(sys.argv[1])
 sys.exit(ui.main([]))
 """
@@ -51,8 +52,10 @@ def test_a_signal_ends_it_and_everything_it_started(tmp_path, number):
         process.send_signal(number)
         try:
             # A child that does not obey is waited for, and then killed, after longer.
-            assert process.wait(15) == 0
-            assert "stopping, 2 runs are cancelled" in process.stdout.read()
+            assert process.wait(15) == (130 if number == signal.SIGINT else 0)
+            told = process.stdout.read()
+            assert "stopping, 2 runs are cancelled" in told
+            assert "the Spark server goes on" in told
         finally:
             process.kill()
             with suppress(ProcessLookupError):
