@@ -26,7 +26,7 @@ ROOMS = (
     "orchestration",
 )
 """Lowest first: a room imports only rooms before it."""
-_BELOW_ALL = ("distribution", "errors", "redaction", "templates")
+_BELOW_ALL = ("cache", "distribution", "errors", "redaction", "templates")
 
 _HEAD = """# Map of the package
 

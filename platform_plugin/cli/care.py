@@ -8,6 +8,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from platform_plugin.cache import BUDGET_VARIABLE, read_limit
 from platform_plugin.cli.output.amounts import byte_text, seconds_text
 from platform_plugin.cli.output.machine import print_document
 from platform_plugin.cli.output.progress import ProgressLine
@@ -91,7 +92,7 @@ def _show_status(given: argparse.Namespace) -> int:
         if overview is not None:
             age = (now - overview.committed_at).total_seconds()
             lake = asdict(overview) | {"bytes": overview.bytes, "newest_commit_age_seconds": age}
-        print_document({"lake": lake, "server": server_document(server)})
+        print_document({"lake": lake, "server": server_document(server), "cache_bytes": read_limit(os.environ.get(BUDGET_VARIABLE))})
         return 0
     print(f"server    {server_text(server)}")
     if overview is None:
@@ -101,6 +102,7 @@ def _show_status(given: argparse.Namespace) -> int:
     print(f"lake      {overview.lake}")
     print(f"snapshot  {overview.snapshot}, committed {seconds_text(age)} ago; {overview.snapshots} kept, {overview.leases} under lease")
     print(f"size      {byte_text(overview.bytes)} in {count_text(sum(r.files or 0 for r in overview.relations), 'file')}")
+    print(f"caches    at most {byte_text(read_limit(os.environ.get(BUDGET_VARIABLE)))} in each process; SHOW CACHES lists its own")
     if overview.relations:
         print()
         columns: tuple[str, ...] = ("schema", "name", "kind", "rows", "files", "size", "rows/s", "last arrival")

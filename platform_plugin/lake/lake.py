@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
 import sqlalchemy as sa
 
+from platform_plugin.cache import Cache, set_budget
 from platform_plugin.errors import SnapshotExpired, UnknownObject
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue import founding
@@ -53,7 +55,11 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.read.scan import TableScan
 
-_CACHED_RELATIONS = 10_000
+# By handle, since a folder may become another lake.
+_RELATIONS: Cache[tuple[int, int, Name], Table | View] = Cache(
+    "relations", weigh=lambda relation: 1_500 * len(getattr(relation, "fields", "2"))
+)
+_NUMBERS = count()
 
 
 class Lake:
@@ -76,7 +82,7 @@ class Lake:
         self.storage = Storage(data_path, outside=location.outside)
         self.sources = Sources.of(location.sources)
         self.gates = Gates()
-        self._relations: dict[tuple[int, Name], Table | View] = {}
+        self._number = next(_NUMBERS)
         self._prepared: set[str] = set()
         self._unsure = False
         self._process = os.getpid()
@@ -109,6 +115,7 @@ class Lake:
     @classmethod
     def _opened(cls, url: str | Path | Location, how: Any) -> Lake:
         location = url if isinstance(url, Location) else Location.parse(url)
+        set_budget()
         identity, data_path = how(location)
         return cls(location, uuid=identity, data_path=data_path)
 
@@ -236,13 +243,11 @@ class Lake:
 
     def find_relation(self, connection: Connection, name: Name, snapshot: Snapshot) -> Table | View:
         """The table or stored query of a name, whatever its case, since no two names differ only in case."""
-        key = (snapshot.schema_version, name)
-        relation = self._relations.get(key)
+        key = (self._number, snapshot.schema_version, name)
+        relation = _RELATIONS.get(key)
         if relation is None:
             relation = _read_relation(connection, name, snapshot)
-            if len(self._relations) >= _CACHED_RELATIONS:
-                self._relations.clear()
-            self._relations[key] = relation
+            _RELATIONS.put(key, relation)
         return relation
 
     # Rows

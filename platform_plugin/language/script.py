@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from platform_plugin.cache import Cache
 from platform_plugin.language.statements.explain import Explain
 from platform_plugin.language.statements.registry import StatementKind, find_statement_kinds, list_verbs
 from platform_plugin.language.statements.select import Select
@@ -34,13 +34,22 @@ _HINTS = {
 }
 
 
-@lru_cache(maxsize=1024)
+# A statement holds its text, its tokens and small values for its parts: about forty bytes for each character of it.
+_SCRIPTS: Cache[str, tuple[Statement, ...]] = Cache(
+    "parsed statements", weigh=lambda statements: sum(40 * len(s.span.text) for s in statements)
+)
+
+
 def parse_script(text: str) -> tuple[Statement, ...]:
     """The statements of a text, separated by semicolons; empty ones are left out.
 
     >>> [type(statement).__name__ for statement in parse_script("SHOW STREAMS; SELECT ';' -- done")]
     ['Show', 'Select']
     """
+    return _SCRIPTS.find(text, lambda: _parse_script(text))
+
+
+def _parse_script(text: str) -> tuple[Statement, ...]:
     tokens = tokenize(text)
     statements, first = [], 0
     for index in range(len(tokens) + 1):

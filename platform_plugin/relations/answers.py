@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from platform_plugin.algebra.types.data_types import can_widen
+from platform_plugin.cache import Cache
 from platform_plugin.operators.group.packing import pack
 from platform_plugin.operators.group.sharing import SET
 
@@ -154,17 +155,11 @@ def _widened(target: StateTarget, schema: StructType) -> StateTarget:
     return replace(target, table=replace(table, fields=tuple(fields)), was=table)
 
 
-_SCHEMAS: dict[tuple[object, ...], StructType] = {}
-_CACHED_SCHEMAS = 1_000
+_SCHEMAS: Cache[tuple[object, ...], StructType] = Cache("schemas of queries", weigh=lambda schema: 1_000 * len(schema.fields))
 
 
 def _schema(answer: Answer) -> StructType:
     """The columns of an answer; the same queries over the same relations have the same, so that the server is asked once."""
-    known = _SCHEMAS.get(answer.cached_as) if answer.cached_as is not None else None
-    if known is None:
-        known = answer.frame.schema
-        if answer.cached_as is not None:
-            if len(_SCHEMAS) >= _CACHED_SCHEMAS:
-                _SCHEMAS.clear()
-            _SCHEMAS[answer.cached_as] = known
-    return known
+    if answer.cached_as is None:
+        return answer.frame.schema
+    return _SCHEMAS.find(answer.cached_as, lambda: answer.frame.schema)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -14,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from platform_plugin.algebra.types.data_types import Decimal, Primitive
+from platform_plugin.cache import Cache
 from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.read.read import COMPARE
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
     from platform_plugin.language.text.places import Span
 
-_KEPT_RELATIONS = 200
 _HELD_BYTES = 4 * 1024 * 1024
 
 _WHOLE = frozenset({"int8", "int16", "int32", "int64"})
@@ -50,11 +48,11 @@ def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | S
         return None
     staleness = _staleness(lookup, arguments)
     try:
-        held = _KEPT.newest(work, lookup.relation)
+        held = _newest(work, lookup.relation)
         if staleness is not None and (held.table is None or held.is_computed):
             held = _stale(work, lookup, staleness, held)
         if held.table is None:
-            held = _KEPT.computed(work, lookup.relation, held)
+            held = _computed(work, lookup.relation, held)
     except (UnknownObject, SnapshotExpired, StorageError):
         # Nothing is leased here; told, or overcome, by the way that every other query goes.
         return None
@@ -173,43 +171,32 @@ class _SmallRelation:
     is_computed: bool = False
 
 
-class _RelationCache:
-    """Small relations at the newest snapshot, in memory."""
-
-    def __init__(self) -> None:
-        self._held: OrderedDict[tuple[Any, ...], _SmallRelation] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def newest(self, work: Workspace, relation: tuple[str, ...]) -> _SmallRelation:
-        """A relation at the newest snapshot; as long as that is the same, nothing is read but its number."""
-        key = (work.lake.uuid, str(work.lake.location), *relation)
-        number = work.lake.newest_id()
-        with self._lock:
-            known = self._held.get(key)
-        if known is not None and known.snapshot.id == number:
-            return known
-        snapshot = work.lake.snapshot()
-        named = _find(work, relation, snapshot)
-        small = find_kind(work.lake, named, snapshot).find_small(work, named, snapshot)
-        found = _SmallRelation(snapshot, None, None) if small is None else _SmallRelation(snapshot, small.table, small.rows)
-        with self._lock:
-            self._held[key] = found
-            self._held.move_to_end(key)
-            while len(self._held) > _KEPT_RELATIONS:
-                self._held.popitem(last=False)
-        return found
-
-    def computed(self, work: Workspace, relation: tuple[str, ...], held: _SmallRelation) -> _SmallRelation:
-        """What is not stored as it is, computed here where that takes no engine."""
-        named = _find(work, relation, held.snapshot)
-        small = find_kind(work.lake, named, held.snapshot).compute_small(work, named, held.snapshot)
-        if small is None or small.rows is None:
-            return held
-        found = _SmallRelation(held.snapshot, small.table, small.rows, is_computed=True)
-        if small.rows.nbytes <= _HELD_BYTES:
-            with self._lock:
-                self._held[work.lake.uuid, str(work.lake.location), *relation] = found
-        return found
+# Small relations at the newest snapshot that was looked at.
+_NEWEST: Cache[tuple[Any, ...], _SmallRelation] = Cache(
+    "relations of lookups", weigh=lambda held: 0 if held.rows is None else held.rows.nbytes
+)
 
 
-_KEPT = _RelationCache()
+def _newest(work: Workspace, relation: tuple[str, ...]) -> _SmallRelation:
+    """A relation at the newest snapshot; as long as that is the same, nothing is read but its number."""
+    key = (work.lake.uuid, str(work.lake.location), *relation)
+    number = work.lake.newest_id()
+    known = _NEWEST.get(key)
+    if known is not None and known.snapshot.id == number:
+        return known
+    snapshot = work.lake.snapshot()
+    named = _find(work, relation, snapshot)
+    small = find_kind(work.lake, named, snapshot).find_small(work, named, snapshot)
+    return _NEWEST.put(key, _SmallRelation(snapshot, None, None) if small is None else _SmallRelation(snapshot, small.table, small.rows))
+
+
+def _computed(work: Workspace, relation: tuple[str, ...], held: _SmallRelation) -> _SmallRelation:
+    """What is not stored as it is, computed here where that takes no engine."""
+    named = _find(work, relation, held.snapshot)
+    small = find_kind(work.lake, named, held.snapshot).compute_small(work, named, held.snapshot)
+    if small is None or small.rows is None:
+        return held
+    computed = _SmallRelation(held.snapshot, small.table, small.rows, is_computed=True)
+    if small.rows.nbytes <= _HELD_BYTES:
+        _NEWEST.put((work.lake.uuid, str(work.lake.location), *relation), computed)
+    return computed

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from platform_plugin.cache import list_figures
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.tables import Table
@@ -64,6 +66,8 @@ def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snaps
             }
             for record in lake.commits(limit=1000)
         ]
+    if subject == "CACHES":
+        return [asdict(figures) for figures in list_figures()]
     if subject == "COLUMNS" and statement.name is not None:
         with place_errors(statement.name.span):
             return column_rows(lake.find_table(connection, lake_name(statement.name), snapshot).fields)
@@ -71,7 +75,7 @@ def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snaps
         with place_errors(statement.name.span):
             return [{"statement": create_statement(lake, connection, statement.name, snapshot)}]
     raise locate_offset(statement.span).attach(
-        InvalidValue(f"SHOW {subject} is not known", hint=f"SHOW {', '.join(plurals)}, SCHEMAS, SNAPSHOTS or COLUMNS FROM name")
+        InvalidValue(f"SHOW {subject} is not known", hint=f"SHOW {', '.join(plurals)}, SCHEMAS, SNAPSHOTS, CACHES or COLUMNS FROM name")
     )
 
 
@@ -171,6 +175,7 @@ _SHAPES: dict[str, dict[str, pa.DataType]] = {
         "author": pa.string(),
         "changes": pa.string(),
     },
+    "CACHES": {"name": pa.string(), "entries": pa.int64(), "bytes": pa.int64(), "hits": pa.int64(), "misses": pa.int64()},
     "CREATE": {"statement": pa.string()},
     "DESCRIBE": {"column": pa.string(), "type": pa.string(), "nullable": pa.bool_(), "default": pa.string(), "comment": pa.string()},
 }

@@ -298,3 +298,17 @@ SHARED_CLASS_NAMES: dict[str, str] = {
     "Lake": "the lake, and the component of Dagster that users write as `type: platform_plugin.orchestration.Lake`",
     "Stream": "a handle on a stream, and the component of Dagster that users write as `type: platform_plugin.orchestration.Stream`",
 }
+
+CACHES_APART = {
+    "cache._CACHES": "the registry of the caches themselves",
+    "distribution.is_wheel": "one answer a process",
+    "lake.catalogue.bulk._insert_statement": "one text for each table of the catalogue",
+    "lake.catalogue.bulk._postgres": "one dialect a process",
+    "lake.catalogue.bulk._update_statement": "one text for each way in which the code updates a table",
+    "lake.catalogue.formats._known": "goes with the transaction that it is about",
+    "operators.group.calls._read": "one tree for each text that the code holds",
+    "relations.kinds._REGISTERED": "the kinds that a program registers",
+    "relations.streams.feeds.kafka_topic._nameless": "the brokers of a process that can not tell the identity of a topic",
+    "relations.streams.stream._ARRANGED": "the number of this process",
+}
+"""What grows in memory and is no cache of `platform_plugin/cache.py`: "module.name": "reason"."""

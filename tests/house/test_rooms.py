@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parents[2] / "platform_plugin"
 
 # The first part of a module's name below `platform_plugin`, lowest room first. A module may import its own room and those below.
 ROOMS = (
-    {"redaction", "errors", "templates", "distribution"},
+    {"redaction", "errors", "templates", "distribution", "cache"},
     {"algebra"},
     {"language"},
     {"lake"},

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.house.exceptions import FOREIGN_TABLES, LARGE_FOLDERS, PLANS_WITH_HANDLES, SHARED_CLASS_NAMES
+from tests.house.exceptions import CACHES_APART, FOREIGN_TABLES, LARGE_FOLDERS, PLANS_WITH_HANDLES, SHARED_CLASS_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -250,3 +250,34 @@ def test_a_class_has_a_name_of_its_own():
 def test_a_shared_class_name_is_found():
     source = "class Rows: ...\nclass Own:\n    class Inner: ..."
     assert find_shared_class_names({"a": ast.parse(source), "b": ast.parse("class Rows: ...\nclass Inner: ...")}) == {"Rows"}
+
+
+GROWING = ("lru_cache", "cache", "OrderedDict", "WeakSet", "WeakKeyDictionary", "WeakValueDictionary")
+
+
+def find_caches_apart(modules: Mapping[str, ast.Module]) -> set[str]:
+    """Names at the top of modules that hold what was read: functions with a cache of their own, and collections that are empty at first."""
+    apart = set()
+    for module, tree in modules.items():
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef):
+                marks = {part.id for mark in node.decorator_list for part in ast.walk(mark) if isinstance(part, ast.Name)}
+                if marks & set(GROWING):
+                    apart.add(f"{module}.{node.name}")
+            elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                made = ast.unparse(node.value)
+                if isinstance(target, ast.Name) and (
+                    made in {"{}", "[]", "set()", "dict()", "list()"} or made.partition("(")[0] in GROWING
+                ):
+                    apart.add(f"{module}.{target.id}")
+    return apart
+
+
+def test_what_is_cached_is_in_the_one_registry():
+    assert find_caches_apart(package_modules()) == set(CACHES_APART)
+
+
+def test_a_cache_apart_is_found():
+    source = "_READ: dict[str, int] = {}\nNAMES = {1: 2}\n@lru_cache(maxsize=3)\ndef f(): ...\n@property\ndef g(): ...\nOPEN = WeakSet()"
+    assert find_caches_apart({"a": ast.parse(source)}) == {"a._READ", "a.f", "a.OPEN"}

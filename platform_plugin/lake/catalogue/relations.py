@@ -9,6 +9,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from platform_plugin.cache import Cache
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import is_among
 
@@ -64,8 +65,7 @@ def read_declarations(connection: Connection, *, only: Collection[str] | None = 
     return {row.relation_uuid: Declaration(kind=row.kind, options=json.loads(row.options)) for row in rows}
 
 
-_KINDS: dict[tuple[UUID, str, int], dict[str, str]] = {}
-_CACHED = 100
+_KINDS: Cache[tuple[UUID, str, int], dict[str, str]] = Cache("kinds of relations", weigh=lambda kinds: 200 * len(kinds))
 
 
 def read_kind_names(lake: Lake, snapshot: Snapshot) -> Mapping[str, str]:
@@ -80,9 +80,7 @@ def read_kind_names(lake: Lake, snapshot: Snapshot) -> Mapping[str, str]:
             query = sa.select(RELATION.c.relation_uuid, RELATION.c.kind)
             is_there = sa.inspect(connection).has_table(RELATION.name)
             known = {row.relation_uuid: row.kind for row in connection.execute(query)} if is_there else {}
-        if len(_KINDS) >= _CACHED:
-            _KINDS.clear()
-        _KINDS[key] = known
+        _KINDS.put(key, known)
     return known
 
 

@@ -7,8 +7,6 @@ copied as they are, compressed and with their checksums, into a file in memory w
 from __future__ import annotations
 
 import os
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -16,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from platform_plugin.cache import Cache
 from platform_plugin.lake.files.thrift import I64, LIST, STRUCT, Struct, read_struct, write_struct
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 _MAGIC = b"PAR1"
 # Beyond this share of the pages it takes about as long to read all of them.
 _WORTH_IT = 0.75
-_KEPT_FILES = 500
 _FEW_RUNS = 4
 _BATCH_ROWS = 16_384
 # A text of which a chunk has so few bytes for each value is in a dictionary.
@@ -67,7 +65,7 @@ def read_pages(file: BinaryIO, parquet: pq.ParquetFile, key: tuple[str, int], na
             own.append(index)
     if not names or any("." in name for name in names):
         return None
-    footer = _KNOWN.get(key) or _KNOWN.put(key, _read_footer(file, parquet))
+    footer = _FOOTERS.find(key, lambda: _read_footer(file, parquet))
     owners = np.searchsorted(np.cumsum(footer.row_counts), positions, side="right")
     groups = np.unique(owners).tolist()
     # Mostly the pages of all columns begin at the same rows; those where they do are read together.
@@ -279,22 +277,11 @@ def _descriptor(file: BinaryIO) -> int | None:
         return None
 
 
-class _PageCache:
-    """The footers that were used last; they stay valid, since files never change."""
-
-    def __init__(self) -> None:
-        self._footers: OrderedDict[tuple[str, int], Footer] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: tuple[str, int]) -> Footer | None:
-        return self._footers.get(key)
-
-    def put(self, key: tuple[str, int], footer: Footer) -> Footer:
-        with self._lock:
-            self._footers[key] = footer
-            while len(self._footers) > _KEPT_FILES:
-                self._footers.popitem(last=False)
-        return footer
+def _weigh(footer: Footer) -> int:
+    # A column of a row group takes some twenty Python objects of the footer; its pages three arrays.
+    columns = len(footer.row_counts) * max(1, len(footer.struct))
+    return 2_000 * columns + sum(array.nbytes for arrays in footer.pages.values() for array in arrays)
 
 
-_KNOWN = _PageCache()
+# Files never change.
+_FOOTERS: Cache[tuple[str, int], Footer] = Cache("footers of files", weigh=_weigh)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
+from platform_plugin.cache import Cache
 from platform_plugin.errors import InvalidValue, StorageError, UnknownObject
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.files.deletion_vectors import DamagedVector, read_vectors
@@ -145,8 +146,7 @@ def read_raw(
     return (rows.take(keep) if rows.num_columns else pa.table({"": pa.nulls(len(keep))}).select([])), keep
 
 
-_WITH_ROW_IDS: dict[tuple[str, int], bool] = {}
-_KNOWN_FILES = 100_000
+_WITH_ROW_IDS: Cache[tuple[str, int], bool] = Cache("files with row ids")
 
 
 def has_row_ids(lake: Lake, file: FileScan, snapshot: Snapshot) -> bool:
@@ -156,9 +156,7 @@ def has_row_ids(lake: Lake, file: FileScan, snapshot: Snapshot) -> bool:
     if known is None:
         with _opened(lake, file.path, file.size_bytes, snapshot) as parquet:
             known = any(_id(column) == ROW_ID for column in parquet.schema_arrow)
-        if len(_WITH_ROW_IDS) >= _KNOWN_FILES:
-            _WITH_ROW_IDS.clear()
-        _WITH_ROW_IDS[place] = known
+        _WITH_ROW_IDS.put(place, known)
     return known
 
 

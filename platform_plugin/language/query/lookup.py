@@ -9,8 +9,9 @@ import re
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from platform_plugin.cache import Cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +52,9 @@ class Lookup:
 _STALE = re.compile(r"""^([^'"`]*)\bAT\s*\(\s*STALENESS\s*=>\s*(?:'([^'\\]*)'|:([A-Za-z_]\w*))\s*\)""", re.IGNORECASE)
 
 
-@lru_cache(maxsize=4096)
+_LOOKUPS: Cache[str, Lookup | None] = Cache("plans of lookups", weigh=lambda lookup: 0 if lookup is None else 3_000)
+
+
 def plan_lookup(text: str) -> Lookup | None:
     """The lookup that a query is, or None if it needs an engine.
 
@@ -60,6 +63,10 @@ def plan_lookup(text: str) -> Lookup | None:
     >>> plan_lookup("SELECT upper(name) FROM users") is None
     True
     """
+    return _LOOKUPS.find(text, lambda: _plan_lookup(text))
+
+
+def _plan_lookup(text: str) -> Lookup | None:
     # sqlglot is loaded with the first query, not with the package.
     import sqlglot
     from sqlglot import exp

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from platform_plugin.cache import Cache
 from platform_plugin.errors import PlatformError
 from platform_plugin.orchestration.assets.checks import CheckedRelation, build_checks
 from platform_plugin.orchestration.assets.inventory import absence_text
@@ -272,7 +272,9 @@ def _reads(relation: Relation) -> tuple[Name, ...]:
         return ()
 
 
-@cache
+_WARNINGS: Cache[str, None] = Cache("warnings that were logged")
+
+
 def _warn(text: str) -> None:
     """Say something once: a code location is loaded several times before anything runs."""
-    _LOG.warning(text)
+    _WARNINGS.find(text, lambda: _LOG.warning(text))

@@ -6,11 +6,11 @@ import hashlib
 import json
 import os
 from contextlib import suppress
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin import __version__
 from platform_plugin.algebra.plan.nodes import Output
+from platform_plugin.cache import Cache
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.language.text.writing import type_text
 from platform_plugin.orchestration.assets.lineage import Origin, Origins
@@ -74,8 +74,15 @@ def _said(part: Any) -> str:
     return str(getattr(part, "text", part))
 
 
-@lru_cache(maxsize=10_000)
+_DESCRIPTIONS: Cache[RelationFacts, str] = Cache("descriptions of relations", weigh=lambda text: 2 * len(text))
+_TYPES: Cache[str, DataType] = Cache("types of columns")
+
+
 def _described(relation: RelationFacts) -> str:
+    return _DESCRIPTIONS.find(relation, lambda: _describe(relation))
+
+
+def _describe(relation: RelationFacts) -> str:
     columns = ", ".join(f"{field.name} {_written(field.type)}" for field in relation.fields)
     return f"{relation.kind} {relation.name} ({columns}) {relation.body or ''}"
 
@@ -104,6 +111,5 @@ def _written(kind: DataType | None) -> str | None:
     return None if kind is None else type_text(kind)
 
 
-@lru_cache(maxsize=1_000)
 def _type(text: str) -> DataType:
-    return parse_type(text)
+    return _TYPES.find(text, lambda: parse_type(text))

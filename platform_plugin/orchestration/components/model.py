@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from platform_plugin.cache import Cache
 from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError, UnknownObject
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.script import parse_statement
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from platform_plugin.quality.suite import Suite
     from platform_plugin.relations.declarations import DeclaredRelation
 
-_READ: dict[str, tuple[Name, ...]] = {}
-_MOST_KNOWN = 10_000
+_READ: Cache[str, tuple[Name, ...]] = Cache("relations that queries read", weigh=lambda names: 200 * len(names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,12 +140,8 @@ def parse_model(text: str, *, file: str, path: Path | None = None, documentation
 def read_relations(query: str | Span) -> tuple[Name, ...]:
     """The relations that a query reads, each once, in the order of their places."""
     text = query if isinstance(query, str) else query.text
-    if text not in _READ:
-        # Not by `lru_cache`: an error is about the place in the file that the text stands in.
-        if len(_READ) >= _MOST_KNOWN:
-            _READ.clear()
-        _READ[text] = tuple(dict.fromkeys(lake_name(reference.name) for reference in analyse_query(query).relations))
-    return _READ[text]
+    # By the text alone, but made from what was given: an error is about the place in the file that the text stands in.
+    return _READ.find(text, lambda: tuple(dict.fromkeys(lake_name(reference.name) for reference in analyse_query(query).relations)))
 
 
 def fingerprint(text: str) -> str:

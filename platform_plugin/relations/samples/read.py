@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from platform_plugin.cache import Cache
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.relations.samples.draw.merged import merge_parts
 from platform_plugin.relations.samples.draw.source_draw import draw_anew, find_current, find_stored
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from platform_plugin.lake.read.scan import TableScan
     from platform_plugin.relations.samples.record import SampleRecord
 
-_KEPT_SAMPLES = 50
-_KEPT_BYTES = 128 * 1024 * 1024
-
 
 def read_sample(
     work: Workspace,
@@ -38,10 +34,10 @@ def read_sample(
     progress: ProgressHandler | None = None,
 ) -> CurrentSample:
     """A sample of its relation as it is at a snapshot. The same snapshot always gives the same rows."""
-    kept = _KEPT.get(work, sample, snapshot)
+    kept = _SAMPLES.get(_key(work, sample, snapshot))
     if kept is None:
         kept = _read(work, sample, snapshot, timeout=timeout, progress=progress)
-        _KEPT.put(work, sample, snapshot, kept)
+        _SAMPLES.put(_key(work, sample, snapshot), kept)
     return kept
 
 
@@ -62,7 +58,7 @@ def is_drawn_here(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> 
     definition = sample.definition
     if (definition.is_counted or definition.is_weighted) and definition.source in ("stream", "table"):
         return True
-    if _KEPT.get(work, sample, snapshot) is not None or find_scan(work, sample, snapshot) is not None:
+    if _SAMPLES.has(_key(work, sample, snapshot)) or find_scan(work, sample, snapshot) is not None:
         return True
     parts = find_parts(work.lake, sample, snapshot) if sample.definition.parts else []
     return bool(parts) and all(is_drawn_here(work, part, snapshot) for part in parts)
@@ -101,28 +97,8 @@ def _read(
     return replace(found, rows=drawn_rows(found.rows), row_ids=None) if sample.definition.is_weighted else found
 
 
-class _SampleCache:
-    """What was read of a sample at a snapshot holds for ever, so the last few are kept."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[tuple[UUID, str, UUID, int], CurrentSample] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
-
-    def get(self, work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> CurrentSample | None:
-        with self._lock:
-            return self._known.get(_key(work, sample, snapshot))
-
-    def put(self, work: Workspace, sample: SampleRecord, snapshot: Snapshot, read: CurrentSample) -> None:
-        with self._lock:
-            if self._known.setdefault(_key(work, sample, snapshot), read) is read:
-                self._bytes += read.rows.nbytes
-            while len(self._known) > 1 and (len(self._known) > _KEPT_SAMPLES or self._bytes > _KEPT_BYTES):
-                _, oldest = self._known.popitem(last=False)
-                self._bytes -= oldest.rows.nbytes
-
-
-_KEPT = _SampleCache()
+# What was read of a sample at a snapshot holds for ever.
+_SAMPLES: Cache[tuple[UUID, str, UUID, int], CurrentSample] = Cache("rows of samples", weigh=lambda sample: sample.rows.nbytes)
 
 
 def _key(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> tuple[UUID, str, UUID, int]:

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from platform_plugin.cache import Cache
 from platform_plugin.errors import CatalogueError
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.relations import read_declarations
@@ -76,14 +77,13 @@ class SampleRecord:
         return str(self.table.name)
 
 
-_KNOWN: dict[tuple[UUID, int], dict[str, SampleDefinition]] = {}
-_CACHED = 100
+_DEFINITIONS: Cache[tuple[UUID, int], dict[str, SampleDefinition]] = Cache("definitions of samples", weigh=lambda found: 1_000 * len(found))
 
 
 def definitions(lake: Lake, snapshot: Snapshot) -> dict[str, SampleDefinition]:
     """The samples of a lake by the identity of their tables; which there are can't change within a schema version."""
     key = (lake.uuid, snapshot.schema_version)
-    known = _KNOWN.get(key)
+    known = _DEFINITIONS.get(key)
     if known is None:
         with lake.reading() as connection:
             declared = {uuid: found for uuid, found in read_declarations(connection).items() if found.kind == KIND}
@@ -94,9 +94,7 @@ def definitions(lake: Lake, snapshot: Snapshot) -> dict[str, SampleDefinition]:
             # An earlier version, which made the samples, kept less of them.
             lake.prepare_tables(TABLES)
         known = {str(table.uuid): SampleDefinition.of(declared[str(table.uuid)].options) for table in there}
-        if len(_KNOWN) >= _CACHED:
-            _KNOWN.clear()
-        _KNOWN[key] = known
+        _DEFINITIONS.put(key, known)
     return known
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from platform_plugin.cache import Cache
 from platform_plugin.errors import PlatformError
 from platform_plugin.operators.group.sharing import ViewParts
 from platform_plugin.operators.group.split import plan_split, read_plan
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.relations.views.record import ViewRecord
 
-_CACHED_PLANS = 1_000
-_PLANS: dict[tuple[UUID, UUID, int], SplitPlan] = {}
+# A plan of five columns over a join takes about so much by `tracemalloc`.
+_PLANS: Cache[tuple[UUID, UUID, int], SplitPlan] = Cache("plans of views", weigh=lambda _: 60_000)
 
 
 def find_plan(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> SplitPlan:
@@ -34,13 +35,7 @@ def find_plan(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> SplitP
     What is stored was made by the plan of the view's creation, so names mean what they meant then; only types may have grown.
     """
     key = (work.lake.uuid, record.uuid, snapshot.schema_version)
-    plan = _PLANS.get(key)
-    if plan is None:
-        plan = _prepare_again(work, record, snapshot)
-        if len(_PLANS) >= _CACHED_PLANS:
-            _PLANS.clear()
-        _PLANS[key] = plan
-    return plan
+    return _PLANS.find(key, lambda: _prepare_again(work, record, snapshot))
 
 
 def _prepare_again(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> SplitPlan:

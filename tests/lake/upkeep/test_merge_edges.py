@@ -45,7 +45,7 @@ class Clock:
             def now(cls, _):
                 return clock.now
 
-        for module in ("commit.commit", "ring.retention", "upkeep.leases", "upkeep.held"):
+        for module in ("commit.commit", "ring.retention", "upkeep.leases", "upkeep.leased"):
             self.patch.setattr(f"platform_plugin.lake.{module}.datetime", Moved)
         return self
 

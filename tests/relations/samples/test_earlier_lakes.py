@@ -24,7 +24,7 @@ def make_earlier_lake(url):
         append(platform, "posts", 0, 100)
         with platform.lake.writing() as connection:
             connection.execute(sa.schema.DropTable(PICK))
-    record._KNOWN.clear()
+    record._DEFINITIONS.clear()
     sample_list._STREAMS.clear()
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from platform_plugin.errors import QueryFailed
 from platform_plugin.platform import Platform
-from platform_plugin.relations.samples.read import _KEPT
+from platform_plugin.relations.samples.read import _SAMPLES
 from platform_plugin.relations.samples.reservoir.local_scan import sample_locally
 from tests.relations.samples.chi_square import inclusion
 from tests.relations.samples.streams import COLUMNS, append, ids, rows
@@ -136,7 +136,7 @@ def test_spark_and_arrow_draw_the_same(platform, relation, monkeypatch):
     assert len(looks) == 3
     assert None not in looks
     monkeypatch.setattr("platform_plugin.relations.samples.reservoir.local.sample_locally", lambda *_: None)
-    monkeypatch.setattr("platform_plugin.relations.samples.read._KEPT", type(_KEPT)())
+    _SAMPLES.clear()
     assert [(ids(platform, f"s{number}"), platform.sample(f"s{number}").cardinalities) for number in range(3)] == here
 
 

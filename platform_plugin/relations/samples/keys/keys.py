@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from functools import cache
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from platform_plugin.cache import Cache
 from platform_plugin.relations.samples.keys.seeds import derive_seed
 
 if TYPE_CHECKING:
@@ -135,10 +135,12 @@ def _blocks(seed: int, first: int, end: int, step: int = 1) -> Iterator[tuple[in
 _SCRATCH = threading.local()
 
 
-@cache
+_STEPS: Cache[int, NDArray[np.uint64]] = Cache("steps of sample keys", weigh=lambda steps: steps.nbytes)
+
+
 def _steps(step: int) -> NDArray[np.uint64]:
     """Ids that are equally far apart are so too after the hash's first multiplication."""
-    return np.arange(_BLOCK, dtype=np.uint64) * np.uint64(step * _P2 & _MASK)
+    return _STEPS.find(step, lambda: np.arange(_BLOCK, dtype=np.uint64) * np.uint64(step * _P2 & _MASK))
 
 
 def _mix(h: NDArray[np.uint64], t: NDArray[np.uint64], state: np.uint64) -> None:

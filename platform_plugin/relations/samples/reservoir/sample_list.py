@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import OrderedDict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from platform_plugin.cache import Cache
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.lake.ring.segments import read_arrivals, read_ring
 from platform_plugin.relations.samples.record import all_samples, definitions, read_progress
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.relations.samples.record import SampleRecord
 
-_KNOWN_STREAMS = 1000
 _LOOK_AGAIN_SECONDS = 30.0
 # A look takes as long as the picks of this many rows.
 _MANY_ROWS = 1_000_000
@@ -65,21 +64,15 @@ class KnownSamples:
         self.look_again_after = min(seconds, self.look_again_after or seconds)
 
 
-_STREAMS: OrderedDict[tuple[UUID, str, UUID], KnownSamples] = OrderedDict()
-_LOCK = threading.Lock()
+_STREAMS: Cache[tuple[UUID, str, UUID], KnownSamples] = Cache("samples of streams", weigh=lambda known: 20_000 * len(known.pickers))
 
 
 def known_samples(lake: Lake, base: Snapshot, table: Table) -> KnownSamples:
     """The samples of a stream, which this process has looked at not too long ago."""
     place = (lake.uuid, str(lake.location), table.uuid)
-    with _LOCK:
-        known = _STREAMS.get(place)
+    known = _STREAMS.get(place)
     if known is None or known.is_stale(base):
-        known = _look(lake, base, table)
-        with _LOCK:
-            _STREAMS[place] = known
-            while len(_STREAMS) > _KNOWN_STREAMS:
-                _STREAMS.popitem(last=False)
+        known = _STREAMS.put(place, _look(lake, base, table))
     return known
 
 
@@ -134,11 +127,5 @@ def _learn_all(lake: Lake, base: Snapshot, picker: Picker) -> None:
             picker.learn(key, held.keys)
 
 
-def _after_fork() -> None:
-    # The parent's lock may be held for ever.
-    global _LOCK  # noqa: PLW0603  a forked child's is another one
-    _LOCK = threading.Lock()
-    _STREAMS.clear()
-
-
-os.register_at_fork(after_in_child=_after_fork)
+# The lock of a list of the parent's may be held for ever in a forked child.
+os.register_at_fork(after_in_child=_STREAMS.clear)

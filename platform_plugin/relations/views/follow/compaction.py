@@ -12,7 +12,7 @@ from platform_plugin.relations.answers import Answer, StateTarget
 from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of
 from platform_plugin.relations.views.read.local import STATE_BYTES
-from platform_plugin.relations.views.read.merge import STATES
+from platform_plugin.relations.views.read.merge import read_merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -100,7 +100,7 @@ def _rows_of(work: Workspace, additions: Additions) -> pa.Table:
         raise NotSupportedByArrow("for now")
     if additions.state is None:
         return read_rows(work.lake, additions.scan)
-    return STATES.get(work, additions.state, additions.scan)
+    return read_merged(work, additions.state, additions.scan)
 
 
 def compaction(work: Workspace, additions: Additions) -> Answer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from platform_plugin.cache import Cache
 from platform_plugin.operators.group.sharing import SharedPass, ViewParts, plan_sharing
 from platform_plugin.relations.answers import Answer, StateTarget
 from platform_plugin.relations.bind import new_name
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.follow.ranges import Range
     from platform_plugin.relations.hooks import JointScan
 
-_PASSES: dict[tuple[object, ...], SharedPass] = {}
-_CACHED_PASSES = 100
+_PASSES: Cache[tuple[object, ...], SharedPass] = Cache("shared passes", weigh=lambda shared: 60_000 * len(shared.queries))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +70,7 @@ def range_queries(
         parts.append(ViewParts(view=view.name, plan=view.plan, statics=called))
     # Which queries views share depends on nothing but their plans, so it is found out once.
     once = (work.lake.uuid, snapshot.schema_version, stream, tuple(sorted(str(view.uuid) for view in views)))
-    shared = _PASSES.get(once)
-    if shared is None:
-        if len(_PASSES) >= _CACHED_PASSES:
-            _PASSES.clear()
-        shared = _PASSES[once] = plan_sharing(parts, stream)
+    shared = _PASSES.find(once, lambda: plan_sharing(parts, stream))
     rows: DataFrame | None = None
     if len(shared.queries) + len(guests) > 1:
         # Decoded once and kept until the run has ended.

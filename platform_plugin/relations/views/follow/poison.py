@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.types.data_types import quote_identifier
+from platform_plugin.cache import Cache
 from platform_plugin.errors import PlatformError, QueryFailed
 from platform_plugin.relations.views.read.view import run_part, static_frames
 
@@ -34,7 +35,8 @@ class _Failure:
     again_at: float
 
 
-_KNOWN: dict[Key, _Failure] = {}
+# What is forgotten is tried again at once.
+_FAILURES: Cache[Key, _Failure] = Cache("views that failed", weigh=lambda _: 10_000)
 
 
 def split_poisoned(work: Workspace, behind: Sequence[PendingView]) -> tuple[list[PendingView], dict[str, PlatformError]]:
@@ -43,23 +45,21 @@ def split_poisoned(work: Workspace, behind: Sequence[PendingView]) -> tuple[list
     What waits for a view that fails grows, and so would the cost of trying it in every run.
     """
     now = time.monotonic()
-    held = {view.name: known.error for view in behind if (known := _KNOWN.get(_key(work, view))) is not None and known.again_at > now}
+    held = {view.name: known.error for view in behind if (known := _FAILURES.get(_key(work, view))) is not None and known.again_at > now}
     return [view for view in behind if view.name not in held], held
 
 
 def note_failure(work: Workspace, snapshot: Snapshot, view: PendingView, error: PlatformError) -> PlatformError:
     """Remember that a view failed, and tell at which row; looked for when it fails there for the first time."""
     key = _key(work, view)
-    known = _KNOWN.get(key)
+    known = _FAILURES.get(key)
     if known is None:
-        if len(_KNOWN) > 1_000:
-            _KNOWN.clear()
         error = _with_place(work, snapshot, view, error)
     elif isinstance(error, QueryFailed):
         error = known.error
     times = 1 if known is None else known.times + 1
     pause = min(FIRST_PAUSE_SECONDS * 2 ** min(times - 1, 20), LONGEST_PAUSE_SECONDS)
-    _KNOWN[key] = _Failure(error=error, times=times, again_at=time.monotonic() + pause)
+    _FAILURES.put(key, _Failure(error=error, times=times, again_at=time.monotonic() + pause))
     return error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from platform_plugin.cache import Cache
 from platform_plugin.errors import PlatformError, ServerLost
 from platform_plugin.lake.ring.segments import read_ring
 from platform_plugin.relations.views.follow.progress import read_progress
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
 
 # Who wants the rows of a stream is the same within a schema version, and most streams have nobody.
-_WANTING: dict[tuple[UUID, UUID, int], list[tuple[UUID, int]]] = {}
+_WANTING: Cache[tuple[UUID, UUID, int], list[tuple[UUID, int]]] = Cache("views told of appends", weigh=lambda views: 150 * len(views))
 
 
 def propagate(work: Workspace, stream: Table, snapshot: Snapshot) -> None:
@@ -60,7 +61,5 @@ def _find_wanting(work: Workspace, stream: Table, snapshot: Snapshot) -> list[tu
     if found is None:
         with work.lake.reading() as connection:
             found = read_propagated(connection, stream.uuid)
-        if len(_WANTING) > 10_000:
-            _WANTING.clear()
-        _WANTING[key] = found
+        _WANTING.put(key, found)
     return found

@@ -6,6 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from platform_plugin.cache import Cache
 from platform_plugin.engine.arrow.plans import ArrowTables
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.errors import PlatformError
@@ -38,9 +39,8 @@ _LARGEST_BYTES = 128 * 1024 * 1024
 _THREADS = min(4, os.cpu_count() or 1)
 
 # Parts that are Spark's whatever the rows are.
-_REFUSED: set[tuple[Any, ...]] = set()
-_GROUPINGS: dict[tuple[Any, ...], Groupings] = {}
-_CACHED_GROUPINGS = 100
+_REFUSED: Cache[tuple[Any, ...], None] = Cache("parts that Arrow refuses")
+_GROUPINGS: Cache[tuple[Any, ...], Groupings] = Cache("groupings by Arrow", weigh=lambda _: 250_000)
 
 
 def take_locally(work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView]) -> tuple[list[PendingView], Written]:
@@ -63,7 +63,7 @@ def take_locally(work: Workspace, snapshot: Snapshot, stream: str, views: Sequen
                     made = taking.make(view)
                 except NotSupportedByArrow as refused:
                     if not refused.args:
-                        _REFUSED.add(_key(work, snapshot, stream, view))
+                        _REFUSED.put(_key(work, snapshot, stream, view), None)
                     rest.append(view)
                     continue
                 for target, rows in made:
@@ -82,11 +82,9 @@ def _key(work: Workspace, snapshot: Snapshot, stream: str, view: PendingView) ->
 
 
 def _may_be_local(work: Workspace, snapshot: Snapshot, stream: str, view: PendingView) -> bool:
-    if len(_REFUSED) > 10_000:
-        _REFUSED.clear()
     return (
         strategy_of(view.record) != DEFERRED
-        and _key(work, snapshot, stream, view) not in _REFUSED
+        and not _REFUSED.has(_key(work, snapshot, stream, view))
         and not any(part.row_id for part in view.plan.streams if part.stream == stream)
     )
 
@@ -141,11 +139,9 @@ def _groupings(work: Workspace, snapshot: Snapshot, stream: str, views: Sequence
     once = (work.lake.uuid, snapshot.schema_version, stream, tuple(sorted(str(view.record.uuid) for view in views)))
     known = _GROUPINGS.get(once)
     if known is None:
-        if len(_GROUPINGS) >= _CACHED_GROUPINGS:
-            _GROUPINGS.clear()
         parts = []
         for view in views:
             statics = {part.name: _result(view.tables[part.name]) for part in view.plan.statics if part.feeds is None}
             parts.append(ViewParts(view=view.name, plan=view.plan, statics=statics))
-        known = _GROUPINGS[once] = Groupings(parts, stream)
+        known = _GROUPINGS.put(once, Groupings(parts, stream))
     return known

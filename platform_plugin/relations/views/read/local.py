@@ -16,7 +16,7 @@ from platform_plugin.relations.follow.ranges import arrow_rows_of
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
 from platform_plugin.relations.views.plans import find_plan
-from platform_plugin.relations.views.read.merge import STATES, check_schema, merge_rows
+from platform_plugin.relations.views.read.merge import check_schema, merge_rows, read_merged
 from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
 from platform_plugin.relations.views.record import RESULT_PART, read_records
 
@@ -93,7 +93,7 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -
             for part in plan.streams
             if part.state == state.name and part.stream in tails
         ]
-        rows = STATES.get(work, state, scans[state.name])
+        rows = read_merged(work, state, scans[state.name])
         # A state without keys is one row even if nothing has come.
         known[state.name] = merge_rows(state, rows, made, fields) if made or not state.keys else rows
     table = tables[RESULT_PART]

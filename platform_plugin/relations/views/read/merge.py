@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from platform_plugin.cache import Cache
 from platform_plugin.engine.arrow.calls import is_grouped
 from platform_plugin.engine.arrow.plans import run_plan
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from platform_plugin.lake.read.scan import TableScan
     from platform_plugin.operators.group.parts import State
 
-_KEPT_BYTES = 256 * 1024 * 1024
 # From so many groups on, those that an addition does not touch are set apart, if it has few against them.
 _MANY_GROUPS, _FEW = 50_000, 8
 
@@ -48,40 +46,27 @@ def check_schema(rows: pa.Table, fields: tuple[Field, ...]) -> pa.Table:
     return pa.Table.from_arrays(rows.columns, schema=schema)
 
 
-class _States:
-    """Merged states in memory, by the files that they are of: of additions made since, only those are read."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[tuple[Any, ...], tuple[frozenset[int], pa.Table]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, work: Workspace, state: State, scan: TableScan) -> pa.Table:
-        """One row for each group of a state's files."""
-        if scan.inlined or not all(file.is_whole for file in scan.files):
-            raise NotSupportedByArrow("for now")
-        files = frozenset(file.id for file in scan.files)
-        key = (work.lake.uuid, str(work.lake.location), scan.table.uuid, scan.snapshot.schema_version)
-        with self._lock:
-            known = self._known.get(key)
-        if known is not None and known[0] == files:
-            return known[1]
-        before: list[pa.Table] = []
-        if known is not None and known[0] < files:
-            before.append(known[1])
-            scan = replace(scan, files=tuple(file for file in scan.files if file.id not in known[0]))
-        rows = read_rows(work.lake, scan)
-        if before:
-            rows = merge_rows(state, before[0], [rows], scan.table.fields).combine_chunks()
-        elif len(scan.files) > 1:
-            rows = merge_rows(state, rows.slice(0, 0), [rows], scan.table.fields).combine_chunks()
-        with self._lock:
-            self._known[key] = (files, rows)
-            self._known.move_to_end(key)
-            size = sum(table.nbytes for _, table in self._known.values())
-            while size > _KEPT_BYTES and len(self._known) > 1:
-                _, (_, oldest) = self._known.popitem(last=False)
-                size -= oldest.nbytes
-        return rows
+# Merged states by the files that they are of.
+_MERGED: Cache[tuple[Any, ...], tuple[frozenset[int], pa.Table]] = Cache("merged states of views", weigh=lambda merged: merged[1].nbytes)
 
 
-STATES = _States()
+def read_merged(work: Workspace, state: State, scan: TableScan) -> pa.Table:
+    """One row for each group of a state's files; of additions made since the last read, only those are read."""
+    if scan.inlined or not all(file.is_whole for file in scan.files):
+        raise NotSupportedByArrow("for now")
+    files = frozenset(file.id for file in scan.files)
+    key = (work.lake.uuid, str(work.lake.location), scan.table.uuid, scan.snapshot.schema_version)
+    known = _MERGED.get(key)
+    if known is not None and known[0] == files:
+        return known[1]
+    before: list[pa.Table] = []
+    if known is not None and known[0] < files:
+        before.append(known[1])
+        scan = replace(scan, files=tuple(file for file in scan.files if file.id not in known[0]))
+    rows = read_rows(work.lake, scan)
+    if before:
+        rows = merge_rows(state, before[0], [rows], scan.table.fields).combine_chunks()
+    elif len(scan.files) > 1:
+        rows = merge_rows(state, rows.slice(0, 0), [rows], scan.table.fields).combine_chunks()
+    _MERGED.put(key, (files, rows))
+    return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from platform_plugin.cache import Cache
 from platform_plugin.errors import InvalidValue, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.lake.commit.data_operations import is_row_change
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.relations.views.record import ViewRecord
 
-_KNOWN: dict[tuple[UUID, UUID, int], InvalidValue | None] = {}
+_CHANGES: Cache[tuple[UUID, UUID, int], InvalidValue | None] = Cache("changes of static tables")
 
 
 def check_static_tables(work: Workspace, name: str, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> None:
@@ -26,11 +27,7 @@ def check_static_tables(work: Workspace, name: str, record: ViewRecord, plan: Sp
     if record.options.get(ON_TABLE_CHANGE) != REFUSE or CREATED not in record.options:
         return
     key = (work.lake.uuid, record.uuid, snapshot.id)
-    if key not in _KNOWN:
-        if len(_KNOWN) > 10_000:
-            _KNOWN.clear()
-        _KNOWN[key] = _find_change(work, name, plan, int(record.options[CREATED]), snapshot)
-    found = _KNOWN[key]
+    found = _CHANGES.find(key, lambda: _find_change(work, name, plan, int(record.options[CREATED]), snapshot))
     if found is not None:
         raise found
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from platform_plugin.cache import Cache
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, ServerError
 from platform_plugin.lake.catalogue.tables import Name, View, read_snapshot, read_tables
 from platform_plugin.lake.commit.passes import is_passed
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 def find_stored(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
     """The table that holds what a view's query would give at a snapshot, or None where it has to be asked."""
-    return _FOUND.get(work, view, snapshot)
+    return _RESULTS.find((work.lake.uuid, view.uuid, snapshot.id), lambda: _find(work, view, snapshot))
 
 
 def find_recent(work: Workspace, view: View, snapshot: Snapshot, staleness: timedelta) -> RecentResult | None:
@@ -62,27 +61,8 @@ def _newest(connection: Connection, record: ViewRecord | None, snapshot: Snapsho
     return read_result(connection, record.uuid, snapshot.id)
 
 
-class _StoredResult:
-    """What was found for a view at a snapshot holds for ever, so it is looked for once."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[tuple[UUID, UUID, int], Table | None] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
-        key = (work.lake.uuid, view.uuid, snapshot.id)
-        with self._lock:
-            if key in self._known:
-                return self._known[key]
-        found = _find(work, view, snapshot)
-        with self._lock:
-            self._known[key] = found
-            while len(self._known) > 10_000:
-                self._known.popitem(last=False)
-        return found
-
-
-_FOUND = _StoredResult()
+# What was found for a view at a snapshot holds for ever.
+_RESULTS: Cache[tuple[UUID, UUID, int], Table | None] = Cache("stored results of views", weigh=lambda table: 0 if table is None else 4_000)
 
 
 def _find(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from platform_plugin.cache import Cache
 from platform_plugin.errors import CatalogueError
 from platform_plugin.lake.catalogue.tables import read_tables
 from platform_plugin.relations.bind import new_name
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 
     ReadTable = Callable[[tuple[str, str]], DataFrame]
 
-_TABLES: dict[tuple[object, ...], dict[str, Table]] = {}
-_CACHED_TABLES = 10_000
+_TABLES: Cache[tuple[object, ...], dict[str, Table]] = Cache("tables of views", weigh=lambda tables: 4_000 * len(tables))
 
 
 def read_view(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot, read_table: ReadTable) -> DataFrame:
@@ -77,10 +77,7 @@ def part_tables(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> dict
     missing = next((part for part, uuid in record.parts.items() if uuid not in found), None)
     if missing is not None:
         raise CatalogueError(f'part "{missing}" of a continuous view is missing', hint="make the view anew")
-    if len(_TABLES) >= _CACHED_TABLES:
-        _TABLES.clear()
-    tables = _TABLES[key] = {part: found[uuid] for part, uuid in record.parts.items()}
-    return tables
+    return _TABLES.put(key, {part: found[uuid] for part, uuid in record.parts.items()})
 
 
 def view_ranges(work: Workspace, name: str, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> dict[str, Range]:
