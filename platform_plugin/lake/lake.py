@@ -335,8 +335,6 @@ class Lake:
         """Forget snapshots older than a time, except the newest and leased ones; their files are scheduled for deletion.
 
         With `dry_run` nothing is forgotten, and the result says what would be.
-
-        With `dry_run` nothing is forgotten, and the answer says what would be.
         """
         return expire.expire(self, older_than, dry_run=dry_run)
 

@@ -1,1 +1,1 @@
-"""Relations: what can be named in a query. One folder for each kind, and what all kinds share."""
+"""Relations: a folder for each kind (table, stream, view, sample), and the parts that all kinds share."""

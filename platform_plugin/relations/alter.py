@@ -1,4 +1,4 @@
-"""ALTER and COMMENT: one thing about a relation changes, and what has to change with it does."""
+"""ALTER and COMMENT ON: one change to a relation, in one commit with the changes that follow from it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def run_alter(work: Workspace, statement: s.Alter) -> Result:
-    """Change one thing about a table or stream."""
+    """Change one property of a table or stream."""
     lake, base = work.lake, work.lake.snapshot()
     name = lake_name(statement.name)
     if statement.if_exists and find_existing(lake, name, base) is None:
@@ -86,7 +86,7 @@ def _alter(
 
 
 def run_comment(work: Workspace, statement: s.Comment) -> Result:
-    """Say what a relation or a column is."""
+    """Set the comment of a relation or a column."""
     lake, base = work.lake, work.lake.snapshot()
     table = find_target(lake, statement.name, base)
     with place_errors(statement.name.span), lake.commit(f"comment on {table.name}", base=base) as commit:

@@ -1,4 +1,4 @@
-"""Answers: the queries of a maintenance run, run as one Spark job, and their rows written to the tables that they are for."""
+"""`run_answers`: the queries of a maintenance run as one Spark job, which writes each one's rows to its tables."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WAITING_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One query of a run: the rows of the tables that its answer's rows go to, told from each other by `split`."""
+    """One query of a run, and the targets of its rows; the `part` of each target selects its rows."""
 
     frame: DataFrame
     targets: tuple[StateTarget, ...]
@@ -46,22 +46,22 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTarget:
-    """A state's table, what of an answer is for it, and the files that those rows take the place of; `was` is a table that has to grow."""
+    """A state's table, its part of an answer, and the files that those rows replace; `was` is the table before columns were widened."""
 
     table: Table
     part: SharedPart | None = None
     replaces: tuple[int, ...] = ()
     was: Table | None = None
     keeps: list[pa.Table] | None = None
-    """Where the rows go if they are to be looked at before anything is written."""
+    """The list that receives the rows if they are to be checked before anything is written."""
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The answer's columns that are for the table's, in its order; None for all of them."""
+        """The answer's columns for the table's columns, in the table's order; None for all of them."""
         return None if self.part is None else tuple(column for _, column in self.part.columns)
 
     def rows_of(self, answer: pa.Table) -> pa.Table:
-        """The rows that are for this table, in its columns."""
+        """The answer's rows for this table, with its columns."""
         part = self.part
         if part is None:
             return answer
@@ -85,7 +85,7 @@ def use_single_job(session: Session) -> Iterator[None]:
 def run_answers(
     work: Workspace, answers: Sequence[Answer], *, timeout: timedelta | None, progress: ProgressHandler | None
 ) -> tuple[list[tuple[StateTarget, list[DataFile]]], JobMetrics]:
-    """Run all queries as one and write each target's rows as files of its table; if that fails, nothing is left."""
+    """Run all queries as one and write each target's rows as files of its table; on an error all files are removed."""
     lake = work.lake
     with work.session.job():
         schemas = [_schema(answer) for answer in answers]
@@ -123,7 +123,7 @@ def run_answers(
 
 
 def put_answers(commit: Commit, written: Sequence[tuple[StateTarget, Sequence[DataFile]]]) -> None:
-    """Let what a run wrote become part of its tables, whose columns grow where the answers have."""
+    """Append a run's files to their tables, whose columns are widened where the answers' are wider."""
     grown: set[tuple[object, str]] = set()
     for target, files in written:
         before = {field.id: field.type for field in target.was.fields} if target.was is not None else {}

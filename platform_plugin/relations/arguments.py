@@ -1,4 +1,4 @@
-"""Arguments: the values that a caller binds, as plain Python values that every later step understands."""
+"""Arguments: the values that a caller binds to parameters, checked and converted to plain Python values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN = (bool, int, float, Decimal, date, time, timedelta, UUID)
 
 
 def plain_value(value: Any, name: str) -> Any:
-    """The plain value behind what a caller gave: NumPy's and Arrow's values become Python's own, views of bytes become bytes.
+    """The plain Python value for a caller's value: NumPy's and Arrow's values become Python's own, views of bytes become bytes.
 
     >>> plain_value((1, bytearray(b"x")), ":a")
     [1, b'x']
@@ -56,7 +56,7 @@ def _text(value: str, name: str) -> str:
 
 
 def plan_parameters(given: object) -> Arguments:
-    """What a caller gave as parameters: a dict by name or a sequence by place, of plain values."""
+    """The caller's parameters as plain values: a dict by name or a sequence by place."""
     match given:
         case None:
             return ()
@@ -72,14 +72,14 @@ def plan_parameters(given: object) -> Arguments:
 
 
 def used_arguments(parameters: Sequence[Parameter], arguments: Arguments) -> Arguments:
-    """The arguments that this query names, of all that its statement was given."""
+    """Those of a statement's arguments that this query names."""
     if isinstance(arguments, Mapping):
         return {parameter.name: arguments[parameter.name] for parameter in parameters if parameter.name is not None}
     return arguments[: len(parameters)]
 
 
 def cell_value(cell: object, arguments: Arguments) -> object:
-    """The value of a cell of a statement: a literal's, or what the caller gave for a parameter."""
+    """The value of a statement's cell: the literal's, or the caller's for a parameter."""
     match cell:
         case Parameter():
             return argument(cell, arguments)
@@ -90,7 +90,7 @@ def cell_value(cell: object, arguments: Arguments) -> object:
 
 
 def argument(parameter: Parameter, arguments: Arguments) -> Any:
-    """The value that the caller gave for a parameter; `check_arguments` has made sure that there is one."""
+    """The caller's value for a parameter; `check_arguments` has made sure that there is one."""
     if parameter.name is not None and isinstance(arguments, Mapping):
         return arguments[parameter.name]
     if parameter.index is not None and isinstance(arguments, tuple):
@@ -99,7 +99,7 @@ def argument(parameter: Parameter, arguments: Arguments) -> Any:
 
 
 def check_arguments(parameters: Sequence[Parameter], arguments: Arguments) -> None:
-    """Refuse a statement whose parameters the caller has not given, or has given in the other form."""
+    """Refuse a statement whose parameters have no values, or values in the other form."""
     for parameter in parameters:
         if parameter.name is not None:
             if not isinstance(arguments, Mapping) or parameter.name not in arguments:
@@ -118,7 +118,7 @@ def check_arguments(parameters: Sequence[Parameter], arguments: Arguments) -> No
 
 
 def plan_arguments(given: Mapping[str, Any] | Sequence[Any] | None, parameters: Sequence[Parameter]) -> Arguments:
-    """The caller's arguments, checked against all the parameters of a statement: none missing, none too many."""
+    """The caller's arguments, checked against all parameters of a statement: none missing, none too many."""
     arguments: Arguments = plan_parameters(given)
     if not parameters and not arguments:
         return ()

@@ -1,4 +1,4 @@
-"""Batch ids: which batches of rows a relation has taken already, so that one sent again adds nothing."""
+"""Batch ids: which batches a relation has taken already, so that a batch sent twice is added once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BATCH = sa.Table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch that was taken: how many rows, in which snapshot and when."""
+    """A batch that a relation has taken: its rows, snapshot and time."""
 
     batch_id: str
     snapshot_id: int
@@ -51,11 +51,11 @@ class Batch:
 
 
 class BatchAlreadyTaken(CommitConflict):
-    """Another commit has taken a batch of this id; its rows are there, and these were not added again."""
+    """Another commit has taken a batch with this id; its rows exist, and these were not added again."""
 
 
 def check_batch_id(batch_id: object) -> None:
-    """Refuse an id that one catalogue database would keep and another not.
+    """Refuse an id that one catalogue database can store and the other can't.
 
     >>> check_batch_id("orders-2026-01-31/17")
     """
@@ -84,7 +84,7 @@ def _read(connection: Connection, uuid: UUID, ids: Collection[str]) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class TakeBatches:
-    """Part of a commit: these batches of a table are taken by it, and by no other commit before or after."""
+    """Records the batches of a table that a commit takes; a batch that another commit has taken is a conflict."""
 
     table: Table
     row_counts: Mapping[str, int]

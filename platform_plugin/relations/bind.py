@@ -1,4 +1,4 @@
-"""Binding: every relation that a query names becomes a DataFrame at one snapshot, views included."""
+"""Binding a query: every relation that it names, views included, becomes a DataFrame at one snapshot."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundQuery:
-    """A query that Spark can run, and what it reads."""
+    """A query that Spark can run, with the tables, bytes and files that it reads."""
 
     frame: DataFrame
     rendered: RenderedQuery | Probing
@@ -51,12 +51,12 @@ class BoundQuery:
     bytes_planned: int
     files_planned: int
     is_small: bool
-    """Whether the result must be small: little is read, once, and passed on much as it is."""
+    """Whether the result must be small: little is read, once, and the query does not multiply it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComposedQuery:
-    """A query made of a statement's parts, and where each part comes from."""
+    """A query composed from parts of a statement, with the place that each part comes from."""
 
     frame: DataFrame
     text: str
@@ -64,7 +64,7 @@ class ComposedQuery:
     _parts: tuple[tuple[int, RenderedQuery], ...]
 
     def at(self, position: int) -> Place:
-        """The place in the statement of an offset in the query; outside of all parts it is the first part's start."""
+        """The place in the statement of an offset in the query; an offset outside all parts gives the first part's start."""
         for start, rendered in reversed(self._parts):
             if start <= position <= start + len(rendered.text):
                 return rendered.at(position - start)
@@ -77,7 +77,7 @@ _NUMBERS = itertools.count()
 
 
 def new_name() -> str:
-    """A name for a relation in a query's text that no other has."""
+    """A unique name for a relation in a query's text."""
     return f"_relation_{next(_NUMBERS)}"
 
 
@@ -94,10 +94,10 @@ def bind_rows(
     also: Mapping[str, DataFrame] | None = None,
     where: Span | None = None,
 ) -> ComposedQuery:
-    """A query over the rows of one table, with the columns by which rows are found again.
+    """A query over the rows of one table, with the columns that identify each row.
 
-    `pieces` are texts, and parts of a statement that are expressions over the table's rows; `where`, if it is one of
-    them, is a condition, by which files are pruned. The table is called `target` in the texts, and has its name or alias in expressions.
+    `pieces` are texts, and parts of a statement that are expressions over the table's rows; `where`, if it is one of them, is a condition,
+    by which files are pruned. The table is called `target` in the texts, and has its name or alias in expressions.
     """
     from platform_plugin.engine.spark.frames.scan import query_relations, read_relation
 
@@ -135,7 +135,7 @@ def bind_rows(
 def bind_query(
     work: Workspace, text: Span | str, snapshot: Snapshot, arguments: Arguments = (), *, within: tuple[Name, ...] = ()
 ) -> BoundQuery:
-    """The query at a snapshot. Everything it reads is at that snapshot, but for relations with an `AT` of their own.
+    """The query at a snapshot. Everything it reads is at that snapshot, except relations with an `AT` of their own.
 
     `within` names the view that the query is of, which it must not read.
     """
@@ -154,7 +154,7 @@ def bind_query(
 def bind_part(
     reading: ReadContext, text: Span | str, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]
 ) -> tuple[DataFrame, RenderedQuery | Probing]:
-    """A query that is part of what is read: what it reads is counted there."""
+    """A query inside another one; what it reads is counted in `reading`."""
     from platform_plugin.engine.spark.frames.scan import query_relations
 
     query = analyse_query(text)
@@ -176,7 +176,7 @@ def _find_streams(reading: ReadContext, query: Query) -> None:
 
 
 def read_beside_sessions(work: Workspace, query: Query, snapshot: Snapshot, arguments: Arguments) -> dict[Reference, RelationRows]:
-    """What a query reads besides its sessions, each relation as a DataFrame at the snapshot."""
+    """The relations that a query reads besides its sessions, each as a DataFrame at the snapshot."""
     reading = ReadContext(work, snapshot)
     _find_streams(reading, query)
     return {reference: _read(reading, reference, snapshot, arguments, ()) for reference in query.relations if reference.session is None}
@@ -204,7 +204,7 @@ def read_named(work: Workspace, name: tuple[str, str], snapshot: Snapshot) -> Da
 
 
 def read_part(reading: ReadContext, name: tuple[str, str], snapshot: Snapshot, within: tuple[Name, ...]) -> DataFrame:
-    """All rows of one relation, as part of what is read."""
+    """All rows of one relation, read for another query and counted in `reading`."""
     lake = reading.work.lake
     with lake.reading() as connection:
         relation = lake.find_relation(connection, Name.of(name), snapshot)
@@ -213,7 +213,7 @@ def read_part(reading: ReadContext, name: tuple[str, str], snapshot: Snapshot, w
 
 @contextmanager
 def place_errors(span: Span) -> Iterator[None]:
-    """Errors that know no place yet are about this part of the statement."""
+    """Give errors that have no place yet the place of this part of the statement."""
     try:
         yield
     except PlatformError as error:
@@ -223,7 +223,7 @@ def place_errors(span: Span) -> Iterator[None]:
 
 
 def lake_name(name: WrittenName) -> Name:
-    """A written name as the lake has it: without a schema it is one of `main`."""
+    """The lake's name for a written name: without a schema it is in `main`."""
     return Name.of(name.relation) if name.schema is None else Name(schema=name.schema, relation=name.relation)
 
 

@@ -1,4 +1,4 @@
-"""What a file declares and what the lake holds of a relation, in the same words for every kind."""
+"""Definitions of relations as values: what a file declares and what the lake has, in the same form for every kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Action = Literal["created", "rebuilt", "replaced", "altered", "unchanged"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredRelation:
-    """A definition: the columns that it names, or the query that gives them."""
+    """The definition of a relation: its columns, or the query that gives them."""
 
     name: WrittenName
     columns: tuple[Field, ...] = ()
@@ -28,22 +28,22 @@ class DeclaredRelation:
     names: tuple[str, ...] = ()
     """Its own names for the columns of its query."""
     reads: tuple[WrittenName, ...] = ()
-    """What it is made of, where no query says that."""
+    """The relations that it reads, where no query tells them."""
     like: WrittenName | None = None
     """The relation whose columns it has."""
     is_built: bool = False
-    """Whether to make it again computes its rows anew."""
+    """Whether defining it again computes its rows again."""
     is_continuous: bool = False
-    """Whether it says that it is maintained."""
+    """Whether the definition says CONTINUOUS."""
     takes_in: bool = False
-    """Whether a run takes up what there is for it."""
+    """Whether a run ingests or draws rows for it."""
     has_lag: bool = False
-    """Whether it says how far it may be behind."""
+    """Whether it declares a target lag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedRelation:
-    """A relation as it is in the lake, read without Spark."""
+    """A relation's definition as the lake has it, read without Spark."""
 
     fields: tuple[Field, ...] = ()
     primary_key: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class DescribedRelation:
 
 
 class DefinitionOutcome(NamedTuple):
-    """What was done so that the lake holds what a definition says."""
+    """What was done to make the lake agree with a definition."""
 
     action: Action
     metrics: JobMetrics | None = None

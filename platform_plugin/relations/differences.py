@@ -1,4 +1,4 @@
-"""Differences of two definitions in columns and options, one line each."""
+"""Differences in columns and options between a declared and a stored definition, one line each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def column_differences(declared: tuple[Field, ...], stored: tuple[Field, ...]) -> Iterator[str]:
-    """Columns of the file that the lake has not or has otherwise, and the other way round."""
+    """Columns that only one of the two definitions has, or that differ."""
     ours, theirs = ({column.name.lower(): column for column in columns} for columns in (declared, stored))
     for name, column in ours.items():
         if name not in theirs:
@@ -43,7 +43,7 @@ def _kept_default(column: Field) -> str | None:
 
 
 def option_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str]:
-    """Options that the file and the lake have otherwise, by name."""
+    """Options that differ between the file and the lake, by name."""
     # What rows are held to is not what they are: a run notes another suite by itself.
     for name in sorted({*ours, *theirs} - {"suite"}):
         if ours.get(name) != theirs.get(name):
@@ -51,10 +51,10 @@ def option_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> It
 
 
 def fold_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names without regard to case."""
+    """Names in one case, for comparing."""
     return tuple(name.lower() for name in names)
 
 
 def difference_text(value: object) -> str:
-    """A value as a line has it."""
+    """A value in a line about a difference."""
     return "not set" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""DROP: relations of every kind end in a commit, unless somebody needs them."""
+"""DROP: ends relations of every kind in a commit, or refuses where others depend on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run_drop(work: Workspace, statement: s.Drop) -> Result:
-    """End a relation or a schema; with CASCADE a schema's relations end with it."""
+    """Drop a relation or a schema; with CASCADE a schema's relations are dropped too."""
     lake, base = work.lake, work.lake.snapshot()
     if statement.kind == "SCHEMA":
         return _drop_schema(work, statement, base)
@@ -62,7 +62,7 @@ def _drop_schema(work: Workspace, statement: s.Drop, base: Snapshot) -> Result:
 
 
 def drop_relation(work: Workspace, commit: Commit, relation: Table | View, snapshot: Snapshot, *, alone: bool = False) -> None:
-    """End a relation in a commit, and all that its kind keeps of it; `alone` if a statement names it."""
+    """Drop a relation in a commit, with all that its kind stores for it; `alone` if a statement names it."""
     if isinstance(relation, Table):
         refuse_protected(work.lake, relation)
     find_kind(work.lake, relation, snapshot).drop(work, commit, relation, snapshot, alone=alone)
@@ -71,6 +71,6 @@ def drop_relation(work: Workspace, commit: Commit, relation: Table | View, snaps
 
 
 def drop_replaced(work: Workspace, commit: Commit, old: Table | View | None) -> None:
-    """End what has the name of a relation that the same commit creates."""
+    """Drop the relation whose name a relation of the same commit takes."""
     if old is not None:
         drop_relation(work, commit, old, commit.base)

@@ -1,4 +1,4 @@
-"""Faults of engines in the words and at the place of the statement that the user wrote."""
+"""Errors of Spark about a query, in terms of the user's statement: its places and its columns."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _UNGROUPED = re.compile(r'expression "(.+)" is neither grouped by nor aggregated
 
 
 class TextPlaces(Protocol):
-    """A text that Spark has seen, and where its parts come from."""
+    """A text that Spark has parsed, with the places in the user's text that its parts come from."""
 
     @property
     def text(self) -> str: ...
 
     def at(self, position: int) -> Place:
-        """The place in the user's own text of an offset in this one."""
+        """The place in the user's text of an offset in this text."""
 
 
 class place_spark_errors:  # noqa: N801  reads as a statement
-    """Points an error of Spark's at the place in the user's own text."""
+    """Gives an error of Spark's its place in the user's text."""
 
     def __init__(self, rendered: TextPlaces) -> None:
         self.rendered = rendered
@@ -50,7 +50,7 @@ class place_spark_errors:  # noqa: N801  reads as a statement
 
 @contextmanager
 def suggest_columns(tables: Sequence[Table]) -> Iterator[None]:
-    """Errors about a column name one of the tables', of which Spark has only seen those that the query names."""
+    """Let errors about an unknown column suggest the tables' columns, of which Spark sees only those that the query names."""
     try:
         yield
     except QueryFailed as error:
@@ -65,7 +65,7 @@ def suggest_columns(tables: Sequence[Table]) -> Iterator[None]:
 
 
 def find_column(name: str, text: str) -> int | None:
-    """Where a column stands that Spark names without its place: outside of the calls of aggregates, as far as it stands there.
+    """The offset of a column that Spark names without a place, in the fewest brackets where it stands several times.
 
     >>> find_column("score", "SELECT sum(score), score FROM posts")
     19
@@ -84,7 +84,7 @@ def find_column(name: str, text: str) -> int | None:
 
 
 def find_offset(error: PlatformError, rendered: TextPlaces) -> int | None:
-    """Where in the rendered text Spark says that its error is."""
+    """The offset in the rendered text that Spark's error names."""
     cause = error.__cause__
     contexts = cause.getQueryContext() if cause is not None and hasattr(cause, "getQueryContext") else []
     for context in contexts or []:

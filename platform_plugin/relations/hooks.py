@@ -1,4 +1,4 @@
-"""Hooks: what a statement or a run about one kind of relation tells all the others, none of which it knows."""
+"""Hooks: what an append, a drop or a run about one kind of relation announces to all other kinds."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from platform_plugin.relations.answers import Answer
 
 RangeKey = tuple[str, int, int]
-"""A range of a stream: its full name, its first row id, and the one after its last."""
+"""A range of a stream: the stream's full name, its first row id, and the id after its last."""
 
 
 class AppendPart(Protocol):
-    """What somebody adds to a commit that appends rows which are still in memory."""
+    """What a listener adds to a commit that appends rows from memory."""
 
     def prepare(self) -> None:
-        """Do beforehand what makes the commit shorter."""
+        """Do work before the commit, so that the commit is shorter."""
 
     def apply(self, w: Writer) -> None:
-        """Write it, once the rows have their ids."""
+        """Write it, when the rows have their ids."""
 
     def settle(self) -> None:
-        """The commit is made."""
+        """Called when the commit is made."""
 
 
 class JointWrite(Protocol):
-    """What somebody has made of a range in another's run: files, and what makes them visible."""
+    """What a listener has computed from a range in another's run: files, and the change that makes them visible."""
 
     @property
     def name(self) -> str:
@@ -44,14 +44,14 @@ class JointWrite(Protocol):
 
     @property
     def files(self) -> Sequence[DataFile]:
-        """Files that are left over if the run fails."""
+        """The files to remove if the run fails."""
 
     def put(self, commit: Commit) -> None:
         """Add it to the run's commit."""
 
 
 class JointScan(Protocol):
-    """Somebody who takes up a range of a stream in the scan and in the commit of another's run."""
+    """A consumer that consumes a range of a stream in the scan and the commit of another's run."""
 
     @property
     def key(self) -> RangeKey:
@@ -59,39 +59,39 @@ class JointScan(Protocol):
 
     @property
     def looks_at_rows(self) -> bool:
-        """Whether the range has to be scanned with Spark for it."""
+        """Whether Spark has to scan the range for it."""
 
     def answer(self, work: Workspace, rows: DataFrame) -> Answer:
         """Its query over the rows of the range, which have their row ids."""
 
     def change(self, work: Workspace) -> JointWrite:
-        """What comes of it, once all rows have gone by."""
+        """Its result, when the scan is over."""
 
 
 class Listener(Protocol):
-    """What a kind may want to know of others. It does nothing unless the kind says otherwise."""
+    """What a kind may do at events of other kinds; by default nothing."""
 
     def appending(self, lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> AppendPart | None:
-        """Rows in the shape of a table are about to be appended to it: what is to be part of that commit."""
+        """Rows with a table's columns are about to be appended to it: the part that this kind adds to the commit."""
         del lake, base, table, rows
         return None
 
     def appended(self, work: Workspace, table: Table, snapshot: Snapshot) -> None:
-        """Rows were appended to a table, and are there at a snapshot; nothing that fails here undoes that."""
+        """Rows were appended to a table and are visible at a snapshot; an error here does not undo that."""
         del work, table, snapshot
 
     def before_drop(self, work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> None:
-        """A table of a kind is to be dropped by its name: an error if that must not be."""
+        """A table of a kind is about to be dropped by name: raise an error to refuse it."""
         del work, table, kind, snapshot
 
     def joint_scans(self, work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> Sequence[JointScan]:
-        """A run takes up ranges of streams: who takes up just these in the same scan."""
+        """A run consumes ranges of streams: the consumers that consume exactly these in the same scan."""
         del work, snapshot, ranges
         return ()
 
 
 def ask_append_parts(lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> list[AppendPart]:
-    """What all kinds want to be part of a commit that appends rows."""
+    """The parts that all kinds add to a commit that appends rows."""
     return [part for kind in _listeners() if (part := kind.appending(lake, base, table, rows)) is not None]
 
 
@@ -102,13 +102,13 @@ def notify_appended(work: Workspace, table: Table, snapshot: Snapshot) -> None:
 
 
 def notify_before_drop(work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> None:
-    """Ask all kinds whether a table may be dropped."""
+    """Let all kinds refuse that a table is dropped."""
     for listener in _listeners():
         listener.before_drop(work, table, kind, snapshot)
 
 
 def joint_scans(work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> list[JointScan]:
-    """All who take up ranges in the scan of a run."""
+    """All consumers that consume ranges in the scan of a run."""
     return [each for kind in _listeners() for each in kind.joint_scans(work, snapshot, ranges)]
 
 

@@ -1,4 +1,4 @@
-"""The list of the kinds of relations. A kind more is a folder and a line here."""
+"""`KINDS`, the list of the kinds of relations, and the registration of kinds from outside the package."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from platform_plugin.relations.kind import Kind
 
 KINDS: tuple[Kind[Any], ...] = (TABLE, STREAM, VIEW, SAMPLE, STATE)
-"""The kinds of the package, in the order in which they are asked and told."""
+"""The kinds of the package, in the order in which they are asked and listed."""
 
 
 class Registration(NamedTuple):
-    """A kind from outside the package, with what it adds to the language."""
+    """A kind from outside the package, with its word and statements."""
 
     kind: Kind[Any]
     word: KindWord
@@ -40,7 +40,7 @@ _BY_NAME = {kind.name: kind for kind in KINDS}
 
 
 def register(kind: Kind[Any], *, word: KindWord, statements: Sequence[StatementKind] = ()) -> None:
-    """Add a kind from outside the package, the word for it, and the statements that it brings; a name that is taken is refused."""
+    """Add a kind from outside the package, the word for it, and its statements; a name that is in use is refused."""
     from platform_plugin.language.statements.registry import STATEMENTS
     from platform_plugin.language.text.kind_words import KIND_WORDS
 
@@ -54,7 +54,7 @@ def register(kind: Kind[Any], *, word: KindWord, statements: Sequence[StatementK
 
 
 def unregister(kind: Kind[Any]) -> None:
-    """Take a kind off again that was registered, and its statements with it."""
+    """Remove a registered kind and its statements."""
     from platform_plugin.language.statements.registry import STATEMENTS
     from platform_plugin.language.text.kind_words import KIND_WORDS
 
@@ -66,12 +66,12 @@ def unregister(kind: Kind[Any]) -> None:
 
 
 def every_kind() -> tuple[Kind[Any], ...]:
-    """The kinds of the package and those that were registered."""
+    """The kinds of the package and the registered ones."""
     return (*KINDS, *(each.kind for each in _REGISTERED.values())) if _REGISTERED else KINDS
 
 
 def named_kind(name: str) -> Kind[Any] | None:
-    """The kind of a name, or None."""
+    """The kind with a name, or None."""
     registered = _REGISTERED.get(name)
     return registered.kind if registered is not None else _BY_NAME.get(name)
 
@@ -89,13 +89,13 @@ def find_declared(statement: Statement) -> tuple[DeclarableKind[Any], DeclaredRe
 
 
 def is_hidden(name: str) -> bool:
-    """Whether relations of the kind of this name are parts of others."""
+    """Whether relations of the kind with this name are parts of others."""
     kind = named_kind(name)
     return kind is not None and kind.is_hidden
 
 
 def declared_kind(relation: Table | View, declaration: Declaration) -> Kind[Any]:
-    """The kind of a relation that was declared so; one that only another version of the package knows is an error."""
+    """The kind of a relation with this declaration; a kind of another version of the package is an error."""
     kind = named_kind(declaration.kind)
     if kind is None:
         raise CatalogueError(f'"{relation.name}" is a {declaration.kind}, which is not known here', hint="open the lake with what made it")
@@ -110,7 +110,7 @@ def find_kind(lake: Lake, relation: Table | View, snapshot: Snapshot) -> Kind[An
 
 
 def kind_name(lake: Lake, relation: Table | View, snapshot: Snapshot) -> str:
-    """The word for what a relation is."""
+    """The word for the kind of a relation."""
     from platform_plugin.lake.catalogue.relations import read_kind_names
     from platform_plugin.lake.catalogue.tables import Table
 

@@ -1,4 +1,4 @@
-"""Values for look-ups: the rows of something small in memory, and answers that may be behind."""
+"""Values for look-ups: the rows of small relations in memory, and stored results that may be behind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SmallRelation(NamedTuple):
 
 
 class RecentResult(NamedTuple):
-    """A stored result that may be behind: its table, and the snapshot that it is the answer at."""
+    """A stored result that may be behind: its table, and the snapshot whose answer it is."""
 
     table: Table
     snapshot: Snapshot

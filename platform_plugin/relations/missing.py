@@ -1,4 +1,4 @@
-"""Missing relations: an error that names the kind that was looked for, and what is like it of that kind alone."""
+"""`name_missing_relations`: errors about an unknown relation name the kind that was expected and the nearest name of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LISTED_BY = {"stream": "SHOW STREAMS", "sample": "SHOW SAMPLES", "view": "SHOW 
 
 @contextmanager
 def name_missing_relations(lake: Lake, name: Name, snapshot: Snapshot, *kinds: str) -> Iterator[None]:
-    """A relation that is not there is missed as one of these kinds; of none, as whatever a query can name."""
+    """Let errors about an unknown relation name these kinds; without any, whatever a query can name."""
     try:
         yield
     except UnknownObject as error:

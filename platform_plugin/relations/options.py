@@ -1,4 +1,4 @@
-"""The options of a relation as the lake keeps them."""
+"""Options of relations in the form that the lake stores, and back."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from platform_plugin.language.text.options import Option
 
 SECONDS = "_seconds"
-"""What the name of a stored duration ends in."""
+"""The suffix of the names of stored durations."""
 
 
 def stored_option(option: Option) -> tuple[str, Any]:
-    """The name and value under which the lake keeps an option."""
+    """The name and value under which the lake stores an option."""
     if isinstance(option.value, timedelta):
         return option.name + SECONDS, option.value.total_seconds()
     return option.name, option.value
@@ -32,12 +32,12 @@ def declare_options(commit: Commit, table: Table, declaration: Declaration, chan
 
 
 def file_options(options: Iterable[Option]) -> dict[str, str | int]:
-    """How files of a table are written, of the options that say that."""
+    """Those of some options that set how files of a table are written."""
     return {option.name: cast("str | int", option.value) for option in options if option.name in FILE_OPTIONS}
 
 
 def read_options(stored: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Those of the named options that the lake keeps, in the types of their statement.
+    """Those of the named options that the lake stores, in the types of their statement.
 
     >>> read_options({"target_lag_seconds": 5.0, "start": "earliest", "from": {"main.posts": 3}}, ("start", "target_lag", "key"))
     {'start': 'earliest', 'target_lag': datetime.timedelta(seconds=5)}

@@ -1,4 +1,4 @@
-"""Reading: the rows of a relation as a DataFrame, while what is read for a query is counted."""
+"""`read_table` and `ReadContext`: the rows of a table as a DataFrame, with a count of what a query reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ReadContext:
-    """What is gathered while a query and the views in it are bound."""
+    """The tables, bytes, files and rows that a query and the views in it read, counted while they are bound."""
 
     work: Workspace
     snapshot: Snapshot
@@ -36,7 +36,7 @@ class ReadContext:
     is_plain: bool = True
 
     def count(self, table: Table, scan: TableScan) -> None:
-        """Note what one more scan will read."""
+        """Count one more scan."""
         self.tables.append(table)
         self.bytes_planned += scan.size_bytes
         self.files_planned += len(scan.files)
@@ -44,41 +44,41 @@ class ReadContext:
 
     @property
     def is_small(self) -> bool:
-        """Whether little is read, once."""
+        """Whether little is read, and only once."""
         return self.is_plain and len(self.tables) <= 1 and self.rows_planned <= SMALL_ROWS and self.bytes_planned <= SMALL_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest:
-    """What a query needs of a relation; nothing said, all of it."""
+    """What a query needs of a relation; by default all of it."""
 
     reference: Reference | None = None
     arguments: Arguments = ()
     staleness: timedelta | None = None
-    """By how much what is read may be behind."""
+    """How far the rows may be behind."""
     within: tuple[Name, ...] = ()
-    """The views that the query is in, outermost first."""
+    """The views around the query, outermost first."""
 
     @property
     def columns(self) -> list[str] | None:
-        """The columns that are mentioned, in lower case; None where that can't be told."""
+        """The columns that are mentioned, in lower case; None where that is not known."""
         return None if self.reference is None or self.reference.columns is None else sorted(self.reference.columns)
 
     @property
     def predicates(self) -> tuple[Predicate, ...]:
-        """Conditions that every row has to meet which is of any use."""
+        """Predicates that every row the query can use satisfies."""
         return () if self.reference is None else tuple(self.reference.filter(self.arguments))
 
 
 class RelationRows(NamedTuple):
-    """A relation as a query reads it, and what is known of it."""
+    """A relation as a DataFrame, with its columns and size."""
 
     frame: DataFrame
     known: Input
 
 
 def read_table(reading: ReadContext, table: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
-    """The rows of a table's own files; of streams and their histories with the hidden columns where these are meant."""
+    """The rows of a table's own files; for streams and their histories with the hidden columns where the query uses them."""
     from platform_plugin.engine.spark.frames.scan import read_relation
 
     lake, columns = reading.work.lake, need.columns
@@ -97,11 +97,11 @@ def read_table(reading: ReadContext, table: Table, snapshot: Snapshot, need: Rea
 
 
 class Dependency(NamedTuple):
-    """A relation that an answer depends on, and whether only rows that are added to it count."""
+    """A relation that an answer depends on; with `appends_only`, other changes than added rows don't count."""
 
     relation: Table | View
     appends_only: bool
 
 
 class UnknownDependency(Exception):
-    """What an answer depends on can't be told."""
+    """The dependencies of an answer are not known."""

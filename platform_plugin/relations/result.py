@@ -1,4 +1,4 @@
-"""A result: the rows of a statement, the snapshot they are of, and what they cost."""
+"""`Result`: the rows of a statement, with their snapshot and the cost of the statement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Result:
-    """What a statement gave. Rows come as they are read, so a large result never has to fit into memory.
+    """The result of a statement. Rows are read while they arrive, so a large result need not fit into memory.
 
     A result that is not read to its end holds a lease and a Spark job: close it, or use it in a `with` block.
     """
@@ -53,14 +53,14 @@ class Result:
 
     @property
     def row_count(self) -> int | None:
-        """Rows written by a statement that writes, or rows of a result that is held in memory; otherwise unknown."""
+        """The rows that the statement wrote, or those of a result in memory; otherwise None."""
         if self._row_count is not None:
             return self._row_count
         return self._rows.num_rows if isinstance(self._rows, pa.Table) else None
 
     @property
     def metrics(self) -> JobMetrics | None:
-        """What the statement cost in Spark; None if Spark had no part in it. Complete once all rows are read."""
+        """The statement's cost in Spark, complete when all rows are read; None if Spark was not used."""
         return self._metrics if isinstance(self._rows, pa.Table) else self._rows.metrics()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -87,7 +87,7 @@ class Result:
                 yield from zip(*columns, strict=True)
 
     def close(self) -> None:
-        """Let go of the lease and the job; doing it twice is harmless."""
+        """Release the lease and the job; doing it twice is harmless."""
         if not isinstance(self._rows, pa.Table):
             self._rows.close()
         self._release()
@@ -104,7 +104,7 @@ class Result:
 
 
 class _Once:
-    """Something to be done at the first call only."""
+    """A callable that acts at its first call only."""
 
     def __init__(self, act: Callable[[], None] | None) -> None:
         self._act = act

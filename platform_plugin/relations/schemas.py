@@ -1,4 +1,4 @@
-"""CREATE SCHEMA: a namespace more."""
+"""CREATE SCHEMA: adds a namespace for relations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table that a statement writes to, and how what it wrote becomes visible."""
+"""The target of a statement that writes: its table, what refuses the write, and the commit of what was written."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 def find_target(lake: Lake, name: WrittenName, snapshot: Snapshot | None = None) -> Table:
-    """The table of a written name; an unknown one is pointed at."""
+    """The table of a written name; an unknown name is an error with its place."""
     with place_errors(name.span):
         return lake.table(lake_name(name), snapshot)
 
 
 def statement_name(relation: Table | View) -> WrittenName:
-    """The name of a relation as statements have it."""
+    """The name of a relation as statements write it."""
     from platform_plugin.language.text.names import WrittenName
 
     return WrittenName(parts=(relation.name.schema, relation.name.relation))
@@ -52,7 +52,7 @@ def find_existing(lake: Lake, name: LakeName, snapshot: Snapshot) -> Table | Vie
 
 
 def refuse_append(lake: Lake, table: Table, name: WrittenName) -> None:
-    """Refuse to append to what takes its rows from elsewhere, and to what a view was promised will stay as it is."""
+    """Refuse to append to a relation that takes its rows from elsewhere, or that a view needs unchanged."""
     with lake.reading() as connection:
         declaration = read_declaration(connection, table.uuid)
     with place_errors(name.span):
@@ -61,7 +61,7 @@ def refuse_append(lake: Lake, table: Table, name: WrittenName) -> None:
 
 
 def refuse_protected(lake: Lake, table: Table) -> None:
-    """Refuse to change a table that a view was promised will stay as it is."""
+    """Refuse to change a table that a view needs unchanged."""
     snapshot = lake.snapshot()
     with lake.reading() as connection:
         protector = find_protector(connection, table, snapshot.id)
@@ -70,7 +70,7 @@ def refuse_protected(lake: Lake, table: Table) -> None:
 
 
 def refuse_partitioned(table: Table, name: WrittenName) -> None:
-    """Rows of a partitioned table go into a file each partition, which this version does not write."""
+    """Refuse to write to a partitioned table: each partition would need a file, which this version does not write."""
     if table.partition_keys:
         with place_errors(name.span):
             raise InvalidValue(
@@ -117,7 +117,8 @@ def append_files(
 ) -> Result:
     """Commit written files to a table; if the commit is refused, they are removed. A batch that was taken before adds nothing.
 
-    Where this process still holds the rows, in the shape of the table and the order of the files, who listens to appends is shown them.
+    Where this process still has the rows in memory, with the table's columns and in the order of the files, it gives them as `held` to the
+    listeners of appends.
     """
     lake = work.lake
     rows = sum(file.record_count for file in files)
@@ -152,7 +153,7 @@ def append_files(
 
 
 def find_repeat(lake: Lake, table: Table, batch_id: str | None) -> Result | None:
-    """The outcome of a statement whose batch was taken by an earlier one; None if this one is the first."""
+    """The outcome of the earlier statement that has taken this batch, or None."""
     if batch_id is None:
         return None
     check_batch_id(batch_id)
@@ -164,5 +165,5 @@ def find_repeat(lake: Lake, table: Table, batch_id: str | None) -> Result | None
 
 
 def statement_result(snapshot: Snapshot, message: str, *, rows: int | None = None, metrics: JobMetrics | None = None) -> Result:
-    """The result of a statement that gives no rows."""
+    """The result of a statement without rows."""
     return Result(pa.table({}), snapshot=snapshot, message=message, row_count=rows, metrics=metrics)

@@ -283,8 +283,6 @@ class Commit:
         """Write one row of a `platform_*` table, by its primary key.
 
         `expected` has values that the row must hold before; None says that there must be no such row.
-
-        `expected` names values that the row must hold before; None says that there must be no such row.
         """
         self._do(data.PutRow(table, row, expected))
 

@@ -185,8 +185,6 @@ class ComparablePart:
         """Whether no other keys may stand beside its own.
 
         Spark reads a constant in GROUPING SETS as the number of a column, and a window of time drops or repeats rows for all.
-
-        A constant in GROUPING SETS is read by Spark as the number of a column, and a window of time drops or repeats rows for all.
         """
         return any(not columns_in(value) or _has_time_window(value) for value in self.values)
 

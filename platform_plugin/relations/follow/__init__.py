@@ -1,1 +1,1 @@
-"""Following a relation: its row ranges, its changes, and the numbers and times of its rows."""
+"""Following a relation: the row ranges of a stream, and the columns with each row's number and arrival time."""

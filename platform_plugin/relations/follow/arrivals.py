@@ -1,4 +1,4 @@
-"""The hidden columns of streams and their histories: a row's number, and the time of the commit that made it visible."""
+"""The hidden columns `_row_id` and `_arrived_at` of streams and their histories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROW_ID, ARRIVED_AT = "_row_id", "_arrived_at"
 
 
 def wants_arrivals(lake: Lake, table: Table, columns: Collection[str] | None) -> bool:
-    """Whether a query that names these columns, in lower case, means the hidden ones; a column of the user's own comes first."""
+    """Whether a query with these columns, in lower case, uses the hidden ones; a user's column with the same name comes first."""
     if columns is None or not {ROW_ID, ARRIVED_AT}.intersection(columns):
         return False
     if any(table.field(name) is not None for name in (ROW_ID, ARRIVED_AT)):
@@ -36,7 +36,7 @@ def wants_arrivals(lake: Lake, table: Table, columns: Collection[str] | None) ->
 
 
 def read_with_arrivals(session: Session, lake: Lake, scan: TableScan, columns: Sequence[str]) -> DataFrame:
-    """A stream's rows with the hidden columns after their own."""
+    """The rows of a stream with the hidden columns after its own."""
     from pyspark.sql.connect import functions as f
 
     from platform_plugin.engine.spark.frames.scan import FILE, HIDDEN, ROWID, arrow_frame, read_relation

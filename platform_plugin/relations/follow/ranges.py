@@ -1,4 +1,4 @@
-"""Ranges: the rows of a stream from one row id up to another, as files of a scan and as a DataFrame."""
+"""`Range`: the rows of a stream from one row id up to another, as files of a scan, a DataFrame or Arrow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """Rows of a stream whose ids are from `first_row_id` up to but not including `next_row_id`; `scan` holds them, and perhaps others."""
+    """Rows of a stream with ids from `first_row_id` up to but not including `next_row_id`; `scan` holds them, and perhaps others."""
 
     scan: TableScan
     first_row_id: int
@@ -41,17 +41,17 @@ class Range:
 
     @property
     def row_count(self) -> int:
-        """How many rows it has, those included that were deleted by another client."""
+        """The number of row ids in the range, those of deleted rows included."""
         return self.next_row_id - self.first_row_id
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing in it."""
+        """Whether the range has no row ids."""
         return self.row_count <= 0
 
     @property
     def is_whole(self) -> bool:
-        """Whether the scan holds these rows and no others."""
+        """Whether the scan holds exactly these rows."""
         return not self.scan.inlined and all(self._holds(file) for file in self.scan.files)
 
     def _holds(self, file: FileScan) -> bool:
@@ -60,7 +60,7 @@ class Range:
 
 
 def read_range(lake: Lake, stream: Table, snapshot: Snapshot, first_row_id: int, *, view: str) -> Range:
-    """The rows of a stream from a row id on, as they are at a snapshot; rows that have left unseen are a gap and an error."""
+    """The rows of a stream from a row id on, at a snapshot; rows that were evicted before they were consumed are an error."""
     scan = lake.scan(stream, snapshot)
     with lake.reading() as connection:
         spans = [*_inlined_spans(connection, scan), *(_span(file) for file in scan.files)]
@@ -77,7 +77,7 @@ def read_range(lake: Lake, stream: Table, snapshot: Snapshot, first_row_id: int,
 
 
 def read_range_with_history(lake: Lake, stream: Table, history: Table | None, snapshot: Snapshot, first_row_id: int, *, view: str) -> Range:
-    """As `read_range`, but rows that have left the stream are taken from its history, which has the same columns and row ids."""
+    """As `read_range`, but evicted rows are read from the stream's history, which has the same columns and row ids."""
     if history is None:
         return read_range(lake, stream, snapshot, first_row_id, view=view)
     scan, older = lake.scan(stream, snapshot), lake.scan(history, snapshot)
@@ -89,19 +89,19 @@ def read_range_with_history(lake: Lake, stream: Table, history: Table | None, sn
 
 
 def oldest_row_id(lake: Lake, stream: Table, history: Table | None, snapshot: Snapshot) -> int:
-    """The first row that a stream or its history still has; the next one to come where neither has any."""
+    """The first row id that a stream or its history still has; the next one to come if neither has any."""
     held = read_first_row_id(lake, stream, snapshot, earliest=True)
     older = () if history is None else lake.scan(history, snapshot).files
     return min([held, *(_span(file)[0] for file in older)])
 
 
 def empty_range(stream: Table, snapshot: Snapshot) -> Range:
-    """No rows of a stream, for those who want to know what columns they would have."""
+    """A range of a stream without rows, which shows their columns."""
     return Range(scan=TableScan(table=stream, snapshot=snapshot, files=()), first_row_id=0, next_row_id=0)
 
 
 def read_first_row_id(lake: Lake, stream: Table, snapshot: Snapshot, *, earliest: bool = False) -> int:
-    """The row id from which a view made at a snapshot takes up a stream: what comes later, or also what is there."""
+    """The row id from which a view created at a snapshot covers a stream: the next one, or with `earliest` the oldest."""
     scan = lake.scan(stream, snapshot)
     with lake.reading() as connection:
         spans = [*_inlined_spans(connection, scan), *(_span(file) for file in scan.files)]
@@ -122,7 +122,7 @@ def _inlined_spans(connection: Connection, scan: TableScan) -> Iterator[tuple[in
 
 
 def rows_of(session: Session, lake: Lake, found: Range, *, columns: Sequence[str] | None = None, row_ids: bool = False) -> DataFrame:
-    """The rows of a range, with `_row_id` where that is asked for."""
+    """The rows of a range as a DataFrame, with `_row_id` if `row_ids`."""
     from pyspark.sql.connect import functions as f
 
     from platform_plugin.engine.spark.frames.scan import HIDDEN, ROWID, read_relation
@@ -136,7 +136,7 @@ def rows_of(session: Session, lake: Lake, found: Range, *, columns: Sequence[str
 
 
 def arrow_rows_of(lake: Lake, found: Range, columns: Collection[str]) -> pa.Table:
-    """The same as Arrow, of a range whose scan holds these rows and no others; of the stream's columns those that are wanted."""
+    """These columns of a range's rows as Arrow; the range's scan must hold exactly these rows."""
     names = [field.name for field in found.stream.fields]
     # Without any column nobody would know how many rows there are.
     return read_rows(lake, found.scan, columns=[name for name in names if name in columns] or names[:1])

@@ -1,1 +1,1 @@
-"""Samples: uniform, of a fixed size, merged from reservoirs, and honest about their error."""
+"""Samples: a fixed number of rows drawn at random from other relations, and the estimates that they give."""

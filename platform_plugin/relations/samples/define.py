@@ -1,4 +1,4 @@
-"""CREATE SAMPLE: the table that will hold it, its definition, and its claim on the rows of a stream, in one commit."""
+"""CREATE SAMPLE: creates the sample's table, its definition and its cursor in a stream, in one commit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _STRATA = {"boolean", "varchar", "date", "int8", "int16", "int32", "int64"}
 
 
 def run_create_sample(work: Workspace, statement: s.CreateSample) -> Result:
-    """Declare a sample. Of a stream it is of what the stream holds now and all that comes, of tables and views of what they are."""
+    """Create a sample. Of a stream it covers what the stream holds now and all that arrives, of tables and views their rows."""
     lake, name = work.lake, lake_name(statement.name)
     with lake.lease(holder="create sample") as lease:
         base = lease.snapshot

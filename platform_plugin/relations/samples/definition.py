@@ -1,4 +1,4 @@
-"""A sample's definition: what it is drawn from, how large it is, and by which seed."""
+"""`SampleDefinition`: a sample's relation, size, strata, weight, window and seed."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 Source = Literal["stream", "table", "view", "samples"]
 Key = tuple[str | None, ...]
-"""The values of a stratum's columns, as text; `()` where there are no strata."""
+"""The values of a stratum's columns, as text; `()` without strata."""
 
 LARGEST = 10_000_000
-"""The largest sample: it is merged in memory."""
+"""The largest size of a sample, which is merged in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleDefinition:
-    """What CREATE SAMPLE said, in the form in which the lake keeps it.
+    """The definition in a CREATE SAMPLE, in the form that the lake stores.
 
-    A window is a number of rows, a number of seconds, or what the stream holds (`retained`). One that merges others has them as its `parts`
-    and no relation of its own. A weighted one counts rows by a column, by their age at a column that says when they were, or by both.
-    Samples of earlier versions have no ladders; as they go on, their keys stay what they were.
+    A window is a number of rows, a number of seconds, or what the stream holds (`retained`). A sample that merges others has them as its
+    `parts` and no relation of its own. A weighted one weighs rows by a column, by their age at a time column, or by both. Samples of
+    earlier versions have no ladders, and keep the keys that they had.
     """
 
     relation: str
@@ -46,32 +46,32 @@ class SampleDefinition:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> SampleDefinition:
-        """A definition as it was kept."""
+        """The definition for stored options."""
         return cls(**{**options, "strata": tuple(options.get("strata", ())), "parts": tuple(options.get("parts", ()))})
 
     def options(self) -> dict[str, Any]:
-        """The definition as it is kept; what was not said is left out."""
+        """The options to store; what the definition does not set is left out."""
         return {name: value for name, value in asdict(self).items() if value is not None and value is not False and value != ()}
 
     @property
     def is_windowed(self) -> bool:
-        """Whether rows leave the population again because others came."""
+        """Whether rows leave the population when others arrive or time passes."""
         return self.retained or self.window_rows is not None or self.window_seconds is not None
 
     @property
     def is_counted(self) -> bool:
-        """Whether the population is all rows, so that the catalogue knows its size and no scan is needed."""
+        """Whether the population is all rows, so that the catalogue has its size and no scan is needed."""
         return self.where is None and not self.strata and not self.is_weighted
 
     @property
     def is_weighted(self) -> bool:
-        """Whether some rows are likelier to be drawn than others."""
+        """Whether some rows are more likely to be drawn than others."""
         return self.weight is not None or self.half_life is not None
 
     def cap(self, strata: int) -> int:
-        """How many rows a stratum may have where there are so many strata; it only ever falls, so a smaller reservoir is a subset.
+        """How many rows a stratum may have among so many strata; it never grows with their number, so a smaller reservoir is a subset.
 
-        A weighted sample keeps one beyond its size, by which it is known how likely the others were.
+        A weighted sample stores one row beyond its size, which tells how likely the others were.
 
         >>> SampleDefinition(relation="", source="stream", size=100, seed=1, strata=("a",), size_per_stratum=30).cap(5)
         20
@@ -83,7 +83,7 @@ class SampleDefinition:
 
 
 def parse_window(text: str) -> int | timedelta | str | None:
-    """A window as rows, as a time or as the word `retention`; None if it is none of them.
+    """A window as rows, as a duration or as the word `retention`; None for any other text.
 
     >>> parse_window("1000 rows"), parse_window("Retention"), parse_window("soon")
     (1000, 'retention', None)

@@ -1,4 +1,4 @@
-"""What a file declares of a sample, and what it says otherwise than the lake."""
+"""A sample's definition in a file, and its differences from the lake's."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def read_declared(statement: Statement) -> DeclaredRelation | None:
-    """What CREATE SAMPLE declares; it has the columns of its relation."""
+    """The definition in a CREATE SAMPLE; its columns are those of its relation."""
     if not isinstance(statement, CreateSample):
         return None
     return DeclaredRelation(name=statement.name, reads=statement.reads, like=statement.relation, takes_in=True)
 
 
 def sample_differences(declared: Statement, stored: Statement) -> Iterator[str]:
-    """What a file says of a sample otherwise than the lake."""
+    """The differences between a file's definition of a sample and the lake's."""
     if isinstance(declared, CreateSample) and isinstance(stored, CreateSample):
         yield from _sides(declared, stored)
         ours, theirs = _sample_options(declared), _sample_options(stored)

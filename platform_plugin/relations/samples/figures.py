@@ -1,4 +1,4 @@
-"""The figures of a sample: what it stands for, how its strata are covered, and how old it is."""
+"""`sample_facts`: the figures of a sample in DESCRIBE EXTENDED: its cardinality, strata, window and age."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _A = {"stream": "a stream", "table": "a table", "view": "a view", "samples": "a 
 
 
 def sample_facts(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> dict[str, Any]:
-    """What DESCRIBE EXTENDED says of a sample, from the catalogue alone."""
+    """The figures of a sample for DESCRIBE EXTENDED, from the catalogue alone."""
     lake, definition = work.lake, sample.definition
     names = source_names(lake, sample, snapshot)
     facts: dict[str, Any] = {

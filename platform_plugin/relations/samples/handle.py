@@ -1,4 +1,4 @@
-"""A sample in Python: its rows at one snapshot, and what they stand for."""
+"""`SampleReader`: a sample's rows at one snapshot and their cardinality, for Python."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SampleReader:
-    """A sample as it is at one snapshot, the newest when it was opened."""
+    """A sample at one snapshot, by default the newest one when it is opened."""
 
     def __init__(self, sample: SampleRecord, snapshot: Snapshot, read: CurrentSample) -> None:
         self.snapshot = snapshot
@@ -42,7 +42,7 @@ class SampleReader:
 
     @property
     def cardinality(self) -> int:
-        """How many rows it stands for."""
+        """How many rows the sample stands for."""
         return sum(self._read.progress.cardinalities.values())
 
     @property
@@ -55,14 +55,14 @@ class SampleReader:
 
 
 def open_sample(work: Workspace, name: str | tuple[str, str], snapshot: Snapshot | None = None) -> SampleReader:
-    """A sample by its name, at the newest snapshot or an older one."""
+    """The reader of a sample, by its name, at the newest snapshot or an older one."""
     with work.lake.lease(snapshot, holder="sample") as lease:
         sample = find_named(work, name, lease.snapshot)
         return SampleReader(sample, lease.snapshot, read_sample(work, sample, lease.snapshot))
 
 
 def merge_named(work: Workspace, names: Sequence[str | tuple[str, str]], size: int, *, seed: int = 0) -> UniformDraw:
-    """A merged sample without a name, as `CREATE SAMPLE … ON SAMPLES (…)` makes it."""
+    """A merged sample that is not stored, drawn as `CREATE SAMPLE … ON SAMPLES (…)` draws it."""
     with work.lake.lease(holder="sample") as lease:
         samples = [find_named(work, name, lease.snapshot) for name in names]
         check_parts(work.lake, samples, size, lease.snapshot)
@@ -73,7 +73,7 @@ def merge_named(work: Workspace, names: Sequence[str | tuple[str, str]], size: i
 
 
 def find_named(work: Workspace, name: str | tuple[str, str], snapshot: Snapshot) -> SampleRecord:
-    """A sample by its name; another relation is refused."""
+    """The sample with a name; another relation is refused."""
     with name_missing_relations(work.lake, Name.of(name), snapshot, "sample"):
         table = work.lake.table(Name.of(name), snapshot)
     sample = find_sample(work.lake, table, snapshot)

@@ -1,4 +1,4 @@
-"""Histograms of numeric columns: of a sample at its versions, and of its population where that can be read."""
+"""Histograms of a sample's numeric columns, at several versions, and of its population where that can be read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_ROWS = 5_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """The shares of one column's values in equal bins: of each version of the sample, newest first, and of the population if known."""
+    """The shares of one column's values in equal bins: for each version of the sample, newest first, and for the population if known."""
 
     column: str
     edges: Floats
@@ -55,7 +55,7 @@ def read_histograms(
     most_columns: int | None = None,
     most_rows: int = MOST_ROWS,
 ) -> tuple[str, list[Histogram]]:
-    """A title, and a histogram for each numeric column of a sample as it is now and as it was at older snapshots."""
+    """A title, and a histogram for each numeric column of a sample at the newest snapshot and at older ones."""
     lake = work.lake
     with lake.lease(holder="plot") as lease:
         sample = find_named(work, name, lease.snapshot)

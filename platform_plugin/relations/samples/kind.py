@@ -1,4 +1,4 @@
-"""The kind *sample*: so many rows drawn from another relation, uniform at every snapshot."""
+"""The kind *sample*: rows drawn at random from another relation, uniformly at every snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A picture of a sample: each numeric column beside its population, and beside what the sample was before. Plain SVG, no library."""
+"""`plot_sample`: a sample's numeric columns as SVG, beside those of its population and of older versions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def plot_sample(
 
 
 def draw(title: str, histograms: Sequence[Histogram]) -> str:
-    """The image: bars are the sample, the dark line is the population, red lines are older versions."""
+    """The SVG: bars show the sample, the dark line its population, red lines older versions."""
     across = min(_ACROSS, max(1, len(histograms)))
     down = -(-len(histograms) // across) or 1
     width, height = across * (_WIDTH + _MARGIN) + _MARGIN, down * (_HEIGHT + 3 * _MARGIN) + 2 * _MARGIN

@@ -1,4 +1,4 @@
-"""Populations: where the rows of a relation can be sampled from, and what was drawn of them."""
+"""`find_source`: where the rows of a relation can be drawn from for an estimate, and the rows that were drawn."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ if TYPE_CHECKING:
     from platform_plugin.relations.samples.reservoir.growing import CurrentSample
 
 PILOT = 5_000
-"""Rows of the first sample, by which the size of the second is planned."""
+"""Rows of the first sample, which tells how large the second one must be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnRows:
-    """Rows of the sampled relation, the stratum of each, and how they were drawn."""
+    """Rows drawn from a relation, the stratum of each, and the design by which they were drawn."""
 
     fields: tuple[Field, ...]
     design: Design | BlockDesign
     rows: pa.Table | None = None
     strata: NDArray[np.int64] | None = None
-    """All of one stratum, where there are none."""
+    """The stratum of each row; None if there is only one."""
     units: NDArray[np.int64] | None = None
-    """What was drawn with each row: a block; the row itself, where there are none."""
+    """The unit that each row was drawn with: its block, or None for the row itself."""
     scan: TableScan | None = None
-    """Where the rows are stored just as they were drawn, and of one stratum: then they need not be read here."""
+    """The stored files that hold exactly these rows, all of one stratum; then the rows need not be read here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PopulationSource:
-    """Where samples of a relation come from: its pieces, of which any number of rows can be drawn, or one that is there."""
+    """A source of drawn rows: the pieces of a relation, from which any number can be drawn, or one stored sample."""
 
     name: str
     fields: tuple[Field, ...]
@@ -67,7 +67,7 @@ class PopulationSource:
     fixed: DrawnRows | None = None
 
     def draw(self, work: Workspace, size: int, *words: Any) -> DrawnRows:
-        """A sample of this size where that can be had."""
+        """A sample of this size, or as near to it as the source can give."""
         if self.fixed is not None and (self.pieces is None or size <= self.fixed.design.size):
             return self.fixed
         if self.pieces is None:
@@ -85,7 +85,7 @@ class PopulationSource:
         return 0 if self.pieces is None else count_blocks(self.pieces.counts)
 
     def draw_blocks(self, work: Workspace, size: int, *words: Any) -> DrawnRows:
-        """So many blocks of rows."""
+        """A sample of so many blocks of rows."""
         if self.pieces is None:
             message = "a source without rows"
             raise ValueError(message)
@@ -104,7 +104,7 @@ def read_drawn(work: Workspace, drawn: DrawnRows) -> DrawnRows:
 
 
 def find_source(work: Workspace, reference: Reference, snapshot: Snapshot, arguments: Arguments = ()) -> PopulationSource:
-    """Where a relation's rows can be sampled, files left out that can't hold what is asked for; a view needs a sample of its own."""
+    """The source for a relation's rows, without files that can't hold rows of the query; a view needs a stored sample."""
     lake = work.lake
     with place_errors(reference.span):
         if reference.travel is not None or reference.session is not None:

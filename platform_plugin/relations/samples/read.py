@@ -1,4 +1,4 @@
-"""Reading a sample: its rows at a snapshot, with those that no run has consumed; without Spark where rows are only counted."""
+"""`read_sample`: a sample's rows at a snapshot, those included that no run has consumed yet."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_sample(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> CurrentSample:
-    """A sample of its relation as it is at a snapshot. The same snapshot always gives the same rows."""
+    """A sample of its relation at a snapshot. The same snapshot always gives the same rows."""
     kept = _SAMPLES.get(_key(work, sample, snapshot))
     if kept is None:
         kept = _read(work, sample, snapshot, timeout=timeout, progress=progress)
@@ -42,7 +42,7 @@ def read_sample(
 
 
 def find_scan(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> TableScan | None:
-    """The files that hold a sample just as it is at a snapshot; None where it has to be merged or drawn."""
+    """The files that hold exactly the sample at a snapshot; None where it must be merged or drawn."""
     definition = sample.definition
     if definition.is_windowed:
         return None
@@ -54,7 +54,7 @@ def find_scan(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> Tabl
 
 
 def is_drawn_here(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> bool:
-    """Whether a sample is read without Spark: it is at hand, or its rows are only counted."""
+    """Whether a sample is read without Spark: it is stored, or its rows are only counted."""
     definition = sample.definition
     if (definition.is_counted or definition.is_weighted) and definition.source in ("stream", "table"):
         return True
@@ -72,7 +72,7 @@ def draw_sample(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> CurrentSample:
-    """The sample of a table, a view or other samples, drawn from them as they are at a snapshot whether it is stored or not."""
+    """The sample of a table, a view or other samples, drawn from them at a snapshot whether it is stored or not."""
     if not sample.definition.parts:
         return draw_anew(work, sample, snapshot, timeout=timeout, progress=progress)
     parts = find_parts(work.lake, sample, snapshot)

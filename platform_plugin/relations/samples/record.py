@@ -1,4 +1,4 @@
-"""What the lake keeps of a sample besides its rows: how far it has come, and how many rows each stratum stands for.
+"""What the catalogue stores of samples: their definitions, cursors and cardinalities, by snapshot, and how commits change it.
 
 That is kept for every snapshot, so that a read at an old one finds the sample as it was.
 """
@@ -56,7 +56,7 @@ KIND = "sample"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleProgress:
-    """How far a sample had come: what it holds is the relation as it was at `of_snapshot`, of a stream the rows before `next_row_id`."""
+    """A sample's progress: the snapshot `of_snapshot` of its relation that it samples; of a stream, the rows before `next_row_id`."""
 
     next_row_id: int = 0
     of_snapshot: int = -1
@@ -66,14 +66,14 @@ class SampleProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRecord:
-    """A sample of the lake: the table that holds it, and its definition."""
+    """A sample of the lake: its table and its definition."""
 
     table: Table
     definition: SampleDefinition
 
     @property
     def name(self) -> str:
-        """Its full name, for messages."""
+        """The sample's full name, for messages."""
         return str(self.table.name)
 
 
@@ -81,7 +81,7 @@ _DEFINITIONS: Cache[tuple[UUID, int], dict[str, SampleDefinition]] = Cache("defi
 
 
 def definitions(lake: Lake, snapshot: Snapshot) -> dict[str, SampleDefinition]:
-    """The samples of a lake by the identity of their tables; which there are can't change within a schema version."""
+    """The definitions of all samples by the identity of their tables, cached, since no sample comes or goes within a schema version."""
     key = (lake.uuid, snapshot.schema_version)
     known = _DEFINITIONS.get(key)
     if known is None:
@@ -99,7 +99,7 @@ def definitions(lake: Lake, snapshot: Snapshot) -> dict[str, SampleDefinition]:
 
 
 def find_sample(lake: Lake, table: Table, snapshot: Snapshot) -> SampleRecord | None:
-    """A table as the sample that it is, or None."""
+    """The sample that a table holds, or None."""
     definition = definitions(lake, snapshot).get(str(table.uuid))
     return None if definition is None else SampleRecord(table=table, definition=definition)
 
@@ -125,7 +125,7 @@ def all_samples(lake: Lake, snapshot: Snapshot, *, windowed: bool | None = None)
 
 
 def read_progress(connection: Connection, sample: UUID, snapshot_id: int) -> SampleProgress:
-    """How far a sample had come at a snapshot."""
+    """The progress of a sample at a snapshot."""
     s = SAMPLE.c
     newest = sa.select(SAMPLE).where(s.sample_uuid == str(sample), s.snapshot_id <= snapshot_id).order_by(s.snapshot_id.desc()).limit(1)
     row = connection.execute(newest).first()
@@ -136,7 +136,7 @@ def read_progress(connection: Connection, sample: UUID, snapshot_id: int) -> Sam
 
 
 def last_progress(sample: sa.ColumnElement[str], version: sa.ColumnElement[int]) -> sa.ScalarSelect[int]:
-    """How many rows of its stream a sample had taken up at a version, as part of a query; NULL if it had taken up none."""
+    """The next row id of a sample at a version, as part of a query; NULL if it had consumed nothing."""
     s = SAMPLE.c
     newest = sa.select(s.next_row_id).where(s.sample_uuid == sample, s.snapshot_id <= version).order_by(s.snapshot_id.desc())
     return newest.limit(1).scalar_subquery()
@@ -144,7 +144,7 @@ def last_progress(sample: sa.ColumnElement[str], version: sa.ColumnElement[int])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachSample:
-    """A new sample begins to consume a stream."""
+    """Lets a new sample consume a stream."""
 
     sample: Table
     stream: Table
@@ -160,7 +160,7 @@ class AttachSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceSample:
-    """A sample has taken up a range of a stream in this same commit; a conflict if another run has taken up any of it."""
+    """Moves a sample's cursor over a range of its stream; a conflict if another run has consumed any of it."""
 
     sample: Table
     stream: Table
@@ -183,9 +183,9 @@ class AdvanceSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceWindow:
-    """A windowed sample has moved on in this same commit; a conflict if another run has moved it meanwhile.
+    """Moves a windowed sample; a conflict if another run has moved it meanwhile.
 
-    Picks that begin at `ended` rows end, and `picked` ones take their place.
+    Picks that begin at the row ids `ended` end, and `picked` are added.
     """
 
     sample: Table
@@ -206,7 +206,7 @@ class AdvanceWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSample:
-    """What this commit stores is the sample of its relation as it was at a snapshot."""
+    """Records that the rows which this commit stores are the sample of its relation at a snapshot."""
 
     sample: Table
     progress: SampleProgress
@@ -217,7 +217,7 @@ class StoreSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSamples:
-    """A new sample merges others; a conflict if one of them was dropped meanwhile."""
+    """Records the parts of a new merged sample; a conflict if one of them was dropped meanwhile."""
 
     sample: Table
     parts: tuple[str, ...]
@@ -229,7 +229,7 @@ class MergeSamples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveMergedSamples:
-    """A sample is dropped by itself; a conflict if another one that merges it was made meanwhile."""
+    """Checks that no other sample merges the one that is dropped; a conflict if one was created meanwhile."""
 
     sample: Table
 
@@ -251,7 +251,7 @@ def _living(w: Writer, uuids: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetachSample:
-    """A sample is dropped: its stream no longer waits for it. What it was stays known for reads at older snapshots."""
+    """Removes a dropped sample's cursor, so that no stream keeps rows for it. Its progress stays for reads at older snapshots."""
 
     sample: Table
 

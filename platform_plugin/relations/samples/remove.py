@@ -1,4 +1,4 @@
-"""The end of samples, and what keeps their streams from being dropped."""
+"""DROP SAMPLE, and the refusal to drop a stream or sample that other samples are drawn from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def drop_sample(commit: Commit, sample: Table, *, alone: bool) -> None:
-    """End a sample, its reservoirs, and its claim on rows of its stream; `alone` if samples that merge it stay."""
+    """Drop a sample, its reservoirs and its cursor; `alone` if samples that merge it stay."""
     commit.drop_table(sample)
     commit.also(DetachSample(sample=sample))
     if alone:
@@ -22,7 +22,7 @@ def drop_sample(commit: Commit, sample: Table, *, alone: bool) -> None:
 
 
 def list_samples_of(lake: Lake, relation: Table, snapshot: Snapshot) -> list[str]:
-    """The names of the samples that are drawn from a relation, or merged from it."""
+    """The names of the samples that are drawn from a relation or merge it."""
     own = str(relation.uuid)
     known = all_samples(lake, snapshot)
     return sorted(sample.name for sample in known if own == sample.definition.relation or own in sample.definition.parts)

@@ -1,4 +1,4 @@
-"""A sample as a query reads it: its files where they are just the sample, else its rows in memory."""
+"""`read_source`: a sample as a query reads it, from its files if they hold exactly the sample, else from memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sample is drawn from: its relation at a snapshot, and which of its columns the sample has."""
+"""The sources of a sample: its relation, view or parts at a snapshot, its columns, and its CREATE SAMPLE."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def find_table(lake: Lake, sample: SampleRecord, snapshot: Snapshot) -> Table:
-    """The stream or table that a sample is of."""
+    """The stream or table that a sample is drawn from."""
     with lake.reading() as connection:
         found = read_tables(connection, snapshot.id, uuids=[UUID(sample.definition.relation)])
     if not found:
@@ -38,7 +38,7 @@ def find_table(lake: Lake, sample: SampleRecord, snapshot: Snapshot) -> Table:
 
 
 def find_view(lake: Lake, sample: SampleRecord, snapshot: Snapshot) -> View:
-    """The view that a sample is of."""
+    """The view that a sample is drawn from."""
     view = next((view for view in lake.views(snapshot) if str(view.uuid) == sample.definition.relation), None)
     if view is None:
         raise _gone(sample, snapshot)
@@ -46,7 +46,7 @@ def find_view(lake: Lake, sample: SampleRecord, snapshot: Snapshot) -> View:
 
 
 def find_parts(lake: Lake, sample: SampleRecord, snapshot: Snapshot) -> list[SampleRecord]:
-    """The samples that a merged one is of, in the order in which they were named."""
+    """The samples that a merged one merges, in their order in its definition."""
     with lake.reading() as connection:
         tables = read_tables(connection, snapshot.id, uuids=[UUID(part) for part in sample.definition.parts])
     by_uuid = {str(table.uuid): find_sample(lake, table, snapshot) for table in tables}
@@ -57,7 +57,7 @@ def find_parts(lake: Lake, sample: SampleRecord, snapshot: Snapshot) -> list[Sam
 
 
 def source_names(lake: Lake, sample: SampleRecord, snapshot: Snapshot) -> tuple[Name, ...]:
-    """The name that the relation of a sample has at a snapshot, of a merged one those of its parts; none if it is gone."""
+    """The names that a sample's relation or parts have at a snapshot; dropped ones are left out."""
     try:
         match sample.definition.source:
             case "samples":
@@ -71,7 +71,7 @@ def source_names(lake: Lake, sample: SampleRecord, snapshot: Snapshot) -> tuple[
 
 
 def sample_statement(lake: Lake, name: s.WrittenName, sample: SampleRecord, snapshot: Snapshot) -> s.CreateSample:
-    """The statement that makes a sample like this one; its seed is part of it, so that the same rows are drawn."""
+    """The statement that creates a sample like this one, with its seed, so that the same rows are drawn."""
     definition = sample.definition
     where = definition.where
     of = [s.WrittenName(parts=(found.schema, found.relation)) for found in source_names(lake, sample, snapshot)]
@@ -104,13 +104,13 @@ def _decay_options(definition: SampleDefinition) -> list[s.Option]:
 
 
 def sampled_fields(sample: SampleRecord, table: Table) -> list[Field]:
-    """The columns of a table that its sample has, in the sample's order; a column that was dropped since is missing."""
+    """The columns of a table that its sample has, in the sample's order; dropped columns are left out."""
     found = (table.field(field.name) for field in sample.table.fields)
     return [field for field in found if field is not None]
 
 
 def shape_rows(sample: SampleRecord, rows: pa.Table, names: Sequence[str] | None = None) -> pa.Table:
-    """Rows of the relation in the columns of the sample; columns that are gone are NULL, and a value must fit its column."""
+    """Rows of the relation with the columns of the sample; dropped columns are NULL, and a value must fit its column."""
     given = rows if names is None else rows.select(names)
     own = {field.name.lower(): field.name for field in sample.table.fields}
     bare = pa.Table.from_arrays(given.columns, names=[own[name.lower()] for name in given.column_names]) if given.num_columns else given
@@ -125,7 +125,7 @@ def _gone(sample: SampleRecord, snapshot: Snapshot) -> UnknownObject:
 
 
 def find_dependencies(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> Iterator[Dependency]:
-    """What a sample changes with, beside its own table. A window of time moves with every snapshot."""
+    """The relations that a sample changes with, besides its own table. A window of time moves with every snapshot."""
     definition = sample.definition
     if definition.window_seconds is not None:
         raise UnknownDependency

@@ -1,4 +1,4 @@
-"""Strata: which rows belong together."""
+"""Strata: the stratum of each row, by the values of the columns in STRATIFIED BY."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def keys_of(rows: pa.Table | pa.RecordBatch, strata: Sequence[str]) -> tuple[Integers, list[Key]]:
-    """For each row the number of its stratum, and the strata by number."""
+    """The number of each row's stratum, and the keys of the strata by number."""
     if not strata:
         return np.zeros(rows.num_rows, dtype=np.int64), [()] if rows.num_rows else []
     codes: Integers = np.zeros(1, dtype=np.int64)
@@ -71,5 +71,5 @@ def group_positions(rows: pa.Table | pa.RecordBatch, strata: Sequence[str]) -> d
 
 
 def stratum_sort_key(key: Key) -> tuple[tuple[bool, str], ...]:
-    """An order of strata, so that the same draws are made for the same of them."""
+    """A sort key for strata, so that the same strata get the same draws."""
     return tuple((value is None, value or "") for value in key)

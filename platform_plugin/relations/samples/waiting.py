@@ -1,4 +1,4 @@
-"""What waits for a sample's next run: rows of its stream that nobody has looked at, and picks that nobody has merged."""
+"""`read_pending`: the backlog of a sample: rows of its stream that no run has read, and picks that none has merged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleBacklog:
-    """What a sample has not merged: rows that have to be read for it, and picks, of which readers have to merge as many themselves."""
+    """A sample's backlog: the rows that a run must read, and the picks that a run, or each reader, must merge."""
 
     unseen_rows: int
     picks: int
@@ -31,14 +31,14 @@ class SampleBacklog:
 
     @property
     def is_due(self) -> bool:
-        """Whether a run is worth its commit."""
+        """Whether the backlog is worth a run's commit."""
         return self.unseen_rows > 0 or self.picks >= _MOST_PICKS or self.picked_bytes >= _MOST_BYTES
 
 
 def read_pending(connection: Connection, sample: UUID | str, relation: str, snapshot_id: int) -> SampleBacklog:
-    """What waits for the run of a sample of a stream, from the catalogue's counts alone.
+    """The backlog of a sample of a stream, from the catalogue's counts alone.
 
-    Of a window rows that have left it may count as unseen; whoever looks closer finds nothing to do.
+    Rows that have left a window may be counted as unseen; a run that looks closer then has nothing to do.
     """
     taken, picks, rows, size, end = connection.execute(_COUNTS, {"sample": str(sample), "relation": relation, "version": snapshot_id}).one()
     unseen = (end or 0) - (taken or 0) - int(rows or 0)

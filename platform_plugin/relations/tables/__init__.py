@@ -1,1 +1,1 @@
-"""History tables: durable relations that are created, filled, changed and dropped by SQL."""
+"""Tables: the statements that create, fill, change and describe history tables."""

@@ -1,4 +1,4 @@
-"""DELETE and UPDATE: rows are found by Spark, deleted by position, and written anew under their old row ids; one commit."""
+"""DELETE and UPDATE: Spark finds the rows, they are deleted by position and rewritten with their row ids, in one commit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WRITERS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenRows:
-    """Rows that a condition chose: positions by file name, row ids of rows kept in the catalogue, and all row ids."""
+    """The rows that a condition selects: positions by file name, row ids of rows in the catalogue, and all row ids."""
 
     positions: Mapping[str, Any]
     inlined: Any
@@ -50,7 +50,7 @@ class ChosenRows:
 def run_delete(
     work: Workspace, statement: Delete, arguments: Arguments, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
 ) -> Result:
-    """Remove the rows that meet a condition; without one, all files leave and no row is read."""
+    """Delete the rows that meet a condition; without one, all files are removed and no row is read."""
     lake = work.lake
     with lake.lease(holder="delete") as lease:
         table = find_changeable(lake, statement.name, lease.snapshot)
@@ -72,7 +72,7 @@ def run_delete(
 def run_update(
     work: Workspace, statement: Update, arguments: Arguments, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
 ) -> Result:
-    """Set columns in the rows that meet a condition. The rows are chosen once, then written anew with their row ids."""
+    """Set columns in the rows that meet a condition. The rows are selected once, then rewritten with their row ids."""
     from platform_plugin.engine.spark.frames.scan import ROWID, arrow_frame
     from platform_plugin.engine.spark.frames.write import run_update_write
 
@@ -143,7 +143,7 @@ def find_rows(
     timeout: timedelta | None,
     progress: ProgressHandler | None,
 ) -> ChosenRows:
-    """Where the rows are that meet the condition. Eight bytes a row are held, whatever the rows are."""
+    """The places of the rows that meet the condition, in eight bytes of memory for each row."""
     from platform_plugin.engine.spark.frames.scan import FILE, POSITION, ROWID
 
     target = new_name()
@@ -226,7 +226,7 @@ def write_deletes(work: Workspace, scan: TableScan, found: ChosenRows) -> tuple[
 
 
 def commit_deletes(commit: Commit, scan: TableScan, written: Mapping[int, DeleteFile], gone: list[int], found: ChosenRows) -> None:
-    """Let the rows that were found leave in a commit."""
+    """Delete the selected rows in a commit."""
     if written:
         commit.delete(scan.table, written)
     if gone:
@@ -236,7 +236,7 @@ def commit_deletes(commit: Commit, scan: TableScan, written: Mapping[int, Delete
 
 
 class discard_on_failure:  # noqa: N801  reads as a statement
-    """Files of a commit that is refused are removed."""
+    """Removes the files of a commit that is refused."""
 
     def __init__(self, work: Workspace, files: Any) -> None:
         self.work = work

@@ -1,4 +1,4 @@
-"""COPY: files of other programs become rows of a table, read and written by Spark in one job and one commit."""
+"""COPY: Spark reads files of other programs and writes their rows to a table, in one job and one commit."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run_copy(
     progress: ProgressHandler | None = None,
     batch_id: str | None = None,
 ) -> Result:
-    """Append the rows of files. A row that can't be read fails the statement, unless `ignore_errors` was asked for."""
+    """Append the rows of files. A row that can't be read fails the statement, unless `ignore_errors` is set."""
     table = find_target(work.lake, statement.name)
     refuse_append(work.lake, table, statement.name)
     refuse_partitioned(table, statement.name)

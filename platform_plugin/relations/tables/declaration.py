@@ -1,4 +1,4 @@
-"""A table's declaration: what its statement says, and the statement again from what the lake keeps of it."""
+"""The definition of a table: from CREATE TABLE, back to its text, and compared with a file's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def table_text(lake: Lake, table: Table, declaration: Declaration, snapshot: Snapshot) -> str:
-    """The statement that makes a table like this one, empty."""
+    """The statement that creates an empty table like this one."""
     name = statement_name(table)
     if (stream := find_source(lake, declaration, snapshot)) is not None:
         return statement_text(s.CreateHistory(name=name, stream=statement_name(stream)))
@@ -37,7 +37,7 @@ def table_text(lake: Lake, table: Table, declaration: Declaration, snapshot: Sna
 
 
 def read_declared(statement: s.Statement) -> DeclaredRelation | None:
-    """What CREATE TABLE declares."""
+    """The definition in a CREATE TABLE."""
     match statement:
         case s.CreateTable(name=name, columns=columns, primary_key=key, comment=comment, query=query):
             return DeclaredRelation(name=name, columns=columns, primary_key=key, comment=comment, query=query, is_built=query is not None)
@@ -47,7 +47,7 @@ def read_declared(statement: s.Statement) -> DeclaredRelation | None:
 
 
 def table_differences(declared: s.Statement, stored: s.Statement) -> Iterator[str]:
-    """What a file says of a table otherwise than the lake."""
+    """The differences between a file's definition of a table and the lake's."""
     match declared, stored:
         case s.CreateTable(), s.CreateTable():
             yield from column_differences(_with_keys(declared), _with_keys(stored))

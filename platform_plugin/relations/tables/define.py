@@ -1,4 +1,4 @@
-"""CREATE TABLE: empty, without Spark, or with the rows of a query."""
+"""CREATE TABLE: creates a table, empty without Spark, or with the rows of a query."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _create_from_query(
 def define_table(
     work: Workspace, statement: s.Statement, old: Table | None, *, progress: ProgressHandler | None
 ) -> DefinitionOutcome | None:
-    """Create the table that a file declares; one that a query builds is built again."""
+    """Create the table that a file declares; a table of a query is computed again."""
     match statement:
         case s.CreateTable(query=query) if query is not None:
             result = run_create_table(work, replace(statement, or_replace=True, if_not_exists=False), (), progress=progress)

@@ -1,4 +1,4 @@
-"""Exchanging: the rows of a table within a range of one column give way to those that a query has there, in one commit."""
+"""`run_exchange`: replaces the rows of a table in a range of one column by those of a query, in one commit."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 def run_exchange(
     work: Workspace, name: Name, query: str, *, column: str, first: date | int, last: date | int, progress: ProgressHandler | None = None
 ) -> Result:
-    """Put the query's rows from `first` up to but not including `last`, days or numbers, in the place of the table's.
+    """Replace the table's rows from `first` up to but not including `last`, days or numbers, by the query's rows in that range.
 
-    Repeating it changes nothing. Readers see either the old rows or the new ones.
-    Another writer to the same rows is a conflict, and then nothing happens.
+    Repeating it changes nothing. Readers see either the old rows or the new ones. If another writer changes the same rows, it is a
+    conflict, and nothing is changed.
     """
     from platform_plugin.engine.spark.frames.write import run_write, shape_frame
 

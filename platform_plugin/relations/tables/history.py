@@ -1,4 +1,4 @@
-"""CREATE TABLE … AS HISTORY OF: a table that receives every segment that a stream evicts, in the same commit."""
+"""CREATE TABLE … AS HISTORY OF: a table that receives every segment that a stream evicts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HISTORY_OF = "history_of"
 
 
 def run_create_history(work: Workspace, statement: s.CreateHistory) -> Result:
-    """Create the history of a stream: empty now, it takes up what leaves from this commit on."""
+    """Create the empty history of a stream; it receives what the stream evicts from this commit on."""
     lake, base = work.lake, work.lake.snapshot()
     name = lake_name(statement.name)
     if statement.if_not_exists and any(table.name == name for table in lake.tables(base)):
@@ -63,7 +63,7 @@ def refuse_history(table: Table, declaration: Declaration) -> None:
 
 
 def refuse_own_columns(lake: Lake, table: Table, declaration: Declaration, snapshot: Snapshot, statement: s.Alter) -> None:
-    """Refuse to alter the columns of a history by itself."""
+    """Refuse to alter the columns of a history, which change with those of its stream."""
     stream = find_source(lake, declaration, snapshot)
     if stream is not None and not isinstance(statement.change, s.RenameRelation | s.SetOptions):
         raise InvalidValue(
@@ -73,6 +73,6 @@ def refuse_own_columns(lake: Lake, table: Table, declaration: Declaration, snaps
 
 
 def find_source(lake: Lake, declaration: Declaration, snapshot: Snapshot) -> Table | None:
-    """The stream that a table is the history of, or None if it is no history or its stream was dropped."""
+    """The stream whose history a table is, or None if it is no history or the stream was dropped."""
     uuid = declaration.options.get(HISTORY_OF)
     return None if uuid is None else next((table for table in lake.tables(snapshot) if str(table.uuid) == uuid), None)

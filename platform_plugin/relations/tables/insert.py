@@ -1,4 +1,4 @@
-"""INSERT: literal rows are written by this process without a Spark job, query results by Spark; either becomes one commit."""
+"""INSERT: literal rows are written by this process, rows of a query by Spark; either is one commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kind *table*: rows that stay until a statement changes them, or what has left a stream."""
+"""The kind *table*: rows that stay until a statement changes them, and the histories of streams."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TableKind(DeclarableKind["Table"]):
-    """Tables that people fill, results of queries, and histories of streams."""
+    """Tables with their own rows, with the result of a query, and histories of streams."""
 
     name = "table"
     plural = "TABLES"

@@ -1,4 +1,4 @@
-"""Literal rows of a statement as Arrow in the shape of a table, without an engine."""
+"""`literal_rows`: the literal rows of a statement as Arrow with a table's columns, without an engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def literal_rows(rows: Sequence[Sequence[Cell]], fields: Sequence[Field], arguments: Arguments, source: Span) -> pa.Table:
-    """Rows of cells as the columns they are meant for; a value that does not fit is pointed at."""
+    """Rows of cells as the columns of a table; a value that does not fit is an error with its place."""
     columns, now = [], datetime.now(UTC)
     for index, field in enumerate(fields):
         values = [_value(row[index], field, arguments, source, now) for row in rows]

@@ -1,1 +1,1 @@
-"""Draws: samples of tables, views and other samples, drawn from the rows of one snapshot."""
+"""Drawing samples from the rows of one snapshot, for samples of tables, views and other samples."""

@@ -1,6 +1,6 @@
-"""Blocks: runs of neighbouring rows, drawn whole for an answer. To read one page costs what a single row of it costs.
+"""Blocks: runs of neighbouring rows, drawn whole for an estimate, since to read a page costs what one of its rows costs.
 
-Whether neighbours are alike need not be known: the estimators look at blocks, never at rows as if they had been drawn one by one.
+Neighbours may be alike: the estimators treat the block as the unit that was drawn, never its rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockDesign:
-    """How many blocks of rows there are, and how many rows each of those has that were drawn."""
+    """The design of a draw of blocks: the number of blocks, the rows of the population, and the rows of each drawn block."""
 
     block_count: int
     population: int
@@ -32,16 +32,16 @@ class BlockDesign:
 
     @property
     def size(self) -> int:
-        """All rows of the blocks that were drawn."""
+        """The rows of all drawn blocks."""
         return int(self.rows.sum())
 
     @property
     def is_census(self) -> bool:
-        """Whether every block was drawn, so that nothing is estimated."""
+        """Whether every block was drawn, so that the answer is exact."""
         return len(self.rows) == self.block_count
 
     def needed(self, found: BoundedEstimate, error: float) -> float:
-        """How many blocks must be drawn for the relative error to be this; infinite where these can't tell."""
+        """How many blocks would give this relative error; infinite where these blocks can't tell."""
         reached = found.relative_error
         if reached <= error:
             return float(len(self.rows))
@@ -53,7 +53,7 @@ class BlockDesign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnBlocks:
-    """The numbers of all rows of some blocks, ascending, which block each is of, and how they were drawn."""
+    """The numbers of all rows of the drawn blocks, ascending, the block of each, and the design."""
 
     places: Integers
     units: Integers
@@ -61,7 +61,7 @@ class DrawnBlocks:
 
 
 def count_blocks(counts: Integers) -> int:
-    """How many blocks pieces of so many rows have.
+    """The number of blocks in pieces with these row counts.
 
     >>> count_blocks(np.array([1, PAGE_ROWS, PAGE_ROWS + 1]))
     4
@@ -70,7 +70,7 @@ def count_blocks(counts: Integers) -> int:
 
 
 def draw_blocks(counts: Integers, size: int, random: np.random.Generator) -> DrawnBlocks:
-    """So many blocks of the rows of pieces, every set of them as likely; a block lies in one piece."""
+    """A number of blocks drawn uniformly from the rows of pieces; each block lies in one piece."""
     own = -(-counts // PAGE_ROWS)
     ends = np.cumsum(own)
     total = int(ends[-1]) if len(ends) else 0
@@ -85,14 +85,14 @@ def draw_blocks(counts: Integers, size: int, random: np.random.Generator) -> Dra
 
 
 def block_total(sums: Floats, design: BlockDesign, confidence: float) -> BoundedEstimate:
-    """The sum over all rows, of the sums of the drawn blocks: what a row of them has on average, for each row that there is."""
+    """The estimate of a sum over all rows, from the sums of the drawn blocks."""
     found = block_ratio(sums, design.rows.astype(float), design, confidence, telling=_telling(sums))
     scale = design.population
     return BoundedEstimate(value=found.value * scale, low=found.low * scale, high=found.high * scale)
 
 
 def block_ratio(above: Floats, below: Floats, design: BlockDesign, confidence: float, *, telling: float | None = None) -> BoundedEstimate:
-    """The ratio of two sums over all rows, of their sums in each of the drawn blocks."""
+    """The estimate of the ratio of two sums over all rows, from the sums of each drawn block."""
     divisor = float(below.sum())
     if divisor == 0:
         return BoundedEstimate(value=nan, low=nan, high=nan)
@@ -116,7 +116,7 @@ def _telling(sums: Floats) -> float:
 
 
 def block_quantile(values: Floats, units: Integers, design: BlockDesign, confidence: float, share: float) -> BoundedEstimate:
-    """The value below which this share of all rows lie, bounded as Woodruff does."""
+    """The estimate of the value below which this share of all rows lies, with Woodruff's bounds."""
     if not len(values):
         return BoundedEstimate(value=nan, low=nan, high=nan)
     ordered = np.sort(values)

@@ -1,6 +1,6 @@
-"""Merged samples: uniform over all that several samples stand for together, such as those of streams with the same columns.
+"""Merged samples: a uniform sample of all that several samples stand for, such as those of streams with the same columns.
 
-Nothing of a part is kept: at every snapshot the parts are merged as they are then, with shares by the exact integer method.
+Nothing of a part is stored: at every snapshot the parts are merged as they are then, with shares by the exact integer method.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _NONE = np.empty(0, dtype=np.int64)
 
 
 def plan_merged(parts: Sequence[SampleRecord], size: int, seed: int) -> SampleDefinition:
-    """The definition of what merges some samples that were checked.
+    """The definition of a sample that merges samples which were checked.
 
-    It has the strata of its parts, and no more rows of one than each of them may have.
+    It has the strata of its parts, and no more rows of a stratum than each of them may have.
     """
     limits = [limit for part in parts if (limit := part.definition.size_per_stratum) is not None]
     return SampleDefinition(
@@ -50,7 +50,7 @@ def plan_merged(parts: Sequence[SampleRecord], size: int, seed: int) -> SampleDe
 
 
 def check_parts(lake: Lake, parts: Sequence[SampleRecord], size: int, snapshot: Snapshot) -> None:
-    """Refuse to merge samples where the draw would not be uniform, or have no columns."""
+    """Refuse to merge samples if the result would not be uniform, or if their columns differ."""
     first = parts[0]
     for part in parts:
         definition = part.definition
@@ -114,9 +114,9 @@ def _leaves(lake: Lake, sample: SampleRecord, snapshot: Snapshot, depth: int = 1
 def merge_parts(
     definition: SampleDefinition, parts: Sequence[SampleRecord], read: Sequence[CurrentSample], snapshot: Snapshot
 ) -> CurrentSample:
-    """A sample of all that the parts stand for, as they were read at a snapshot, uniform in each stratum.
+    """A sample of all that the parts stand for, from their rows at a snapshot, uniform in each stratum.
 
-    Who merges the same parts by the same definition has the same rows.
+    The same parts and definition always give the same rows.
     """
     counts = [dict(one.progress.cardinalities) for one in read]
     named = zip(parts, read, counts, strict=True)

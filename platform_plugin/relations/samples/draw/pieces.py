@@ -1,4 +1,4 @@
-"""Pieces: the files and catalogue rows that hold a population whose size is known, and fetching single rows of them.
+"""Pieces: the files and catalogue rows of a population with a known size, from which single rows are read by number.
 
 Positions are drawn first and rows read after, so that a sample of stored rows costs the row groups that hold it and no scan.
 """
@@ -33,9 +33,9 @@ _THREADS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Rows of one file, or of one table in the catalogue, that belong to a population.
+    """The rows of one file, or of one table in the catalogue, that belong to a population.
 
-    They are those from position `low` on, `count` of them, unless `positions` lists them one by one.
+    They are the `count` rows from position `low` on, unless `positions` lists them.
     """
 
     source: FileScan | InlinedTable
@@ -46,7 +46,7 @@ class Piece:
     row_ids: Integers | None = None
 
     def position_of(self, ordinals: Integers) -> Integers:
-        """Where the n-th rows of this piece lie."""
+        """The positions of the n-th rows of this piece."""
         return ordinals + self.low if self.positions is None else self.positions[ordinals]
 
     def row_ids_of(self, ordinals: Integers) -> Integers:
@@ -56,11 +56,11 @@ class Piece:
         return self.position_of(ordinals) - self.low + self.first_row_id
 
     def ordinals_of(self, positions: Integers) -> Integers:
-        """Which rows of the piece lie at these positions of its file."""
+        """The numbers within the piece of the rows at these positions of its file."""
         return positions - self.low if self.positions is None else np.searchsorted(self.positions, positions)
 
     def ordinal_of_row(self, row_id: int) -> int:
-        """Which row of the piece has a row id."""
+        """The number within the piece of the row with a row id."""
         if self.row_ids is not None:
             return int(np.searchsorted(self.row_ids, row_id))
         return int(self.ordinals_of(np.array([row_id - self.first_row_id + self.low]))[0])
@@ -68,30 +68,30 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pieces:
-    """A population in pieces: its rows are numbered from 0 on, through all of them."""
+    """A population in pieces; its rows are numbered from 0 through all of them."""
 
     scan: TableScan
     parts: tuple[Piece, ...]
 
     @property
     def counts(self) -> Integers:
-        """How many rows each piece has: the cardinalities by which a sample is shared among them."""
+        """The row count of each piece, by which a sample is shared among them."""
         return np.array([piece.count for piece in self.parts], dtype=np.int64)
 
     @property
     def row_count(self) -> int:
-        """How many rows the population has."""
+        """The row count of the population."""
         return sum(piece.count for piece in self.parts)
 
     def row_ids(self, ordinals: Integers) -> Integers:
-        """The row ids of the rows of these numbers, ascending."""
+        """The row ids of the rows with these ascending numbers."""
         ends = np.cumsum(self.counts)
         owners = np.searchsorted(ends, ordinals, side="right")
         found = [self.parts[owner].row_ids_of(ordinals[owners == owner] - (ends[owner - 1] if owner else 0)) for owner in np.unique(owners)]
         return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
     def fetch(self, lake: Lake, ordinals: Integers, fields: Sequence[Field]) -> pa.Table:
-        """The rows of these numbers, ascending; only the row groups that hold them are read."""
+        """The rows with these ascending numbers; only the row groups that hold them are read."""
         ends = np.cumsum(self.counts)
         owners = np.searchsorted(ends, ordinals, side="right")
         wanted = [(self.parts[owner], ordinals[owners == owner] - (ends[owner - 1] if owner else 0)) for owner in np.unique(owners)]
@@ -107,7 +107,7 @@ class Pieces:
         return pa.concat_tables(tables) if tables else pa.Table.from_batches([], schema=arrow_schema(fields))
 
     def number(self, places: Integers) -> Integers:
-        """The numbers of rows by their places among all of the scan's files, one file after the other, or as -2 - row id."""
+        """The numbers of rows from their places among all files of the scan, one file after the other, or from -2 - row id."""
         starts = np.cumsum(self.counts) - self.counts
         found = np.empty(len(places), dtype=np.int64)
         ends = np.cumsum([file.record_count for file in self.scan.files])
@@ -137,7 +137,7 @@ class Pieces:
 
 
 def read_pieces(lake: Lake, scan: TableScan, *, first_row_id: int = 0, next_row_id: int | None = None) -> Pieces:
-    """The live rows of a scan in pieces, of a stream those in a range of row ids; files that lost rows have their deletes read."""
+    """The live rows of a scan, for a stream those in a range of row ids, as pieces; the deletes of files are read."""
     parts = []
     for file in scan.files:
         start = file.row_id_start or 0

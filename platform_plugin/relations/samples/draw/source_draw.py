@@ -1,6 +1,6 @@
-"""Samples of tables and views: at every snapshot one that was drawn from the rows of that snapshot, and the same for each who asks.
+"""Samples of tables and views: one is drawn from the rows of each snapshot, the same for all readers.
 
-What was stored is used as long as nothing has changed since.
+A stored sample is used as long as its relation has not changed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def find_stored(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> CurrentSample | None:
-    """The stored sample if it is of the relation as it is at the snapshot, or None."""
+    """The stored sample if it is of the relation at the snapshot, or None."""
     progress = find_current(work, sample, snapshot)
     if progress is None:
         return None
@@ -44,7 +44,7 @@ def find_stored(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> Cu
 
 
 def find_current(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> SampleProgress | None:
-    """What the stored sample stands for, if it is of the relation as it is at the snapshot."""
+    """The progress of the stored sample if it is of the relation at the snapshot, or None."""
     with work.lake.reading() as connection:
         progress = read_progress(connection, sample.table.uuid, snapshot.id)
     if progress.of_snapshot < 0:
@@ -57,7 +57,7 @@ def find_current(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> S
 
 
 def source_version(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> int | None:
-    """The newest snapshot that changed what a sample is drawn from; None where that can't be told."""
+    """The newest snapshot that changed the relation of a sample; None where that is not known."""
     definition = sample.definition
     if definition.source == "samples":
         versions = [source_version(work, part, snapshot) for part in find_parts(work.lake, sample, snapshot)]
@@ -84,7 +84,7 @@ def draw_anew(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> CurrentSample:
-    """Draw a sample from its relation as it is at a snapshot."""
+    """Draw a sample from its relation at a snapshot."""
     if sample.definition.source == "view":
         view, version = find_view(work.lake, sample, snapshot), source_version(work, sample, snapshot)
         return draw_from_view(work, sample, view, snapshot, version or snapshot.id, timeout=timeout, progress=progress)

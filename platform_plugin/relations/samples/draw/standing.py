@@ -1,7 +1,7 @@
-"""Standing samples of tables: at every snapshot the rows whose keys are lowest, whoever draws them and whatever was stored before.
+"""Samples of tables by row ids: at every snapshot the rows with the lowest keys, whatever was stored before.
 
-A row's key is made of its id, which it keeps when it is changed or moved to another file. So a table to which rows were only appended
-is looked at where it has grown; after deletes and changes all keys are made anew, which reads no rows but those of the sample.
+A row's key is made from its id, which it keeps when it is changed or moved to another file. So a table that has only grown is read where it
+has grown; after deletes and changes all keys are computed again, which reads no rows but those of the sample.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _THREADS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Before:
-    """The sample as it is stored, of a table that has only grown since."""
+    """The stored sample of a table that has only grown since."""
 
     stored: StoredSample
     progress: SampleProgress
@@ -59,7 +59,7 @@ def draw_standing(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> CurrentSample:
-    """The sample of a table at a snapshot, from what is stored where that will do."""
+    """The sample of a table at a snapshot, from the stored one where the table has only grown."""
     lake, definition = work.lake, sample.definition
     before = _find_before(work, sample, table, snapshot)
     held = {} if before is None else stored_strata(sample, before.stored, before.progress)

@@ -1,7 +1,7 @@
-"""Draws from views: their rows have no ids, so each gets a key where Spark makes it, and those with the lowest keys of a stratum stay.
+"""Samples of views: Spark gives each row a random key, and the rows of each stratum with the lowest keys are drawn.
 
-The first job counts, so that the second one passes on hardly more rows than the sample has, and hands out no others however many tasks
-there are. What a view joins or groups is worked out once, and kept between the two.
+The first job counts, so that the second one passes on hardly more rows than the sample has, however many tasks there are, and always the
+same ones. What a view joins or groups is computed once, and cached between the two.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _COSTLY = (exp.Join, exp.Group, exp.Distinct, exp.Window, exp.Order, exp.Limit, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stratum:
-    """A stratum of a view: Spark's hash of its values, and how many rows it has."""
+    """A stratum of a view: Spark's hash of its values, and its row count."""
 
     hash: int
     cardinality: int
@@ -65,7 +65,7 @@ def draw_from_view(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> CurrentSample:
-    """A sample of a view's rows at a snapshot; `version` is what its draws are told apart by."""
+    """A sample of a view's rows at a snapshot; draws of different `version`s are independent."""
     definition = sample.definition
     with _rows_of(work, view, snapshot, definition.where) as rows:
         with work.session.arrow(counting_frame(work, definition, rows), timeout=timeout, progress=progress) as stream:
@@ -111,7 +111,7 @@ def _rows_of(work: Workspace, view: View, snapshot: Snapshot, where: str | None)
 
 
 def is_scan(work: Workspace, view: View, snapshot: Snapshot) -> bool:
-    """Whether a view does nothing but choose and calculate from the rows of one table or stream."""
+    """Whether a view only filters and computes from the rows of one table or stream."""
     try:
         tree = read_body(view.sql)
     except PlatformError:
@@ -141,7 +141,7 @@ def counting_frame(work: Workspace, definition: SampleDefinition, rows: DataFram
 
 
 def read_strata(definition: SampleDefinition, counted: pa.Table) -> dict[Key, Stratum]:
-    """The strata that have been counted; a view without rows has none."""
+    """The strata and their counts from the result of `counting_frame`; a view without rows has none."""
     counts, hashes = counted.column(COUNT).to_pylist(), counted.column(STRATUM).to_pylist()
     found = {}
     for key, places in group_positions(counted, definition.strata).items():
@@ -152,7 +152,7 @@ def read_strata(definition: SampleDefinition, counted: pa.Table) -> dict[Key, St
 
 
 def plan_bounds(strata: Iterable[Stratum], size: int) -> dict[int, int]:
-    """Up to which key rows are passed on, by the hashes of strata; those of different strata may be equal.
+    """The highest key that is passed on, by the hashes of strata; different strata may have the same hash.
 
     >>> plan_bounds([Stratum(hash=7, cardinality=1), Stratum(hash=7, cardinality=1000), Stratum(hash=8, cardinality=1 << 30)], 10)[
     ...     7
@@ -168,7 +168,7 @@ def plan_bounds(strata: Iterable[Stratum], size: int) -> dict[int, int]:
 def drawing_frame(
     work: Workspace, definition: SampleDefinition, rows: DataFrame, *, seed: int, size: int, bounds: Mapping[int, int]
 ) -> DataFrame:
-    """The query of the rows whose keys are lowest, at most `size` of each stratum, of those that are not above its bound."""
+    """The query for the rows with the lowest keys, at most `size` of each stratum, none above its stratum's bound."""
     from platform_plugin.engine.spark.frames.scan import arrow_frame, query_relations
 
     name, shown = new_name(), _shown(definition.strata)

@@ -1,1 +1,1 @@
-"""Estimates: answers from sampled rows, with bounds."""
+"""Estimates: answers computed from sampled rows, with bounds."""

@@ -1,4 +1,4 @@
-"""Answers: what a query asked of the sampled rows, group by group, as estimates with bounds."""
+"""`estimate`: the estimates with bounds for each group of a query, from the sampled rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimates:
-    """The estimates of each group: the groups' values, one row of bounds a group, and how many sampled rows each has."""
+    """The estimates of each group: the groups' values, a row of bounds for each group, and its number of sampled rows."""
 
     plan: Approximation
     design: Design | BlockDesign
@@ -40,7 +40,7 @@ class Estimates:
         return [one for row in self.rows for one in row]
 
     def table(self) -> pa.Table:
-        """The answer as rows: each estimate with its bounds, and beside them what they rest on."""
+        """The answer as rows: each estimate with its bounds, and the numbers of rows that it is based on."""
         columns: dict[str, Any] = {}
         for kind, place in self.plan.order:
             if kind == "group":
@@ -62,7 +62,7 @@ class Estimates:
 
 
 def estimate(plan: Approximation, found: pa.Table, design: Design | BlockDesign) -> Estimates:
-    """The estimates of a query from what it asked of the sampled rows."""
+    """The estimates of a query, from the values that it computes of the sampled rows."""
     keys = found.select([f"_g{place}" for place in range(len(plan.groups) + plan.hidden_groups)])
     units, strata = found.column(UNIT).to_numpy(), found.column(STRATUM).to_numpy().astype(np.int64)
     values = [found.column(f"_y{place}").to_numpy(zero_copy_only=False).astype(float) for place in range(plan.values)]
@@ -97,7 +97,7 @@ def _scaled(found: BoundedEstimate, measure: ApproximateMeasure) -> BoundedEstim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """The rows of a group: their values, which sampled row each is of, and the strata of rows and of sampled rows."""
+    """The rows of a group: their values, the sampled row of each, and the strata of rows and of sampled rows."""
 
     design: Design
     values: tuple[Floats, ...]
@@ -116,11 +116,11 @@ class _Group:
 
     @property
     def count(self) -> int:
-        """How many sampled rows it has."""
+        """The number of its sampled rows."""
         return len(self.strata)
 
     def bound(self, measure: ApproximateMeasure, confidence: float) -> BoundedEstimate:
-        """One estimate of the group. A sampled row that a join has made several of counts once, with the sum of them."""
+        """One estimate of the group. A sampled row that a join has multiplied counts once, with the sum of its rows."""
         if measure.kind == "quantile":
             held = ~np.isnan(self.values[measure.above])
             return quantile(self.values[measure.above][held], self.row_strata[held], self.design, confidence, measure.share or 0.5)
@@ -137,7 +137,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BlockGroup:
-    """The rows of a group: their values, and which of the drawn blocks each is of."""
+    """The rows of a group: their values, and the drawn block of each."""
 
     design: BlockDesign
     values: tuple[Floats, ...]
@@ -145,11 +145,11 @@ class _BlockGroup:
 
     @property
     def count(self) -> int:
-        """How many rows of the drawn blocks it has."""
+        """The number of its rows in the drawn blocks."""
         return len(self.units)
 
     def bound(self, measure: ApproximateMeasure, confidence: float) -> BoundedEstimate:
-        """One estimate of the group. What a block has counts once, however many of its rows match."""
+        """One estimate of the group. A block counts once, however many of its rows match."""
         if measure.kind == "quantile":
             held = ~np.isnan(self.values[measure.above])
             return block_quantile(self.values[measure.above][held], self.units[held], self.design, confidence, measure.share or 0.5)

@@ -1,4 +1,4 @@
-"""Approximate answers: a query is asked of a sample, and every number comes with its bounds, or with the size that would do."""
+"""`run_approximation`: answers WITH SAMPLE from a sample of sufficient size, or refuses and names that size."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from platform_plugin.relations.samples.population import DrawnRows, PopulationSource
 
 MOST_ROWS = 500_000
-"""Rows that are drawn at most for one answer one by one, or in blocks if Spark has to be asked."""
+"""The most rows that are drawn for one answer as single rows, or in blocks if Spark has to compute it."""
 MOST_BLOCK_ROWS = 4_000_000
-"""Rows that are drawn at most for one answer in blocks, if Arrow can be asked: a block costs little more than a row of it."""
+"""The most rows that are drawn for one answer in blocks if Arrow computes it: a block costs little more than one of its rows."""
 _MARGIN = 1.15
 _ATTEMPTS = 3
 _FIRST_BLOCKS = 64
@@ -49,7 +49,7 @@ def run_approximation(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> Result:
-    """Estimate a query within the bounds that it asks for, or refuse and name the sample that could."""
+    """Estimate a query within its bounds, or refuse and name the sample that could."""
     plan = plan_approximation(query)
     if not isinstance(arguments, Mapping):
         arguments = {f"_positional_{place}": value for place, value in enumerate(arguments)}
@@ -65,7 +65,7 @@ def run_approximation(
 
 
 def explain_approximation(work: Workspace, query: Span, snapshot: Snapshot) -> list[str]:
-    """Where the sample of a query would come from, and what it would be asked."""
+    """The source of the sample for a query, and the query over the sampled rows."""
     plan = plan_approximation(query)
     asked = analyse_query(plan.text)
     source = find_source(work, written_relation(query, asked.relations[0]), snapshot)
@@ -83,14 +83,14 @@ def explain_approximation(work: Workspace, query: Span, snapshot: Snapshot) -> l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Estimating:
-    """One query, and the ways to a sample that is large enough for it."""
+    """One query, and the steps to a sample that is large enough for it."""
 
     plan: Approximation
     asking: SampleQuery
     source: PopulationSource
 
     def answer(self) -> Estimates:
-        """Of a sample that is there, or else of blocks, or else of single rows; the error says which size would do."""
+        """The estimates from a stored sample, else from blocks, else from single rows; the error names the size that would be needed."""
         source, size = self.source, PILOT
         if source.fixed is not None:
             found = self._estimate(source.fixed)

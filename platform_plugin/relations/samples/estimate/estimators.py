@@ -1,7 +1,7 @@
-"""Estimates with bounds: what a sample says of the rows that it stands for, and how far that can be off.
+"""Estimators: totals, ratios and quantiles of a population from a sample, with bounds.
 
-Totals are Horvitz and Thompson's, stratum by stratum, with the finite population's correction; ratios are linearised; quantiles are
-bounded as Woodruff does; counts of few rows have the exact bounds of the hypergeometric law. What can't be bounded is NaN, never exact.
+Totals are Horvitz and Thompson's, stratum by stratum, with the finite population's correction; ratios are linearised; quantiles are bounded
+as Woodruff does; counts of few rows have the exact bounds of the hypergeometric law. What can't be bounded is NaN, never exact.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 FEW = 30
-"""Below so many rows a mean is not taken to be normal."""
+"""With fewer rows a mean is not treated as normal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """How many rows each stratum has, and how many of them are in the sample."""
+    """The row count of each stratum, and the number of its rows in the sample."""
 
     populations: Integers
     sizes: Integers
@@ -42,18 +42,18 @@ class Design:
 
     @property
     def is_census(self) -> bool:
-        """Whether every row is in the sample, so that nothing is estimated."""
+        """Whether every row is in the sample, so that the answer is exact."""
         return bool((self.populations == self.sizes).all())
 
     @property
     def weights(self) -> Floats:
-        """How many rows a sampled one stands for, by stratum."""
+        """How many rows a sampled row stands for, by stratum."""
         return self.populations / np.maximum(self.sizes, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundedEstimate:
-    """An estimate, and the bounds between which the truth is as often as was asked for; NaN where they are not known."""
+    """An estimate, and bounds that contain the true value with the given confidence; NaN where they are unknown."""
 
     value: float
     low: float
@@ -61,7 +61,7 @@ class BoundedEstimate:
 
     @property
     def relative_error(self) -> float:
-        """Half the width of the bounds against the estimate; infinite where it is not known."""
+        """Half the distance of the bounds, relative to the estimate; infinite where it is unknown."""
         if self.low == self.high == self.value:
             return 0.0
         half = (self.high - self.low) / 2
@@ -69,7 +69,7 @@ class BoundedEstimate:
 
 
 def total(values: Floats, strata: Integers, design: Design, confidence: float, *, counts: bool = False) -> BoundedEstimate:
-    """The sum over all rows of a value that is zero but for these sampled rows; `counts` says that each value is one.
+    """The estimate of a sum over all rows, of values that are zero for all other sampled rows; `counts` says that each value is one.
 
     >>> design = Design(populations=np.array([1000]), sizes=np.array([100]))
     >>> found = total(np.ones(40), np.zeros(40, dtype=int), design, 0.95, counts=True)
@@ -88,7 +88,7 @@ def total(values: Floats, strata: Integers, design: Design, confidence: float, *
 
 
 def ratio(above: Floats, below: Floats, strata: Integers, design: Design, confidence: float) -> BoundedEstimate:
-    """The ratio of two sums over all rows."""
+    """The estimate of the ratio of two sums over all rows."""
     weights = design.weights[strata]
     divisor = float((below * weights).sum())
     if divisor == 0:
@@ -103,7 +103,7 @@ def ratio(above: Floats, below: Floats, strata: Integers, design: Design, confid
 
 
 def quantile(values: Floats, strata: Integers, design: Design, confidence: float, share: float) -> BoundedEstimate:
-    """The value below which this share of all rows lie."""
+    """The estimate of the value below which this share of all rows lies."""
     if not len(values):
         return BoundedEstimate(value=nan, low=nan, high=nan)
     order = np.argsort(values, kind="stable")
@@ -124,7 +124,7 @@ def quantile(values: Floats, strata: Integers, design: Design, confidence: float
 
 
 def needed_size(found: BoundedEstimate, error: float, design: Design) -> float:
-    """How many rows a sample must have for the relative error to be this; infinite where this sample can't tell."""
+    """How many rows a sample needs for this relative error; infinite where this sample can't tell."""
     reached = found.relative_error
     if reached <= error:
         return float(design.size)

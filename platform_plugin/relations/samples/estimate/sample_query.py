@@ -1,4 +1,4 @@
-"""Asking: what a query wants of each sampled row, by Arrow where it certainly means the same as in Spark, otherwise by Spark."""
+"""`SampleQuery`: the query over sampled rows, run with Arrow where it certainly agrees with Spark, else with Spark."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _GROUPED = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.bool_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleQuery:
-    """One query over sampled rows: `asked` as it is put to them, `written` as the user wrote it."""
+    """One query over sampled rows: `asked` is the form for these rows, `written` the user's text."""
 
     work: Workspace
     written: Span
@@ -53,7 +53,7 @@ class SampleQuery:
     progress: ProgressHandler | None = None
 
     def is_local(self, fields: Sequence[Field]) -> bool:
-        """Whether Arrow knows how to answer of such columns; what it finds in the rows can still be Spark's to judge."""
+        """Whether Arrow can run the query on such columns; values in the rows may still be left to Spark."""
         marks = [pa.field(UNIT, pa.int64()), pa.field(STRATUM, pa.int64())]
         try:
             self._ask_here(pa.Table.from_batches([], schema=pa.schema([*arrow_schema(fields), *marks])))
@@ -62,7 +62,7 @@ class SampleQuery:
         return True
 
     def ask(self, drawn: DrawnRows) -> pa.Table:
-        """A row for each sampled one that passes, or for each that a join makes of it."""
+        """A row for each sampled row that passes, or for each that a join makes from it."""
         try:
             return self._ask_here(_marked(read_drawn(self.work, drawn)))
         except NotSupportedByArrow:
@@ -74,7 +74,7 @@ class SampleQuery:
         return _ask_arrow(_with_values(self.asked, self.arguments), rows)
 
     def as_written(self, reference: Reference) -> Reference:
-        """A relation of the query that is asked, at its place in what the user wrote."""
+        """A relation of `asked`, at its place in the user's text."""
         return written_relation(self.written, reference)
 
     def _ask_spark(self, drawn: DrawnRows) -> pa.Table:
@@ -97,7 +97,7 @@ class SampleQuery:
 
 
 def written_relation(query: Span, reference: Reference) -> Reference:
-    """A relation at its place in what the user wrote."""
+    """A relation at its place in the user's text."""
     found = re.search(rf"(?i)\b(?:FROM|JOIN)\s+({re.escape(reference.span.text)})", query.text)
     start, end = found.span(1) if found else (0, len(query.text))
     return replace(reference, span=Span(query.source, query.start + start, query.start + end))

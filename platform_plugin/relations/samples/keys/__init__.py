@@ -1,1 +1,1 @@
-"""Keys of samples: a random number for each row, the same for everybody, and the rows whose keys are lowest."""
+"""Keys: a reproducible random number for each row; the rows of a relation with the lowest keys are its sample."""

@@ -1,8 +1,8 @@
-"""Keys: a random number for each row of a stream, the same for whoever asks, by which a sample is the rows whose keys are lowest.
+"""`HashedKeys`: the key of a row as a hash of its id, which writers, readers and Spark tasks compute alike.
 
-Where rows are looked at, a key is the xxHash of the row's id under the sample's seed, as Spark's `xxhash64` computes it, so that a
-writer, a reader and a Spark task agree without a word. Ids that differ have keys that differ, up to the last bit, which is dropped so
-that no key is negative. Where rows are only counted, `ladders` has others, of which the lowest are found faster.
+Where rows are read, a key is the xxHash of the row's id under the sample's seed, as Spark's `xxhash64` computes it. Different ids have
+different keys, up to the last bit, which is dropped so that no key is negative. Where rows are only counted, `ladders` has other keys, of
+which the lowest are found faster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 EVERY = (1 << 63) - 1
-"""The highest key: a reservoir that holds all keys up to this one holds every row."""
+"""The highest key: a reservoir with all keys up to this one holds every row."""
 
 _P1, _P2, _P3, _P4, _P5 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 _MASK = (1 << 64) - 1
@@ -36,16 +36,16 @@ _BLOCK = 16_384
 
 @dataclass(frozen=True, slots=True)
 class HashedKeys:
-    """The keys of a sample that looks at its rows."""
+    """The keys of a sample whose rows are read."""
 
     seed: int
     at_once: ClassVar[int] = 1 << 20
-    """So many rows are worth a task of their own."""
+    """The number of rows that are worth a task of their own."""
     ahead: ClassVar[int] = 1 << 17
-    """So many are looked at once for several appends, which costs each of them less than to look at its own."""
+    """The number of rows whose keys are computed at once for several appends, which is cheaper for each than its own rows alone."""
 
     def below(self, first: int, end: int, bound: int) -> tuple[Integers, Integers]:
-        """Of the rows from one id up to another those whose keys are at most a bound: which they are from `first` on, and their keys."""
+        """The rows from one id up to another with keys at most `bound`: their distances from `first`, and their keys."""
         return low_keys(self.seed, first, end, bound)
 
     def of(self, ids: Integers) -> Integers:
@@ -53,27 +53,27 @@ class HashedKeys:
         return keys_of_ids(self.seed, ids)
 
     def bound_for(self, wanted: int, count: int) -> int:
-        """Up to which key so many of a number of rows are expected."""
+        """The key up to which `wanted` of `count` rows are expected."""
         return hash_bound(wanted, count)
 
     def rows_for(self, wanted: int, bound: int) -> int:
-        """Of how many rows so many are expected to have keys up to a bound."""
+        """The number of rows of which `wanted` are expected to have keys up to `bound`."""
         return wanted * EVERY // max(1, bound)
 
 
 def hash_bound(wanted: int, count: int) -> int:
-    """Up to which hash so many of a number of rows are expected."""
+    """The hash up to which `wanted` of `count` rows are expected."""
     return EVERY if wanted >= count else min(EVERY, ceil(wanted / count * EVERY))
 
 
 def sample_seed(seed: int, *words: object) -> int:
-    """The literal under which Spark hashes rows: 64 bits of the sample's seed, as a signed number."""
+    """The seed of Spark's hash of rows, as a literal: 64 bits of the sample's seed, as a signed number."""
     found = derive_seed(seed, "rows", *words) >> 64
     return found - (1 << 64) if found >> 63 else found
 
 
 def spark_key(seed: int, *columns: str) -> str:
-    """The key of a row in Spark SQL."""
+    """The key of a row as a Spark SQL expression."""
     return f"shiftrightunsigned(xxhash64({seed}L, {', '.join(columns)}), 1)"
 
 
@@ -90,7 +90,7 @@ def keys_between(seed: int, first: int, end: int) -> Integers:
 
 
 def low_keys(seed: int, first: int, end: int, bound: int, *, step: int = 1) -> tuple[Integers, Integers]:
-    """Of these rows, or the first of each so many, those whose keys are at most a bound: which they are from `first` on, and their keys.
+    """The rows, or the first of each `step`, with keys at most `bound`: their distances from `first`, and their keys.
 
     >>> [part.tolist() for part in low_keys(7, 10, 12, EVERY)] == [[0, 1], keys_between(7, 10, 12).tolist()]
     True

@@ -1,10 +1,10 @@
-"""Ladders: keys of rows that are only counted, made from the lowest on, so that those of a billion rows are found without a look at each.
+"""`LadderKeys`: keys of rows that are only counted, computed from the lowest up, so that a billion rows need not be hashed.
 
-Sixty-four neighbouring row ids share a ladder. How far apart its steps are, and which id is on which step, is told by hashes under the
-sample's seed, so a key is the same for whoever asks. One hash says whether any of the sixty-four is low enough; mostly none is.
+Sixty-four neighbouring row ids share a ladder. How far apart its steps are, and which id is on which step, is determined by hashes under
+the sample's seed, so that every process computes the same keys. One hash tells whether any of the sixty-four is low enough; mostly none is.
 
 The steps are the order statistics of sixty-four exponential numbers, which are sums of independent gaps (Rényi 1953), and the ids are put
-on them in random order. So every row's key is an exponential number that says nothing of any other's, as if each had been drawn by itself.
+on them in random order. So every row's key is an exponential number that is independent of all others, as if each had been drawn by itself.
 Gaps are made of the four operations that every processor rounds alike.
 """
 
@@ -49,14 +49,14 @@ def row_keys(definition: SampleDefinition) -> LadderKeys | HashedKeys:
 
 @dataclass(frozen=True, slots=True)
 class LadderKeys:
-    """The keys of a sample that counts its rows, with the same methods as `HashedKeys`."""
+    """The keys of a sample whose rows are only counted, with the same methods as `HashedKeys`."""
 
     seed: int
     at_once: ClassVar[int] = 1 << 26
     ahead: ClassVar[int] = 1 << 21
 
     def below(self, first: int, end: int, bound: int) -> tuple[Integers, Integers]:
-        """Of the rows from one id up to another those whose keys are at most a bound: which they are from `first` on, and their keys.
+        """The rows from one id up to another with keys at most `bound`: their distances from `first`, and their keys.
 
         >>> keys = LadderKeys(7)
         >>> rows, found = keys.below(0, 1_000_000_000, keys.bound_for(3, 1_000_000_000))
@@ -102,11 +102,11 @@ class LadderKeys:
         return np.concatenate(keys)[order[np.searchsorted(known, ids, sorter=order)]]
 
     def bound_for(self, wanted: int, count: int) -> int:
-        """Up to which key so many of a number of rows are expected."""
+        """The key up to which `wanted` of `count` rows are expected."""
         return EVERY if wanted >= count else min(EVERY, ceil(-log1p(-wanted / count) * _SCALE))
 
     def rows_for(self, wanted: int, bound: int) -> int:
-        """Of how many rows so many are expected to have keys up to a bound."""
+        """The number of rows of which `wanted` are expected to have keys up to `bound`."""
         return int(wanted / -expm1(-max(1, bound) / _SCALE))
 
 
@@ -123,7 +123,7 @@ class _Climb:
         self._taken: Words = np.zeros(len(ladders), dtype=np.uint64)
 
     def up_to(self, bound: int) -> bool:
-        """Take the step, on ladders where it is not above a bound; the others are left behind. Whether any is there."""
+        """Take the step on ladders where it is at most `bound`, and drop the others; whether any is left."""
         # No gap is smaller than its hash says, so that few have to be made.
         room = (bound / _SCALE * (1 + _SLACK) - self._height) * (_STEPS - self._step) + _LEAST
         self._keep(self._hashes * 2.0**-63 <= room)
@@ -142,7 +142,7 @@ class _Climb:
         return True
 
     def go_on(self, which: NDArray[np.bool_] | None = None) -> None:
-        """To the next step, of some ladders only."""
+        """Move to the next step, on some ladders only if `which` is given."""
         if which is not None:
             self._keep(which)
         self._step += 1

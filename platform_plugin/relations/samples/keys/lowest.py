@@ -1,7 +1,7 @@
-"""Lowest keys: of the rows of several parts those whose keys are lowest, which are a uniform sample of all of them.
+"""`choose_lowest`: the rows with the lowest keys among several parts, which are a uniform sample of all of them.
 
-A part need not hold as many rows as the sample: it holds those of its rows whose keys are at most its bound, and says how many rows it
-stands for. Of parts with different bounds the lowest counts; what is below that is complete, whatever was merged before and in which order.
+A part need not hold as many rows as the sample: it holds those of its rows whose keys are at most its bound, and the number of rows that it
+stands for. Of several bounds the lowest counts; all rows below it are there, whatever was merged before and in which order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NONE = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowestRows:
-    """What a part holds of a stratum: all rows whose keys are at most `bound`, by their places, and how many rows it stands for."""
+    """A part's rows of a stratum: all rows with keys at most `bound`, by their places, and the number of rows that they stand for."""
 
     cardinality: int
     bound: int
@@ -37,7 +37,7 @@ class LowestRows:
     places: Integers
 
     def lowest(self, size: int) -> LowestRows:
-        """The same with at most so many rows, in the order that they had."""
+        """The same with at most `size` rows, in their order."""
         if len(self.keys) <= size:
             return self
         chosen = np.sort(np.argpartition(self.keys, size - 1)[:size])
@@ -53,26 +53,26 @@ class LowestRows:
 
 
 def expected_margin(size: int) -> int:
-    """So many rows have to be expected below a bound for it to be nearly sure that there are `size` of them."""
+    """How many rows must be expected below a bound so that there are almost surely `size` of them."""
     return size + 8 * isqrt(size) + 48
 
 
 def key_bound(size: int, count: int) -> int:
-    """Up to which key there are nearly surely so many of a number of rows."""
+    """The key up to which there are almost surely `size` of `count` rows."""
     return hash_bound(expected_margin(size), count)
 
 
 def whole_sample(cardinality: int, keys: Integers, places: Integers) -> LowestRows:
-    """A stratum of a sample: it has all its rows, or else its highest key is the bound."""
+    """A stratum of a sample, which has all its rows or whose highest key is the bound."""
     bound = EVERY if len(keys) >= cardinality else int(keys.max()) if len(keys) else -1
     return LowestRows(cardinality=cardinality, bound=bound, keys=keys, places=places)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowest:
-    """The rows of a sample by their places in each part, and how many rows each stratum stands for.
+    """The rows of a sample by their places in each part, and the number of rows that each stratum stands for.
 
-    Strata that are `short` should have more rows than the parts hold.
+    The strata in `short` need more rows than the parts hold.
     """
 
     places: tuple[Integers, ...]
@@ -81,7 +81,7 @@ class Lowest:
 
 
 def choose_lowest(parts: Sequence[Mapping[Key, LowestRows]], cap: Callable[[int], int]) -> Lowest:
-    """A uniform sample of all that the parts stand for, stratum by stratum; `cap` says how large each is, given their number."""
+    """A uniform sample of all that the parts stand for, stratum by stratum; `cap` gives the size of each from their number."""
     counts: dict[Key, int] = {}
     for part in parts:
         for key, held in part.items():

@@ -1,9 +1,9 @@
-"""Ranks: the keys of weighted rows. The lowest of them are a draw in which a row of twice the weight is twice as likely to come first.
+"""`rank_keys`: the keys of weighted rows; of two rows, the one with twice the weight is twice as likely to have the lower key.
 
 A row's rank is exponential with its weight as the rate, -ln(1 - v) / w, of which v is the row's key of unweighted samples as a fraction
-(Efraimidis and Spirakis 2006; Cohen and Kaplan 2007). It is kept as its binary logarithm, so that weights which grow with time neither
-overflow nor ever have to be changed: a decayed weight adds to the logarithm what the row's time is in half-lives. The logarithm is made of
-the four operations that every processor rounds alike, not by a library that may differ in the last bit, so that all agree on who is lowest.
+(Efraimidis and Spirakis 2006; Cohen and Kaplan 2007). It is stored as its binary logarithm, so that weights which grow with time neither
+overflow nor ever have to be changed: a decayed weight adds to the logarithm the row's time in half-lives. The logarithm is made of the four
+operations that every processor rounds alike, not by a library that may differ in the last bit, so that all agree on the lowest.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _series(s: Floats) -> Floats:
 
 
 def exponentials(keys: Integers) -> Floats:
-    """-ln(1 - v) of keys as fractions v: small where v is, to the last digit, so that rows of one weight are in the order of their keys."""
+    """-ln(1 - v) of keys as fractions v, exact to the last digit for small v, so that rows of one weight keep the order of their keys."""
     v = (keys.astype(np.float64) + 0.5) * 2.0**-63
     small = _series(v / (2.0 - v))
     if keys.max(initial=0) < _QUARTER:
@@ -87,9 +87,9 @@ def key_number(key: int) -> float:
 
 
 def inclusion_probability(log_weights: Floats, threshold: int) -> Floats:
-    """How likely rows of these weights are to have a key below a threshold that does not depend on them.
+    """The probability that rows with these weights have a key below a threshold that does not depend on them.
 
-    Given the lowest key that is not in a sample, that is the probability of each sampled row.
+    With the lowest key that is not in a sample as threshold, it is the probability of each sampled row.
 
     >>> inclusion_probability(np.array([0.0, 1.0]), int(rank_keys(np.array([1 << 62]), np.zeros(1))[0])).round(6).tolist()
     [0.5, 0.75]

@@ -1,4 +1,4 @@
-"""Seeds: every random draw comes from a seed that is derived from what it is for, so that it can be made again."""
+"""Seeds: the seed and the generator of each random draw, derived from the sample's seed and the draw's purpose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def derive_seed(seed: int, *words: object) -> int:
-    """A seed of 128 bits for one use of a sample's seed; other words give one that has nothing to do with it.
+    """A seed of 128 bits for one use of a sample's seed; seeds for different `words` are independent.
 
     >>> derive_seed(7, "segment", 1) == derive_seed(7, "segment", 1), derive_seed(7, "segment", 1) == derive_seed(7, "segment", 11)
     (True, False)
@@ -18,5 +18,5 @@ def derive_seed(seed: int, *words: object) -> int:
 
 
 def random_generator(seed: int, *words: object) -> np.random.Generator:
-    """The random numbers of one use of a seed."""
+    """The generator of random numbers for one use of a seed."""
     return np.random.Generator(np.random.PCG64(derive_seed(seed, *words)))

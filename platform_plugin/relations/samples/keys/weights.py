@@ -1,4 +1,4 @@
-"""Weights: what the rows of a relation count by in a weighted sample, and what each row of the sample counts for."""
+"""Weights: the weight of each row of a relation for a weighted sample, and the `sample_weight` of each sampled row."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def weight_field() -> Field:
 
 
 def is_weight_type(kind: DataType) -> bool:
-    """Whether values of a type are weights."""
+    """Whether values of a type can be weights."""
     return isinstance(kind, Decimal) or (isinstance(kind, Primitive) and kind.name.startswith(("int", "uint", "float")))
 
 
 def is_time_type(kind: DataType) -> bool:
-    """Whether values of a type say when a row was."""
+    """Whether values of a type can be the times of rows."""
     return isinstance(kind, Primitive) and kind.name.startswith("timestamp")
 
 
@@ -88,7 +88,7 @@ def _floats(column: pa.ChunkedArray) -> Floats:
 
 
 def low_weighted_keys(definition: SampleDefinition, seed: int, ids: Integers, rows: pa.Table, bound: int) -> tuple[int, Integers, Integers]:
-    """How many of some rows can be drawn, and those of them whose keys are at most a bound: their places, and their keys."""
+    """The number of rows that can be drawn, and those with keys at most `bound`: their places, and their keys."""
     weights, half_lives = _measured(definition, rows)
     keys, there = keys_of_ids(seed, ids), weights > 0
     count = int(np.count_nonzero(there))
@@ -104,16 +104,16 @@ def low_weighted_keys(definition: SampleDefinition, seed: int, ids: Integers, ro
 
 
 def keys_of_sampled(definition: SampleDefinition, rows: pa.Table, row_ids: Integers) -> Integers:
-    """The keys of rows that a sample of a stream has or may have: every one of them can be drawn."""
+    """The keys of rows in a sample of a stream, or offered to it: each of them can be drawn."""
     keys = row_keys(definition).of(row_ids)
     return rank_keys(keys, log_weights(definition, rows)) if definition.is_weighted else keys
 
 
 def with_weights(definition: SampleDefinition, rows: pa.Table, keys: Integers) -> pa.Table:
-    """Rows with what each counts for; those have NULL by which it is known that the others' keys were low enough.
+    """Rows with their `sample_weight`; it is NULL for the rows beyond the sample, whose keys are the threshold for the others.
 
-    Given the lowest key that is not in the sample, each row was drawn with a probability that is known (rank conditioning), and one over it
-    is what the row counts for: sums of any column, so weighted, are right on average.
+    Given the lowest key that is not in the sample, the probability of each drawn row is known (rank conditioning), and its weight is one
+    over it: sums of any column with these weights are right on average.
     """
     size = definition.size
     if len(keys) <= size:
@@ -130,5 +130,5 @@ def with_weights(definition: SampleDefinition, rows: pa.Table, keys: Integers) -
 
 
 def drawn_rows(rows: pa.Table) -> pa.Table:
-    """The rows that are in a weighted sample; not the one beyond, which tells how likely they were."""
+    """The rows of a weighted sample, without the one beyond it that tells how likely they were."""
     return rows.filter(rows.column(SAMPLE_WEIGHT).is_valid())

@@ -1,1 +1,1 @@
-"""Reservoirs: samples of streams that are drawn as rows arrive, merged and kept up by maintenance runs."""
+"""Reservoirs: samples of streams, drawn while rows arrive, merged and stored by maintenance runs."""

@@ -1,7 +1,7 @@
-"""Counting: of a part whose rows Spark has to look at, how many pass and belong to each stratum, and where those lie whose keys are lowest.
+"""The local phase in Spark: one job counts the rows of each stratum and finds those with the lowest keys.
 
-One job does both. Rows whose keys are low are groups of one row beside the group of all others, so that Spark's fast aggregation, which
-keeps numbers only, counts and picks at once. How low is guessed before anything is counted; strata that came short are asked for again.
+Rows with low keys are groups of one row beside the group of all others, so that Spark's fast aggregation, which handles numbers only,
+counts and picks at once. The bound of low keys is estimated before anything is counted; strata with too few rows get a second query.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def complete_reservoirs(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> dict[Key, LowestRows]:
-    """The local reservoirs of a part, of which its `picking_frame` has given this; strata that came short are asked for again."""
+    """The local reservoirs of a part, from the result of its `picking_frame`; strata with too few rows get another query."""
     read = read_picked(definition, part, picked)
     found, short = dict(read.held), read.short
     while short:
@@ -84,7 +84,7 @@ def complete_reservoirs(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortStratum:
-    """A stratum of which fewer rows were picked than its reservoir needs: how many rows it has, and the bound that will do."""
+    """A stratum with fewer picked rows than its reservoir needs: its row count, and the bound for the next query."""
 
     key: Key
     stratum: int
@@ -92,7 +92,7 @@ class ShortStratum:
     bound: int
 
     def again(self, held: LowestRows, size: int, last: int) -> ShortStratum | None:
-        """What is asked for next: all that may be wanted, if even the bound that nearly surely does did not."""
+        """The next query for the stratum: for all rows that may be needed if even the bound that almost surely suffices did not."""
         if self.bound >= last or len(held.keys) >= min(size, self.cardinality):
             return None
         return replace(self, bound=last)
@@ -100,16 +100,16 @@ class ShortStratum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkReservoirs:
-    """What Spark has handed out: the local reservoirs, and the strata whose reservoirs are not full."""
+    """What Spark has returned: the local reservoirs, and the strata whose reservoirs are not full."""
 
     held: dict[Key, LowestRows]
     short: list[ShortStratum]
     size: int
-    """How many rows each stratum needs."""
+    """The number of rows that each stratum needs."""
 
 
 def picking_frame(work: Workspace, definition: SampleDefinition, part: RelationPart, rows: DataFrame | None) -> DataFrame:
-    """The query whose rows are places of rows, of each stratum those with the lowest keys, and how many rows it has."""
+    """The query for the places of each stratum's rows with the lowest keys, and the stratum's row count."""
     from platform_plugin.engine.spark.frames.scan import query_relations
 
     name, source = new_name(), _Source.of(work, definition, part, rows)
@@ -159,7 +159,7 @@ def _filling_frame(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """The rows that a sample is drawn from: what they are called, where each lies, and its key."""
+    """The rows that a sample is drawn from, with their name and the expressions for each row's place and key."""
 
     frame: DataFrame
     called: str
@@ -189,7 +189,7 @@ class _Source:
         )
 
     def text(self, shown: str, name: str) -> str:
-        """The query of what passes."""
+        """The query for the rows that pass the condition."""
         return f"SELECT {shown}{self.place} AS {_PLACE}, {self.key} AS {_KEY} FROM {name} AS {self.called}{self.where}"
 
 
@@ -244,7 +244,7 @@ def _held(part: RelationPart, count: int, keys: np.ndarray, places: np.ndarray, 
 
 
 def condition_text(table: Table, where: str) -> str:
-    """The condition for Spark, over rows that are called by the table's name."""
+    """The condition for Spark, over rows that have the table's name."""
     written = WrittenName(parts=(table.name.schema, table.name.relation))
     return analyse_expression(where, written).render({}).text
 

@@ -1,8 +1,7 @@
-"""Samples that grow with their stream: uniform over all rows that it held when the sample was made and all that came since.
+"""Growing samples: uniform over all rows that the stream held at creation and all that arrived since.
 
-A sample is the rows whose keys are lowest: of those stored, of what was picked when rows came, and of ranges that nobody has looked at.
-Keys above the highest of a full sample are not in it whatever comes, so little is picked, and of unseen ranges only those rows are read
-that stay.
+A sample is the rows with the lowest keys: of those stored, of the picks made when rows arrived, and of ranges that no run has read. Keys
+above the highest of a full sample never enter it, so little is picked, and of unread ranges only those rows are read that stay.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSample:
-    """The rows of a sample as a run left them, with the ids that they have in the stream."""
+    """The rows of a sample as a run stored them, with their row ids in the stream."""
 
     rows: pa.Table
     row_ids: Integers
@@ -59,7 +58,7 @@ class StoredSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSample:
-    """A sample as it is stored, what was picked since, and the ranges of its stream that nobody has looked at."""
+    """A stored sample, the picks since, and the ranges of its stream that have no picks."""
 
     sample: SampleRecord
     scan: TableScan
@@ -67,17 +66,17 @@ class PendingSample:
     picks: tuple[Picks, ...]
     gaps: tuple[Range, ...]
     tail: Range
-    """From the first row that the stored sample does not stand for."""
+    """The rows from the first one that the stored sample does not stand for."""
 
     @property
     def gap_rows(self) -> int:
-        """How many rows nobody has looked at."""
+        """The number of rows without picks."""
         return sum(gap.row_count for gap in self.gaps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentSample:
-    """A sample that has taken up all of its stream at a snapshot."""
+    """A sample that has consumed all of its stream at a snapshot."""
 
     rows: pa.Table
     progress: SampleProgress
@@ -87,7 +86,7 @@ class CurrentSample:
 
 
 def find_pending(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> PendingSample:
-    """What a sample has not taken up of its stream at a snapshot; it may be nothing."""
+    """The part of its stream that a sample has not consumed at a snapshot; it may be empty."""
     lake = work.lake
     with lake.reading() as connection:
         progress = read_progress(connection, sample.table.uuid, snapshot.id)
@@ -111,7 +110,7 @@ def find_pending(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> P
 
 
 def plan_gaps(first: int, end: int, picks: Sequence[Picks]) -> list[tuple[int, int]]:
-    """The ranges from a row id up to another that no picks stand for."""
+    """The ranges from one row id up to another that have no picks."""
     gaps = []
     for each in picks:
         if each.first_row_id > first:
@@ -121,7 +120,7 @@ def plan_gaps(first: int, end: int, picks: Sequence[Picks]) -> list[tuple[int, i
 
 
 def read_tail(work: Workspace, sample: SampleRecord, stream: Table, snapshot: Snapshot, first_row_id: int) -> Range:
-    """The rows of a stream from a row id on; that some are gone is told of the sample."""
+    """The rows of a stream from a row id on; an error names the sample if some of them are gone."""
     try:
         return read_range(work.lake, stream, snapshot, first_row_id, view=sample.name)
     except StreamOverrun as error:
@@ -147,7 +146,7 @@ def read_stored(lake: Lake, sample: SampleRecord, scan: TableScan) -> StoredSamp
 
 
 def stored_strata(sample: SampleRecord, stored: StoredSample, progress: SampleProgress) -> dict[Key, LowestRows]:
-    """What a stored sample holds of each stratum."""
+    """The rows of each stratum in a stored sample."""
     keys = keys_of_sampled(sample.definition, stored.rows, stored.row_ids)
     places = group_positions(stored.rows, sample.definition.strata)
     none = np.empty(0, dtype=np.int64)
@@ -155,7 +154,7 @@ def stored_strata(sample: SampleRecord, stored: StoredSample, progress: SamplePr
 
 
 def part_of_gap(behind: PendingSample, work: Workspace, gap: Range, held: Mapping[Key, LowestRows]) -> RelationPart:
-    """A range that nobody has looked at, of which only keys are wanted that a full sample would take."""
+    """A range without picks, of which only keys are needed that a full sample would accept."""
     definition = behind.sample.definition
     size = definition.cap(len(held))
     full = {key: own.bound for key, own in held.items() if len(own.keys) >= size and own.bound < EVERY}
@@ -174,7 +173,7 @@ def read_current_sample(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> CurrentSample:
-    """A sample with all of its tail. Whoever takes up the same rows has the same sample."""
+    """A sample with all of its tail. The same rows always give the same sample."""
     stored = read_stored(work.lake, behind.sample, behind.scan)
     held = stored_strata(behind.sample, stored, behind.progress)
     looked = []
@@ -197,7 +196,7 @@ def grow_sample(
     held: Mapping[Key, LowestRows],
     looked: Sequence[tuple[RelationPart, Mapping[Key, LowestRows]]],
 ) -> CurrentSample:
-    """A sample that its picks and the local reservoirs of its gaps have joined."""
+    """The sample merged with its picks and the local reservoirs of its gaps."""
     sample = behind.sample
     pooled = pool_picks(sample, behind.picks)
     chosen = choose_lowest([held, pooled.held, *(found for _, found in looked)], sample.definition.cap)

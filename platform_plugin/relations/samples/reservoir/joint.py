@@ -1,4 +1,4 @@
-"""Joint scans: samples that consume a range of a stream in the scan and the commit in which views consume it."""
+"""Joint scans: samples that consume a range of a stream in the scan and the commit of a view's run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointSample:
-    """A sample at somebody else's run: its query, where it has one, and what comes of it."""
+    """A sample in another's run: its query, if it needs one, and its next version."""
 
     behind: PendingSample
     stored: StoredSample
@@ -42,13 +42,13 @@ class JointSample:
 
     @property
     def key(self) -> RangeKey:
-        """The range that it takes up, as views name it."""
+        """The range that it consumes, as views name it."""
         gap, name = self.behind.gaps[0], self.behind.tail.stream.name
         return f"{name.schema}.{name.relation}", gap.first_row_id, gap.next_row_id
 
     @property
     def looks_at_rows(self) -> bool:
-        """Whether the range has to be scanned for it."""
+        """Whether Spark has to scan the range for it."""
         return not self.behind.sample.definition.is_counted and bool(self.part.pieces.row_count)
 
     def answer(self, work: Workspace, rows: DataFrame) -> Answer:
@@ -57,7 +57,7 @@ class JointSample:
         return Answer(frame=frame, targets=(StateTarget(table=self.behind.sample.table, keeps=self.picked),))
 
     def change(self, work: Workspace) -> SampleVersion:
-        """What the run makes of it, once all rows have gone by."""
+        """The sample's next version, when the scan is over."""
         definition, part = self.behind.sample.definition, self.part
         if not self.looks_at_rows:
             found = find_local(work, definition, part)
@@ -68,7 +68,7 @@ class JointSample:
 
 
 def find_joint_samples(work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> list[JointSample]:
-    """The samples that have just these ranges to take up; others, and those in trouble, have runs of their own."""
+    """The samples that have exactly these ranges to consume; others, and those with errors, have runs of their own."""
     behind, _ = find_samples_behind(work, snapshot)
     guests = []
     for each in behind:

@@ -1,7 +1,7 @@
-"""The local phase: of a part of a relation, the rows of each stratum whose keys are lowest, and how many rows the stratum has.
+"""`find_local`: the local phase, which finds the rows of each stratum in a part of a relation with the lowest keys.
 
-Where only rows are counted the catalogue knows the number, and no row is looked at before it is drawn. Otherwise Arrow looks at the columns
-of the condition and the strata, or a Spark job does and hands out places of rows, and the rows themselves are fetched after the draw.
+Where rows are only counted, the catalogue has their number, and no row is read before it is drawn. Otherwise Arrow reads the columns of the
+condition and the strata, or a Spark job does and returns places of rows, and the rows themselves are read after the draw.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationPart:
-    """A part of a relation: its rows in pieces, and which of them are wanted, at most `size` of each stratum.
+    """A part of a relation: its rows in pieces, of which at most `size` of each stratum are needed.
 
-    Rows whose keys are above the bound of their stratum are not in the sample whatever else there is.
+    Rows with keys above the bound of their stratum are not in the sample, whatever the other parts hold.
     """
 
     pieces: Pieces
@@ -81,7 +81,7 @@ def _lacks(definition: SampleDefinition, part: RelationPart, found: Mapping[Key,
 
 
 def lowest_of_pieces(part: RelationPart, keys: LadderKeys | HashedKeys) -> LowestRows:
-    """The rows of a stream or table whose keys are lowest, without a look at any of them."""
+    """The rows of a stream or table with the lowest keys, found without reading any row."""
     count, most = part.pieces.row_count, part.bounds.get((), EVERY)
     bound = min(most, keys.bound_for(expected_margin(part.size), count))
     found, places = _rows_up_to(part, keys, bound)

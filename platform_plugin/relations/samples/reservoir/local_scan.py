@@ -1,4 +1,4 @@
-"""Looking at rows without Spark: the local phase by Arrow, where it certainly means the same by the condition."""
+"""`sample_locally`: the local phase with Arrow, where the sample's condition certainly means the same as in Spark."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _THREADS = min(8, os.cpu_count() or 1)
 
 
 class RowCondition:
-    """A sample's condition over Arrow rows; `NotSupportedByArrow` where that is Spark's to say."""
+    """A sample's condition over Arrow rows; `NotSupportedByArrow` where it is left to Spark."""
 
     def __init__(self, table: Table, where: str) -> None:
         name = table.name.relation
@@ -58,7 +58,7 @@ class RowCondition:
         self._relation = name
 
     def mask(self, rows: pa.Table) -> NDArray[np.bool_]:
-        """Which rows pass: NULL does not."""
+        """Which rows pass; NULL does not."""
         try:
             found = evaluate_node(self._node, ArrowRows(columns=RelationColumns(rows, self._relation), count=rows.num_rows))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
@@ -71,7 +71,7 @@ class RowCondition:
 
 
 def sample_locally(lake: Lake, definition: SampleDefinition, part: RelationPart) -> dict[Key, LowestRows] | None:
-    """The local reservoirs of a part, looked at by this process; None where Spark has to."""
+    """The local reservoirs of a part, read by this process; None where it is left to Spark."""
     pieces = part.pieces
     # Files elsewhere come to this machine anyway where Spark is a server of it.
     if not lake.storage.is_local and lake.location.spark is not None:
@@ -141,7 +141,7 @@ def _bound(part: RelationPart, key: Key, count: int) -> int:
 def lowest_of_rows(
     rows: pa.Table, keys: Integers, definition: SampleDefinition, condition: RowCondition | None, bound: Callable[[Key, int], int]
 ) -> dict[Key, LowestRows]:
-    """Of rows at hand those that pass and whose keys are at most the bound of their stratum, which depends on how many rows it has."""
+    """Of rows in memory, those that pass and whose keys are at most the bound of their stratum, which depends on its row count."""
     if condition is None:
         inside = None
     else:

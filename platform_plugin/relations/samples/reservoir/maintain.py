@@ -1,4 +1,4 @@
-"""Maintenance of samples: what has arrived in their streams joins them, all of them in one commit."""
+"""Maintenance of samples: one run lets all pending samples consume their streams, in one commit; and REFRESH SAMPLE."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Looked = TypeVar("Looked")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleMaintenance:
-    """What a run did: the rows of streams that joined samples, and how many of them had to be read for that."""
+    """What a run did: its samples, the rows that it consumed for them, and how many of those were read."""
 
     samples: tuple[str, ...] = ()
     rows: int = 0
@@ -67,7 +67,7 @@ class SampleVersion:
         return self.behind.sample.name
 
     def put(self, commit: Commit) -> None:
-        """Let it become the sample in a commit; a conflict if another run has taken up any of it."""
+        """Add it to a commit; a conflict if another run has consumed any of its range."""
         sample, stored = self.behind.sample, self.behind.scan
         if self.grown.rows_changed:
             commit.replace(sample.table, [file.id for file in stored.files], self.files)
@@ -78,9 +78,9 @@ class SampleVersion:
 def find_samples_behind(
     work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None
 ) -> tuple[list[PendingSample], dict[str, PlatformError]]:
-    """The samples of streams that have rows to take up, and those that can't be maintained.
+    """The samples of streams with rows to consume, and those that can't be maintained.
 
-    What was picked when it came waits until there is much of it, unless the sample is named.
+    Picks are merged when there are many, or when the sample is named.
     """
     samples = [sample for sample in all_samples(work.lake, snapshot, windowed=False) if sample.definition.source == "stream"]
     behind, failed = _look_at(work, samples, snapshot, only, find_pending)
@@ -90,7 +90,7 @@ def find_samples_behind(
 def find_windows_behind(
     work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None
 ) -> tuple[list[SampleWindow], dict[str, PlatformError]]:
-    """The windowed samples whose stream has rows that no reservoir stands for."""
+    """The windowed samples whose stream has rows without a reservoir, and those that can't be maintained."""
     windows, failed = _look_at(work, all_samples(work.lake, snapshot, windowed=True), snapshot, only, find_window)
     behind = [each for each in windows if each.whole.next_row_id > max(each.progress.next_row_id, each.whole.first_row_id)]
     return behind, failed
@@ -132,7 +132,7 @@ def _are_quiet(work: Workspace, snapshot: Snapshot) -> bool:
 
 
 def write_change(work: Workspace, behind: PendingSample, grown: CurrentSample) -> SampleVersion:
-    """Write a sample's next version; where none of the new rows got in, there is nothing to write."""
+    """Write a sample's next version; if none of the new rows is in it, no file is written."""
     table = behind.sample.table
     files: tuple[DataFile, ...] = ()
     if grown.rows_changed and grown.rows.num_rows:
@@ -147,7 +147,7 @@ def run_sample_maintenance(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> SampleMaintenance:
-    """Let samples take up what has arrived, all that are behind or those that are named; a run that loses a race begins anew."""
+    """Let all samples with pending rows, or those that are named, consume them; a run that loses a race starts again."""
     began = time.monotonic()
     now = work.lake.snapshot()
     if only is None and _are_quiet(work, now):
@@ -216,7 +216,7 @@ def _new_rows(behind: PendingSample | SampleWindow) -> int:
 def run_refresh_sample(
     work: Workspace, statement: s.RefreshSample, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
 ) -> Result:
-    """REFRESH SAMPLE: take up what has arrived, or draw anew and store what was drawn, so that reads need not."""
+    """REFRESH SAMPLE: consume what has arrived, or draw again and store the sample for later reads."""
     snapshot = work.lake.snapshot()
     with place_errors(statement.name.span), name_missing_relations(work.lake, lake_name(statement.name), snapshot, "sample"):
         table = work.lake.table(lake_name(statement.name), snapshot)
@@ -236,7 +236,7 @@ def run_refresh_sample(
 def draw_and_store(
     work: Workspace, sample: SampleRecord, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
 ) -> tuple[Snapshot, int]:
-    """Draw the sample of a table, a view or other samples and store it, unless what is stored is of the relation as it is now."""
+    """Draw the sample of a table, a view or other samples and store it, unless the stored one is of the relation as it is now."""
     lake = work.lake
     with lake.lease(holder="samples") as lease:
         stored = find_stored(work, sample, lease.snapshot)

@@ -1,4 +1,4 @@
-"""Merging: of several reservoirs over parts of a population, a uniform sample of the whole.
+"""Merging reservoirs: a uniform sample of a population from uniform samples of its parts.
 
 Exact whatever rows are in which part, as long as that does not depend on the reservoirs' own random numbers: a part's share has the
 hypergeometric law, and a uniform subset of a uniform subset is one (Winter, section 5.2.3).
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UniformDraw:
-    """Rows drawn uniformly from so many."""
+    """Rows drawn uniformly from `cardinality` rows."""
 
     rows: pa.Table
     cardinality: int
 
 
 def merge_samples(parts: Sequence[UniformDraw], size: int, random: np.random.Generator) -> UniformDraw:
-    """A uniform sample of at most `size` rows of all that the parts stand for; each part must hold that many, or all it stands for.
+    """A uniform sample of at most `size` rows of all that the parts stand for; each part must hold `size` rows, or all it stands for.
 
     >>> parts = [UniformDraw(rows=pa.table({"id": [1, 2]}), cardinality=20), UniformDraw(rows=pa.table({"id": [3]}), cardinality=1)]
     >>> merge_samples(parts, 2, np.random.default_rng(1)).cardinality
@@ -43,7 +43,7 @@ def merge_samples(parts: Sequence[UniformDraw], size: int, random: np.random.Gen
 
 
 def draw_picks(held: Sequence[int] | Integers, cardinalities: Sequence[int] | Integers, size: int, random: np.random.Generator) -> Integers:
-    """Which rows are in the merged sample, by their places among all reservoirs' rows put one after the other."""
+    """The rows of the merged sample, by their places among the rows of all reservoirs in a row."""
     counts = np.asarray(held, dtype=np.int64)
     shares = draw_shares(cardinalities, size, random)
     if (shares > counts).any():
@@ -54,7 +54,7 @@ def draw_picks(held: Sequence[int] | Integers, cardinalities: Sequence[int] | In
 
 
 def pick_positions(counts: Integers, shares: Integers, random: np.random.Generator) -> Integers:
-    """So many rows of each reservoir, every set of them as likely, by their places among all rows."""
+    """A number of rows of each reservoir, drawn uniformly, by their places among all rows."""
     starts = np.cumsum(counts) - counts
     full = shares == counts
     many = ~full & (2 * shares > counts)

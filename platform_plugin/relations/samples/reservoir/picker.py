@@ -1,7 +1,7 @@
-"""The picker: a sample as a writer of its stream knows it, and which of the appended rows it takes.
+"""`Picker`: which of the rows that a writer appends a sample takes, by what the process knows of the sample.
 
-It knows the lowest keys that it has seen committed. A row whose key is higher is not in the sample, whatever others have added meanwhile,
-so writers need not agree: each picks by what it knows, and too much at worst.
+It knows the lowest keys that it has seen committed. A row with a higher key is not in the sample, whatever others have added meanwhile, so
+writers need not agree: at worst a writer picks too many rows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ROW_FIELD = pa.field(ROW, pa.int64())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendPick:
-    """What was picked of an append for a sample."""
+    """The rows of an append that a sample picks."""
 
     picker: Picker
     strata: Mapping[Key, LowestRows]
@@ -52,9 +52,9 @@ class AppendPick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ahead:
-    """The rows of a range of ids whose keys are at most a bound, whether they are there yet or not.
+    """The rows with low keys in a range of ids, whether or not these rows exist yet.
 
-    They are few, and in lists: the processor has just written an append, and each of numpy's calls is as if it were the first.
+    They are few, and in lists: the processor has just written an append, and each of numpy's calls is as slow as a first one.
     """
 
     first: int = 0
@@ -65,7 +65,7 @@ class _Ahead:
 
 
 class Picker:
-    """What a process knows of a sample: the lowest keys of each stratum that are committed, or how large its window is."""
+    """What a process knows of a sample: the lowest keys of each stratum that are committed, or the size of its window."""
 
     def __init__(self, sample: SampleRecord, condition: RowCondition | None) -> None:
         self.sample = sample
@@ -79,7 +79,7 @@ class Picker:
         self._ahead = _Ahead()
 
     def pick(self, rows: pa.Table, first: int) -> AppendPick | None:
-        """What the sample takes of rows that begin with a row id; None where that is left to a run."""
+        """The rows that the sample takes of rows that begin with a row id; None where a run must do it."""
         definition = self.sample.definition
         try:
             found = self._low_rows(rows, first)
@@ -93,7 +93,7 @@ class Picker:
         return None if data is not None and len(data) > LARGEST_BYTES else AppendPick(picker=self, strata=strata, data=data)
 
     def learn(self, key: Key, keys: Integers) -> None:
-        """Keys of a stratum were committed."""
+        """Record that keys of a stratum were committed."""
         definition = self.sample.definition
         if definition.is_windowed:
             self._lowest.setdefault(key, _NONE)

@@ -1,4 +1,4 @@
-"""Picking: what becomes of a stream's samples when rows are appended from memory, in the same commit and without another look at them."""
+"""`PickRows`: an append from memory lets the samples of its stream pick rows, in the same commit."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ _LET_GO_EVERY = 16
 
 
 def prepare_picks(lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> PickRows | None:
-    """What the samples of a stream pick of rows that are about to be appended; None if it has none."""
+    """The part that a stream's samples add to a commit which appends rows; None if it has none."""
     known = known_samples(lake, base, table)
     return PickRows(known, rows) if known.pickers else None
 
 
 class PickRows:
-    """Part of a commit that appends rows to a stream: its samples pick theirs.
+    """The part of a commit that appends rows to a stream in which its samples pick theirs.
 
-    To `prepare` makes the commit shorter, and is cheapest when the rows were just written and are near. `settle` when the commit is made.
+    `prepare` makes the commit shorter, and is cheapest when the rows were just written and are in the cache. `settle` is called when the
+    commit is made.
     """
 
     def __init__(self, known: KnownSamples, rows: pa.Table) -> None:
@@ -44,7 +45,7 @@ class PickRows:
         self._made = False
 
     def prepare(self) -> None:
-        """Pick as if the rows began where the last ones ended: mostly they do."""
+        """Pick as if the rows began where the last ones ended, which is mostly so."""
         self._prepare(self._known.next_row_id)
 
     def _prepare(self, first_row_id: int) -> None:
@@ -58,7 +59,7 @@ class PickRows:
                     self._picked.append(picked)
 
     def apply(self, w: Writer) -> None:
-        """Write what was picked, unless relations have changed meanwhile; then a run looks at the rows."""
+        """Write the picks, unless relations have changed meanwhile; then a run reads the rows."""
         self._made = w.head.schema_version == self._known.schema_version
         if not self._made:
             return
@@ -72,7 +73,7 @@ class PickRows:
             release_stream_rows(w, self._known.stream)
 
     def settle(self) -> None:
-        """The commit is made: what was picked counts from now on."""
+        """Let the picks count for later appends, since the commit is made."""
         known = self._known
         with known.lock:
             known.commits += 1
@@ -86,7 +87,7 @@ class PickRows:
 
 
 def release_stream_rows(w: Writer, stream: UUID) -> None:
-    """A stream need not keep rows for samples that have picked theirs of all up to there."""
+    """Move the cursors of samples over the rows of which they have all picks, so that the stream may evict these."""
     w.flush()
     ends: dict[str, tuple[int, int]] = {}
     for sample, seen, first, end in w.connection.execute(_AHEAD, {"stream": str(stream)}):

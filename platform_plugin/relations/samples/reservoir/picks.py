@@ -1,7 +1,7 @@
-"""Picks: the local reservoir of a range of a stream, kept in the catalogue from the commit on that brought the range.
+"""Picks in the catalogue: the local reservoir of a range of a stream, written by the commit that appends the range.
 
-It holds the rows of the range whose keys are at most a bound, and how many rows the range has, stratum by stratum. What was picked never
-changes; when it is merged, or its rows leave a window, it ends with that commit, and stays for reads at older snapshots.
+It holds the rows of the range with keys at most a bound, and the row count of the range, stratum by stratum. Picks never change; when they
+are merged, or their rows leave a window, they end with that commit, and stay for reads at older snapshots.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ _CODEC = pa.Codec("lz4_raw")
 _COMPRESSED = b"lz4 "
 _SIZE_BYTES = 4
 LARGEST_BYTES = 1 << 20
-"""More than this is not put into the catalogue along with an append: a run makes it of the stream's rows."""
+"""Larger picks are not written with an append: a run draws them from the stream's rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picks:
-    """The local reservoir of the rows from `first_row_id` up to `next_row_id`: by stratum how many there are, and the bound of the keys.
+    """The local reservoir of the rows from `first_row_id` up to `next_row_id`: each stratum's row count, and the bound of its keys.
 
     The rows have the columns of the sample, and their row id.
     """
@@ -86,7 +86,7 @@ class Picks:
 
 
 def encode_rows(rows: pa.Table) -> bytes | None:
-    """Rows as the catalogue keeps them: one batch without its schema, which is the sample's and never changes, made small."""
+    """Rows in the catalogue's form: one compressed batch without its schema, which is the sample's and never changes."""
     if not rows.num_rows:
         return None
     batches = rows.combine_chunks().to_batches()
@@ -94,7 +94,7 @@ def encode_rows(rows: pa.Table) -> bytes | None:
 
 
 def encode_batch(rows: pa.RecordBatch) -> bytes:
-    """The same of rows that are one batch already, and not none."""
+    """The same for rows that are one batch and not empty."""
     plain = rows.serialize()
     size: bytes = plain.size.to_bytes(_SIZE_BYTES, "little")
     small: bytes = _CODEC.compress(plain, asbytes=True)
@@ -102,7 +102,7 @@ def encode_batch(rows: pa.RecordBatch) -> bytes:
 
 
 def decode_rows(data: bytes | None, schema: pa.Schema) -> pa.Table:
-    """Rows that the catalogue kept."""
+    """Rows from the catalogue's form."""
     if data is None:
         return pa.Table.from_batches([], schema=schema)
     plain = pa.py_buffer(data)
@@ -118,7 +118,7 @@ def pick_schema(sample: SampleRecord) -> pa.Schema:
 
 
 def read_picks(connection: Connection, sample: SampleRecord, snapshot_id: int, *, first_row_id: int = 0) -> list[Picks]:
-    """The picks of a sample that are live at a snapshot and reach beyond a row id, in the order of the stream."""
+    """The picks of a sample that are live at a snapshot and reach beyond a row id, ordered by row id."""
     wanted = {"sample": str(sample.table.uuid), "version": snapshot_id, "beyond": first_row_id}
     schema = pick_schema(sample)
     return [
@@ -155,7 +155,7 @@ _READ = _plan_read()
 
 
 def insert_picks(w: Writer, sample: UUID, span: tuple[int, int], strata: Mapping[Key, tuple[int, int]], rows: bytes | None) -> None:
-    """Let picks become part of a commit."""
+    """Add picks to a commit."""
     w.insert(
         PICK,
         sample_uuid=str(sample),
@@ -168,23 +168,23 @@ def insert_picks(w: Writer, sample: UUID, span: tuple[int, int], strata: Mapping
 
 
 def unmerged_picks() -> sa.Subquery:
-    """The live picks of all samples: whose each is, where its range begins and ends; to be joined with others' rows."""
+    """The live picks of all samples, with the sample and the range of each, to be joined with other rows."""
     p = PICK.c
     return sa.select(p.sample_uuid, p.first_row_id, p.next_row_id).where(p.end_snapshot.is_(None)).subquery()
 
 
 def end_picks(w: Writer, sample: UUID) -> None:
-    """End the live picks of a sample, and forget those, also of dropped samples, that no snapshot needs that is kept."""
+    """End the live picks of a sample, and delete picks, also of dropped samples, that no snapshot needs."""
     _end_picks(w, sample)
 
 
 def end_picks_before(w: Writer, sample: UUID, row_id: int) -> None:
-    """The same of those that begin before a row id."""
+    """The same for picks that begin before a row id."""
     _end_picks(w, sample, PICK.c.first_row_id < row_id)
 
 
 def end_picks_at(w: Writer, sample: UUID, row_ids: Sequence[int]) -> None:
-    """The same of those that begin at some row ids."""
+    """The same for picks that begin at some row ids."""
     for part in split_chunks(row_ids):
         _end_picks(w, sample, PICK.c.first_row_id.in_(part))
 
@@ -200,7 +200,7 @@ def _end_picks(w: Writer, sample: UUID, *conditions: sa.ColumnElement[bool]) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PooledPicks:
-    """Several picks as one: their rows, and what they hold of each stratum, by places among the rows."""
+    """Several picks as one: their rows, and the rows of each stratum, by places among the rows."""
 
     rows: pa.Table
     held: Mapping[Key, LowestRows]
@@ -212,7 +212,7 @@ class PooledPicks:
 
 
 def pool_picks(sample: SampleRecord, picks: Sequence[Picks]) -> PooledPicks:
-    """Picks of ranges that follow each other, or not: what is below the lowest of their bounds is complete in all."""
+    """Picks of several ranges as one: all rows below the lowest of their bounds are there."""
     rows = pa.concat_tables([pa.Table.from_batches([], schema=pick_schema(sample)), *(each.rows for each in picks)])
     counts: dict[Key, int] = {}
     bounds: dict[Key, int] = {}

@@ -1,6 +1,6 @@
-"""A reservoir: a uniform sample of at most n rows of all that went by, in one pass, whatever their number.
+"""`Reservoir`: a uniform sample of at most n rows of a sequence of any length, in one pass.
 
-Algorithm L (K.-H. Li, 1994): it draws how many rows to pass over, so a batch that nothing is taken from costs nothing.
+Algorithm L (K.-H. Li, 1994): it draws how many rows to skip, so a batch from which no row is taken costs nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WAITING_PER_SLOT = 4
 
 
 class Skips:
-    """Which items of an endless sequence enter a reservoir once it is full, and whose places they take."""
+    """The items of an endless sequence that enter a full reservoir, and the slots that they take."""
 
     def __init__(self, size: int, random: np.random.Generator) -> None:
         self._size = size
@@ -35,7 +35,7 @@ class Skips:
         self._slots: Integers = np.empty(0, dtype=np.int64)
 
     def until(self, end: int) -> tuple[Integers, Integers]:
-        """The items below `end` that were not given yet, by their places in the sequence, and the slot that each takes."""
+        """The next items below `end`, by their places in the sequence, and the slot that each takes."""
         while self._reached < end:
             self._draw()
         count = int(np.searchsorted(self._items, end))
@@ -58,7 +58,7 @@ class Skips:
 
 
 class Reservoir:
-    """A uniform sample of at most `size` of the rows that were added, and how many those were.
+    """A uniform sample of at most `size` of the rows that were added, and the number of these.
 
     >>> reservoir = Reservoir(3, np.random.default_rng(1))
     >>> for start in range(0, 100, 10):
@@ -76,7 +76,7 @@ class Reservoir:
         self._places: Integers = np.empty(0, dtype=np.int64)
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Let rows go by."""
+        """Offer rows to the sample."""
         items, slots = self.pass_by(batch.num_rows)
         if len(items):
             self.put(batch.take(pa.array(items)), slots)
@@ -84,7 +84,7 @@ class Reservoir:
             self._parts.append(_table(batch.slice(0, 0)))
 
     def pass_by(self, count: int) -> tuple[Integers, Integers]:
-        """Of the next `count` rows those to be handed to `put`, by their places among them, and the slots that they take."""
+        """Of the next `count` rows, the places of those to pass to `put`, and the slots that they take."""
         start, self.cardinality = self.cardinality, self.cardinality + count
         filling = np.arange(start, min(self.size, self.cardinality), dtype=np.int64)
         if self.cardinality <= self.size:
@@ -97,7 +97,7 @@ class Reservoir:
         return items[chosen] - start, slots[chosen]
 
     def put(self, rows: pa.RecordBatch | pa.Table, slots: Integers) -> None:
-        """Let rows take slots."""
+        """Store rows in slots."""
         if len(self._places) <= (highest := int(slots.max())):
             self._places = np.concatenate([self._places, np.zeros(highest + 1 - len(self._places), dtype=np.int64)])
         self._places[slots] = self._part_rows + np.arange(len(slots))
@@ -120,7 +120,7 @@ def _table(rows: pa.RecordBatch | pa.Table) -> pa.Table:
 
 
 def draw_positions(count: int, size: int, random: np.random.Generator) -> NDArray[Any]:
-    """At most `size` of the numbers below `count`, every set of them as likely, in ascending order.
+    """At most `size` of the numbers below `count`, drawn uniformly, in ascending order.
 
     >>> draw_positions(3, 5, np.random.default_rng(1)).tolist()
     [0, 1, 2]

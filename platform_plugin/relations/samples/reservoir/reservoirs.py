@@ -1,4 +1,4 @@
-"""The upkeep of a windowed sample: picks for ranges that have none, small neighbours merged, old ones gone."""
+"""Upkeep of windowed samples: picks for ranges without any, merges of small neighbours, and the end of old picks."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class SampleStep:
     picked: tuple[Picks, ...]
 
     def put(self, commit: Commit) -> None:
-        """Let it become the sample in a commit; a conflict if another run has taken up any of it."""
+        """Add it to a commit; a conflict if another run has consumed any of its ranges."""
         sample, expected = self.behind.sample.table, self.behind.progress.snapshot_id
         commit.replace(sample, self.behind.stored, self.files)
         commit.also(AdvanceWindow(sample=sample, expected=expected, progress=self.grown.progress, ended=self.ended, picked=self.picked))
 
 
 def plan_spans(spans: Sequence[Span], window: Span) -> list[list[Span]]:
-    """Which neighbours are merged: small ones first, as in counting by twos, and none larger than a part of the window.
+    """The neighbours that are merged: small ones first, as in binary counting, and none larger than a part of the window.
 
     >>> plan_spans([(0, 100), (100, 110), (110, 114), (114, 118)], (50, 1000))
     [[(0, 100)], [(100, 110), (110, 114), (114, 118)]]
@@ -76,7 +76,7 @@ def _width(spans: Sequence[Span]) -> int:
 def run_sliding(
     work: Workspace, window: SampleWindow, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
 ) -> SampleStep:
-    """Let a windowed sample take up what has arrived: its picks, and the merged sample for those who read the table."""
+    """Let a windowed sample consume what has arrived: its picks, and the merged sample for reads of its table."""
     new = [_pick(work, window, span, timeout=timeout, progress=progress) for span in window.spans]
     known = {each.span: each for each in (*window.picks, *new)}
     groups = plan_spans(list(known), (window.whole.first_row_id, window.whole.next_row_id))
@@ -111,7 +111,7 @@ def _pick(work: Workspace, window: SampleWindow, span: Span, *, timeout: timedel
 
 
 def merge_picks(sample: SampleRecord, picks: Sequence[Picks]) -> Picks:
-    """The picks of neighbours as one. What is left is the same in whatever order they are merged."""
+    """The picks of neighbours as one; the result does not depend on the order of merges."""
     pooled = pool_picks(sample, picks)
     places = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *(own.places for own in pooled.held.values())]))
     return Picks(

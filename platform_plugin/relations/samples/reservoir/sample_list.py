@@ -1,4 +1,4 @@
-"""Known: the samples of each stream that this process writes to, and when it is time to look at what others have made of them."""
+"""`KnownSamples`: the samples of each stream that this process writes to, and when they are read again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MANY_ROWS = 1_000_000
 
 
 class KnownSamples:
-    """The samples of one stream as this process knows them."""
+    """The samples of one stream, as this process has last read them."""
 
     def __init__(self, stream: UUID, schema_version: int) -> None:
         self.stream = stream
@@ -46,7 +46,7 @@ class KnownSamples:
         self._rows_of_others = 0
 
     def is_stale(self, base: Snapshot) -> bool:
-        """Whether it is time to look at what others have made of the samples."""
+        """Whether the samples must be read again, for what others have made of them."""
         if base.schema_version != self.schema_version:
             return True
         if not self.pickers:
@@ -55,12 +55,12 @@ class KnownSamples:
         return late or self._rows_of_others > max(self.rows_when_looked, _MANY_ROWS)
 
     def count_in(self, first: int, end: int) -> None:
-        """Rows of this process were committed. What others have added before them it has not seen."""
+        """Count rows that this process has committed; rows that others added before them are not seen."""
         self._rows_of_others += max(0, first - self.next_row_id)
         self.next_row_id = max(self.next_row_id, end)
 
     def look_again(self, seconds: float = _LOOK_AGAIN_SECONDS) -> None:
-        """Look again in so many seconds, if not before: what is known will not be true by then, or somebody else knows more."""
+        """Read the samples again in so many seconds at the latest."""
         self.look_again_after = min(seconds, self.look_again_after or seconds)
 
 
@@ -68,7 +68,7 @@ _STREAMS: Cache[tuple[UUID, str, UUID], KnownSamples] = Cache("samples of stream
 
 
 def known_samples(lake: Lake, base: Snapshot, table: Table) -> KnownSamples:
-    """The samples of a stream, which this process has looked at not too long ago."""
+    """The samples of a stream, as this process has read them recently enough."""
     place = (lake.uuid, str(lake.location), table.uuid)
     known = _STREAMS.get(place)
     if known is None or known.is_stale(base):

@@ -1,7 +1,7 @@
-"""Shares: how many rows of a merged sample come from each reservoir, given how many rows each of them stands for.
+"""`draw_shares`: how many rows of a merged sample come from each reservoir, by the rows that each stands for.
 
-The three ways give the same law, the multivariate hypergeometric: the draw of the thesis, one categorical draw a row over a
-Fenwick tree of whole numbers; a chain of hypergeometric draws, one a reservoir; and positions drawn among all rows.
+The three methods give the same law, the multivariate hypergeometric: the draw of the thesis, one categorical draw a row over a Fenwick tree
+of whole numbers; a chain of hypergeometric draws, one a reservoir; and positions drawn among all rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ROWS_PER_RESERVOIR = 8
 def draw_shares(
     cardinalities: Sequence[int] | Integers, size: int, random: np.random.Generator, *, method: Method | None = None
 ) -> Integers:
-    """How many of a uniform sample's rows fall to each part of the population; together they are `size`, or all rows if those are fewer.
+    """How many rows of a uniform sample fall to each part; they add up to `size`, or to all rows if those are fewer.
 
     >>> draw_shares([2, 0, 3], 10, np.random.default_rng(1)).tolist()
     [2, 0, 3]
@@ -52,7 +52,7 @@ def draw_shares(
 
 
 def choose_method(parts: int, total: int, size: int) -> Method:
-    """The fastest way that can be gone with a population of this size.
+    """The fastest method for a population of this size.
 
     >>> choose_method(64, 10**6, 1000), choose_method(1024, 10**6, 1000), choose_method(2, 10**12, 10**4)
     ('chain', 'positions', 'positions')

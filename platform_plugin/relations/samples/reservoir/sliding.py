@@ -1,8 +1,8 @@
-"""Samples of a window: uniform over the newest rows of a stream, by their number, by their age, or all that it holds.
+"""Windowed samples: uniform over the newest rows of a stream, by number, by age, or all that it holds.
 
-The sample is the rows of the window whose keys are lowest. Picks hold somewhat more of each range than is needed, since nobody knows which
-of its rows will be in the window with them. Where that was too little, and where a condition hides how many rows a range has of which the
-window holds a part, the rows are looked for in the stream itself, which still has all of them.
+The sample is the rows of the window with the lowest keys. Picks hold somewhat more rows of each range than needed, since it is not known
+which of its rows will be in the window together with them. Where that is too little, and where a condition hides the number of rows in a
+range that is only partly in the window, the rows are read from the stream itself, which still has all of them.
 """
 
 from __future__ import annotations
@@ -45,31 +45,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleWindow:
-    """A windowed sample at a snapshot: where its window begins and ends, and what was picked of it."""
+    """A windowed sample at a snapshot: the range of its window, and its picks."""
 
     sample: SampleRecord
     stream: Table
     whole: Range
     progress: SampleProgress
     picks: tuple[Picks, ...]
-    """Those that reach into the window."""
+    """The picks that reach into the window."""
     passed: tuple[int, ...] = ()
-    """Where picks begin whose rows have all left the window."""
+    """The first row ids of picks whose rows have all left the window."""
     stored: tuple[int, ...] = ()
     """The files of the table that holds the merged sample."""
 
     @property
     def spans(self) -> list[tuple[int, int]]:
-        """The ranges of the window that no picks stand for."""
+        """The ranges of the window without picks."""
         return plan_gaps(self.whole.first_row_id, self.whole.next_row_id, self.picks)
 
     @property
     def gap_rows(self) -> int:
-        """How many rows of the window no picks stand for."""
+        """The number of rows of the window without picks."""
         return sum(end - first for first, end in self.spans)
 
     def part(self, work: Workspace, first: int, end: int, *, size: int | None = None, bounds: dict[Key, int] | None = None) -> RelationPart:
-        """A range of the window as a part of the population."""
+        """A range of the window, as a part of the population."""
         definition = self.sample.definition
         return RelationPart(
             pieces=read_pieces(work.lake, self.whole.scan, first_row_id=first, next_row_id=end),
@@ -81,7 +81,7 @@ class SampleWindow:
     def look(
         self, work: Workspace, part: RelationPart, first: int, end: int, *, timeout: timedelta | None, progress: ProgressHandler | None
     ) -> dict[Key, LowestRows]:
-        """The local reservoirs of a range that is in the stream."""
+        """The local reservoirs of a range, read from the stream."""
 
         def rows() -> DataFrame:
             return rows_of(work.session, work.lake, replace(self.whole, first_row_id=first, next_row_id=end), row_ids=True)
@@ -90,7 +90,7 @@ class SampleWindow:
 
 
 def find_window(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> SampleWindow:
-    """The window at a snapshot. It never reaches beyond what the stream holds, so every row of it can be read."""
+    """The window of a sample at a snapshot. It never reaches beyond what the stream holds, so every row of it can be read."""
     lake = work.lake
     stream = find_table(lake, sample, snapshot)
     with lake.reading() as connection:
@@ -122,7 +122,7 @@ def find_window(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> Sa
 
 
 def first_row_of(definition: SampleDefinition, held: int, end: int, arrivals: list[tuple[int, int, datetime]], now: datetime) -> int:
-    """Where a window begins that ends with row `end` and at a time; whoever looks at a snapshot later sees the same window."""
+    """The first row of a window that ends with row `end` and at a time; it is the same for every reader of a snapshot."""
     if definition.window_rows is not None:
         return end - definition.window_rows
     if definition.window_seconds is None:
@@ -134,7 +134,7 @@ def first_row_of(definition: SampleDefinition, held: int, end: int, arrivals: li
 def run_window(
     work: Workspace, window: SampleWindow, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
 ) -> CurrentSample:
-    """The sample of the window: its picks and what nobody has looked at yet, merged."""
+    """The sample of the window: its picks merged with the ranges that have none."""
     sample, whole = window.sample, window.whole
     pooled, local, parts = _pool(work, window, timeout=timeout, progress=progress)
     chosen = choose_lowest([pooled.held, *local], sample.definition.cap)
@@ -187,7 +187,7 @@ def _pool(
 
 
 def cut_picks(picks: Picks, first: int) -> Picks:
-    """Picks of counted rows without those before a row id."""
+    """Picks of counted rows, without those before a row id."""
     ((count, bound),) = picks.strata.values() or ((0, EVERY),)
     rows = picks.rows.filter(pc.greater_equal(picks.rows.column(ROW), first))
     return replace(picks, first_row_id=first, strata={(): (count - (first - picks.first_row_id), bound)}, rows=rows)

@@ -1,4 +1,4 @@
-"""Weighing: the local phase of weighted samples, by Arrow in this process wherever the files are, since one place must compute the keys."""
+"""`weigh_part`: the local phase of weighted samples, always with Arrow, since one program must compute the keys."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NONE = np.empty(0, dtype=np.int64)
 
 
 def local_condition(table: Table, definition: SampleDefinition) -> RowCondition | None:
-    """The condition of a weighted sample; one that is Spark's to judge is refused."""
+    """The condition of a weighted sample for Arrow; a condition that only Spark can evaluate is refused."""
     if definition.where is None:
         return None
     try:
@@ -57,7 +57,7 @@ def local_condition(table: Table, definition: SampleDefinition) -> RowCondition 
 
 
 def weigh_part(lake: Lake, definition: SampleDefinition, part: RelationPart) -> dict[Key, LowestRows]:
-    """The local reservoir of a part: the drawable rows whose keys are lowest, and how many rows can be drawn."""
+    """The local reservoir of a part: the drawable rows with the lowest keys, and the number of drawable rows."""
     condition = local_condition(part.pieces.scan.table, definition)
     wanted = {name.lower() for name in (definition.weight, definition.time) if name is not None}
     wanted |= {name.lower() for name in condition.columns} if condition is not None else set()
