@@ -16,6 +16,7 @@ _AGGREGATES = """
     tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer var_pop var_samp variance vector_avg vector_sum
 """
 _RANKINGS = "counter_diff cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number"
+_WINDOW_COLUMNS = "session_window window"
 _CLOCKS = "curdate current_date current_time current_timestamp localtime localtimestamp now"
 _CIRCUMSTANCES = """
     current_catalog current_database current_path current_schema current_timezone current_user session_user user input_file_block_length
@@ -46,6 +47,8 @@ AGGREGATES = frozenset(_AGGREGATES.split())
 """Functions that make one value from the rows of a group; a test compares them with those that PySpark lists."""
 RANKINGS = frozenset(_RANKINGS.split())
 """Functions that are defined only OVER a window."""
+WINDOW_COLUMNS = frozenset(_WINDOW_COLUMNS.split())
+"""Functions whose value, as a key of GROUP BY, is also a column of that name."""
 CLOCKS = frozenset(_CLOCKS.split())
 """Functions of the time at which a query runs."""
 SETTINGS = frozenset(_CIRCUMSTANCES.split())

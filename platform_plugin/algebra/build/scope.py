@@ -32,12 +32,16 @@ class VisibleSource:
 
 @dataclass(slots=True, kw_only=True)
 class Scope:
-    """What the names in one SELECT can mean. `merged` are the columns of USING, which belong to both sides of a join."""
+    """What the names in one SELECT can mean.
+
+    `merged` are the columns of USING, which belong to both sides of a join; `windows` those that GROUP BY window(…) adds to the rows.
+    """
 
     visible: list[VisibleSource] = field(default_factory=list)
     merged: dict[str, Scalar] = field(default_factory=dict)
     types: dict[Column, DataType | None] = field(default_factory=dict)
     parent: Scope | None = None
+    windows: dict[str, Scalar] = field(default_factory=dict)
 
     def find(self, parts: list[str], fail: Callable[[str], Exception]) -> tuple[Scalar, int] | None:
         """What a dotted name means, and how many of its parts name it; the remaining parts are fields of a struct."""
@@ -65,7 +69,9 @@ class Scope:
         found = [column for source in self.visible if (column := source.find(parts[0])) is not None]
         if len(found) > 1:
             raise fail(f'"{parts[0]}" could be a column of several relations')
-        return (column_reference(*found[0]), 1) if found else None
+        if found:
+            return column_reference(*found[0]), 1
+        return (self.windows[lower[0]], 1) if lower[0] in self.windows else None
 
     @staticmethod
     def _is_called(source: VisibleSource, parts: list[str]) -> bool:

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from platform_plugin.algebra.build.grouping import GroupedSelect, has_aggregate, has_window, read_sets
 from platform_plugin.algebra.build.scope import resolve_column
-from platform_plugin.algebra.functions import RANKINGS
+from platform_plugin.algebra.functions import RANKINGS, WINDOW_COLUMNS
 from platform_plugin.algebra.plan.copies import column_reference
 from platform_plugin.algebra.plan.names import output_name, unique_name
 from platform_plugin.algebra.plan.nodes import (
@@ -60,6 +60,7 @@ class SelectBuilder:
         return self.builder.fail(node, message, hint)
 
     def run(self) -> Query:
+        self._name_windows()
         items = self._items()
         having = self.node.args.get("having")
         order = self.node.args.get("order")
@@ -72,6 +73,13 @@ class SelectBuilder:
         if condition is not None:
             self.source = Filter(source=self.source, condition=condition, at=self.builder.place(having))
         return self._finish(items, sorting)
+
+    def _name_windows(self) -> None:
+        """GROUP BY window(…) gives the rows a column `window`, as long as they have none of that name."""
+        group = self.node.args.get("group")
+        for node in group.expressions if group is not None else ():
+            if isinstance(node, exp.Anonymous) and str(node.this).lower() in WINDOW_COLUMNS:
+                self.scope.windows.setdefault(str(node.this).lower(), self.builder.scalar(node, self.known, self.scope))
 
     def _items(self) -> list[tuple[str, Scalar]]:
         found: list[tuple[str, Scalar]] = []

@@ -101,6 +101,18 @@ def test_the_same_relation_twice_has_two_aliases() -> None:
     assert sorted(scan.alias for scan in scans(found)) == ["posts", "posts_2"]
 
 
+def test_grouping_by_a_window_gives_the_rows_a_column_of_that_name() -> None:
+    found = plan("SELECT window.start AS s, count(*) AS n FROM posts GROUP BY window(`at`, '1 hour') HAVING window.end IS NOT NULL")
+    assert render(found) == render(
+        plan(
+            "SELECT window(`at`, '1 hour').start AS s, count(*) AS n FROM posts GROUP BY window(`at`, '1 hour')"
+            " HAVING window(`at`, '1 hour').end IS NOT NULL"
+        )
+    )
+    own = plan("SELECT window AS w FROM (SELECT content AS window, `at` FROM posts) GROUP BY window, window(`at`, '1 hour')")
+    assert [item.name for item in outputs(own)] == ["w"]
+
+
 def test_using_joins_show_their_columns_once() -> None:
     found = plan("SELECT * FROM (SELECT uid, score FROM posts) a FULL JOIN (SELECT uid, weight FROM likes) b USING (uid)")
     assert [item.name for item in outputs(found)] == ["uid", "score", "weight"]
