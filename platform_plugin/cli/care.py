@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.cache import BUDGET_VARIABLE, read_limit
@@ -31,10 +32,17 @@ def lake_url(given: argparse.Namespace) -> str:
 
     url = given.url or os.environ.get(URL_VARIABLE)
     if not url:
-        raise InvalidValue(
-            "no lake is named", hint=f"give --url platform+local:///path/to/lake, or set it for good: export {URL_VARIABLE}=…"
-        )
+        raise InvalidValue("no lake is named", hint=_hint_at_url())
     return str(url)
+
+
+def _hint_at_url() -> str:
+    from platform_plugin.lake.catalogue.nearby import find_nearby_lake
+
+    near = find_nearby_lake(Path.cwd())
+    if near is not None:
+        return f"there is one here: export {URL_VARIABLE}=platform+local://{near}"
+    return f"give --url platform+local:///path/to/lake, or set it for good: export {URL_VARIABLE}=…"
 
 
 def run_init(given: argparse.Namespace) -> int:
@@ -96,7 +104,7 @@ def _show_status(given: argparse.Namespace) -> int:
         return 0
     print(f"server    {server_text(server)}")
     if overview is None:
-        print(f"lake      none named: give --url, or set {URL_VARIABLE}")
+        print(f"lake      none named: {_hint_at_url()}")
         return 0
     age = max(0.0, (now - overview.committed_at).total_seconds())
     print(f"lake      {overview.lake}")

@@ -34,10 +34,10 @@ def environment(request, tmp_path, url):
 def platform(environment):
     """Run the command; returns the finished process."""
 
-    def run(*arguments, stdin="", check=None, **changes):
+    def run(*arguments, stdin="", check=None, cwd=ROOT, **changes):
         variables = {name: value for name, value in (environment | changes).items() if value is not None}
         done = subprocess.run(
-            [*COMMAND, *arguments], input=stdin, capture_output=True, text=True, env=variables, cwd=ROOT, timeout=90, check=False
+            [*COMMAND, *arguments], input=stdin, capture_output=True, text=True, env=variables, cwd=cwd, timeout=90, check=False
         )
         assert "Traceback" not in done.stderr or "--debug" in arguments, done.stderr
         if check is not None:

@@ -71,3 +71,41 @@ def test_what_is_no_lake_is_refused_with_the_lake_s_own_words(platform, tmp_path
     done = platform("status", "--url", str(place), check=1)
     wanted = {"missing": "there is no lake at", "moved": "--adopt", "damaged": "is not a lake's catalogue"}[where]
     assert wanted in done.stderr
+
+
+READING = [
+    ["status"],
+    ["tables"],
+    ["snapshots"],
+    ["check"],
+    ["vacuum"],
+    ["merge", "users"],
+    ["expire", "--all"],
+    ["sql", "-c", "SHOW TABLES"],
+    ["plot", "some"],
+    ["maintain", "--once"],
+    ["ingest", "posts", "--once"],
+    ["validate", "users", "users.expectations.yml"],
+    ["upgrade"],
+]
+
+
+@pytest.mark.parametrize("command", READING, ids=lambda words: words[0])
+def test_a_folder_that_is_no_lake_stays_as_it_is(platform, tmp_path, command):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "monday.txt").write_text("nothing of ours")
+    (folder / "users.expectations.yml").write_text("expectations: [{type: expect_column_to_exist, column: id}]")
+    done = platform(*(str(folder / word) if word.endswith(".yml") else word for word in command), "--url", str(folder), check=1)
+    assert done.stdout == ""
+    assert done.stderr == (f'error: there is no lake at "{folder}"\n  hint: create one with `platform init platform+local://{folder}`\n')
+    assert {path.name for path in folder.iterdir()} == {"monday.txt", "users.expectations.yml"}
+
+
+@pytest.mark.parametrize("where", [".", "sql"])
+def test_the_lake_of_a_project_is_named_where_none_is(platform, tmp_path, where):
+    (tmp_path / "shop" / "sql").mkdir(parents=True)
+    Lake.create(str(tmp_path / "shop" / ".platform" / "lake")).close()
+    line = f"there is one here: export PLATFORM_URL=platform+local://{tmp_path}/shop/.platform/lake"
+    assert line in platform("status", cwd=tmp_path / "shop" / where, PLATFORM_URL=None).stdout
+    assert line in platform("tables", cwd=tmp_path / "shop" / where, check=1, PLATFORM_URL=None).stderr

@@ -18,6 +18,7 @@ from platform_plugin.lake.catalogue import marks
 from platform_plugin.lake.catalogue.database import create_engine, read_transaction, write_transaction
 from platform_plugin.lake.catalogue.formats import NEWEST, READABLE, migrate, refuse_nested_schemas
 from platform_plugin.lake.catalogue.identifiers import new_uuid
+from platform_plugin.lake.catalogue.nearby import find_nearby_lake
 from platform_plugin.lake.files.storage import Storage, explain_storage_errors
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _inspect(location: Location) -> tuple[UUID | None, str, str | None]:
                 f'catalogue "{file}" can\'t be opened', detail=error.strerror, hint="check the path and its permissions"
             ) from error
         if not is_file:
-            raise NoLake(f'there is no lake at "{location.folder}"', hint=f"create one with `platform init {location}`")
+            raise _missing_lake(location, location.folder)
         if is_empty:
             raise CatalogueError(
                 f'catalogue "{file}" is empty: its creation was interrupted', hint=f"create it again with `platform init {location}`"
@@ -184,6 +185,15 @@ def _inspect(location: Location) -> tuple[UUID | None, str, str | None]:
         engine.dispose()
     data_path = metadata.get("data_path", location.data_path)
     return (UUID(identity) if identity else None), data_path, database
+
+
+def _missing_lake(location: Location, folder: Path) -> NoLake:
+    hint = f"create one with `platform init {location}`"
+    if folder.is_file():
+        hint = "that is a file; name the folder of the lake"
+    elif (near := find_nearby_lake(folder)) is not None:
+        hint = f"there is one at platform+local://{near}; create another with `platform init {location}`"
+    return NoLake(f'there is no lake at "{folder}"', hint=hint)
 
 
 def _check_version(metadata: dict[str, str], location: Location) -> None:
