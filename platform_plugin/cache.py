@@ -1,4 +1,4 @@
-"""Everything that a process keeps in memory to use it again, with one budget in bytes.
+"""`Cache`: what a process keeps in memory for later use; all caches share one budget in bytes.
 
 A module that keeps something names a `Cache` and says how many bytes a value takes. The entries of all caches share the budget: when it is
 spent, entries that were not used since the last round go first, whichever cache they are of. Keys name what never changes: a lake, and a
@@ -29,7 +29,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheFigures:
-    """What a cache holds, and how often it was asked since the process began."""
+    """The size of a cache, and its hits and misses since the process began."""
 
     name: str
     entries: int
@@ -62,7 +62,7 @@ class Budget:
         self._lock = threading.Lock()
 
     def put(self, owner: Cache[K, V], key: K, value: V, count: int) -> None:
-        """Take an entry in, and drop others until all fit; a value too large for the budget is not kept."""
+        """Add an entry, and drop others until all fit; a value larger than the budget is not stored."""
         with self._lock:
             self._remove((id(owner), key))
             if count * _LARGEST_SHARE <= self.limit:
@@ -71,7 +71,7 @@ class Budget:
                 self._evict()
 
     def set_limit(self, limit: int) -> None:
-        """Change the budget; what no longer fits leaves at once."""
+        """Change the budget; entries that no longer fit are dropped at once."""
         with self._lock:
             self.limit = limit
             self._evict()
@@ -93,7 +93,7 @@ class Budget:
             return sum(entry.bytes for entry in owner.entries.values())
 
     def reset_lock(self) -> None:
-        """Make the lock anew in a child process, where the thread that held it is not."""
+        """Make a new lock in a forked child, where the thread that held the old one does not exist."""
         self._lock = threading.Lock()
 
     def _evict(self) -> None:
@@ -113,7 +113,7 @@ class Budget:
 
 
 class Cache(Generic[K, V]):
-    """Values of one kind by their keys. `weigh` says how many bytes a value takes beside its key; it is called once for each.
+    """Values of one kind by their keys. `weigh` gives the bytes of a value without its key; it is called once for each value.
 
     >>> squares = Cache("squares of a docstring")
     >>> squares.find(7, lambda: 49), squares.find(7, lambda: 0), squares.get(8)
@@ -140,19 +140,19 @@ class Cache(Generic[K, V]):
         return entry.value  # type: ignore[no-any-return]
 
     def has(self, key: K) -> bool:
-        """Whether there is a value for a key, be it None."""
+        """Whether there is a value for a key, even None."""
         entry = self.entries.get(key)
         if entry is not None:
             entry.is_used = True
         return entry is not None
 
     def put(self, key: K, value: V) -> V:
-        """Keep a value in the place of the one that the key had, and return it."""
+        """Store the value of a key in place of an earlier one, and return it."""
         self._budget.put(self, key, value, ENTRY_BYTES + self._weigh(value))
         return value
 
     def find(self, key: K, make: Callable[[], V]) -> V:
-        """The value of a key, made when there is none. Two threads may make it at once; an error is not kept."""
+        """The value of a key, made when there is none. Two threads may make it at once; an error is not stored."""
         entry = self.entries.get(key)
         if entry is None:
             self._misses += 1
@@ -170,14 +170,14 @@ class Cache(Generic[K, V]):
         self._budget.clear(self)
 
     def figures(self) -> CacheFigures:
-        """What the cache holds now."""
+        """The present figures of the cache."""
         return CacheFigures(
             name=self.name, entries=len(self.entries), bytes=self._budget.sum_bytes(self), hits=self._hits, misses=self._misses
         )
 
 
 def read_limit(text: str | None) -> int:
-    """The budget that the environment sets: a number of bytes, with K, M or G behind it if wanted.
+    """The budget in bytes for the text of an environment variable: a number, perhaps with K, M or G behind it.
 
     >>> read_limit("64M"), read_limit(None) == DEFAULT_BYTES
     (67108864, True)
@@ -197,14 +197,14 @@ def read_limit(text: str | None) -> int:
 
 
 def set_budget(environment: Mapping[str, str] = os.environ) -> None:
-    """Give all caches of this process the budget that the environment sets."""
+    """Set the budget of this process's caches from the environment."""
     limit = read_limit(environment.get(BUDGET_VARIABLE))
     if limit != BUDGET.limit:
         BUDGET.set_limit(limit)
 
 
 def list_figures() -> list[CacheFigures]:
-    """What every cache of this process holds, the largest first."""
+    """The figures of all caches of this process, the largest first."""
     return sorted((cache.figures() for cache in _CACHES), key=lambda figures: (-figures.bytes, figures.name))
 
 

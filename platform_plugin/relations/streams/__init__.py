@@ -1,1 +1,1 @@
-"""Streams: relations whose oldest rows leave, and how rows are appended to them."""
+"""Streams: relations that rows are appended to and that evict their oldest rows."""

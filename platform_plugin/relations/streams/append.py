@@ -1,4 +1,4 @@
-"""The committer: gathers the appends of a process to one stream, and commits what came while it was committing."""
+"""`Committer`: the thread that groups a process's appends to one stream and commits them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ _FORGET_EVERY_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouping:
-    """How appends are gathered: for how long, up to what size, and how much may wait.
+    """How appends are grouped into commits: for how long, up to what size, and how many may wait.
 
-    `linger` is what a lone append waits for company; while a commit runs, whatever comes waits for the next one anyway.
-    A group ends with the append that reaches `segment_rows` or `segment_bytes`. `patience` is how long an append waits for
-    a catalogue that is away.
+    A lone append waits `linger` for others; while a commit runs, appends wait for the next one anyway. A group ends with the append that
+    reaches `segment_rows` or `segment_bytes`. `patience` is how long an append waits for a catalogue that can't be reached.
 
     >>> Grouping(segment_rows=0)
     Traceback (most recent call last):
@@ -56,7 +55,7 @@ class Grouping:
 
 
 class Committer:
-    """One thread that commits the appends of a process to one table. It starts with the first and ends when none come."""
+    """One thread that commits a process's appends to one table. It starts with the first append and ends when no more come."""
 
     def __init__(self, lake: Lake, table: Table, grouping: Grouping, arrived: Arrived | None = None) -> None:
         self.table = table
@@ -80,7 +79,7 @@ class Committer:
         self._forgot_at = time.monotonic() - _FORGET_EVERY_SECONDS
 
     def put(self, entry: Entry, *, when_full: WhenFull, timeout_seconds: float | None) -> None:
-        """Take one append into the buffer. A full buffer makes the caller wait, for at most the time, or fail at once."""
+        """Add one append to the buffer. If the buffer is full, the caller waits at most the time-out, or the append fails at once."""
         rows, size, limits = entry.rows.num_rows, entry.size_bytes, self._grouping
         if rows > limits.buffer_rows or size > limits.buffer_bytes:
             raise InvalidValue(
@@ -109,14 +108,14 @@ class Committer:
                 self._arrived.notify()
 
     def hurry(self) -> None:
-        """Commit what waits without waiting for more: somebody wants to go on."""
+        """Commit the waiting appends without waiting for more."""
         with self._lock:
             if self._waiting:
                 self._hurry = True
                 self._arrived.notify()
 
     def end(self) -> None:
-        """Commit what waits and end the thread; the next append starts another."""
+        """Commit the waiting appends and end the thread; the next append starts another."""
         with self._lock:
             thread = self._thread
             self._ending = self._hurry = thread is not None
@@ -172,7 +171,7 @@ class Committer:
         return self._hurry or full or waited >= self._grouping.linger.total_seconds()
 
     def forget_parent(self) -> None:
-        """In a forked child: what waits is the parent's to commit, as are its thread and locks."""
+        """In a forked child: drop the parent's appends, thread and locks."""
         inherited = [entry for _, entry in self._waiting]
         self._reset()
         for entry in inherited:

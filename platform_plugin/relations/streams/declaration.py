@@ -1,4 +1,4 @@
-"""A stream's declared options, as its statement has them and as the lake keeps them."""
+"""A stream's options: from CREATE and ALTER STREAM to the form that the lake stores, and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def stored_limits(statement: CreateStream) -> dict[str, Any]:
-    """The options that a CREATE STREAM gives, for the lake.
+    """The options of a CREATE STREAM, in the form that the lake stores.
 
     >>> from platform_plugin.language.text.names import WrittenName
     >>> stored_limits(CreateStream(name=WrittenName(parts=("posts",)), retention=timedelta(hours=1)))
@@ -39,12 +39,12 @@ def stored_limits(statement: CreateStream) -> dict[str, Any]:
 
 
 def read_limits(declaration: Declaration) -> dict[str, Any]:
-    """The options of a stream by the names and in the types of its statement; what was not declared is left out."""
+    """The options of a stream under the names and in the types of its statement; undeclared ones are left out."""
     return read_options(declaration.options, STREAM)
 
 
 def stream_statement(name: WrittenName, stream: Table, declaration: Declaration) -> CreateStream:
-    """The statement that makes a stream like this one."""
+    """The statement that creates a stream like this one."""
     kept = declaration.options.get("feed")
     feed = None if kept is None else feed_statement(kept)
     columns = () if feed is not None and feed.kind == "TABLE" else stream.fields
@@ -52,25 +52,25 @@ def stream_statement(name: WrittenName, stream: Table, declaration: Declaration)
 
 
 def altered_options(declaration: Declaration, options: Sequence[Option], columns: Sequence[Field]) -> dict[str, Any]:
-    """What ALTER STREAM … SET changes of the options that the lake keeps."""
+    """The stored options that ALTER STREAM … SET changes."""
     fed = altered_feed(declaration, options, columns)
     return dict(stored_option(option) for option in options if not fed or option.name in STREAM) | fed
 
 
 def reflected_limits(declaration: Declaration) -> dict[str, Any]:
-    """The limits of a stream as options of a table of SQLAlchemy's, durations as text."""
+    """The limits of a stream as options of an SQLAlchemy table, with durations as text."""
     return {name: duration_text(value) if isinstance(value, timedelta) else value for name, value in read_limits(declaration).items()}
 
 
 def read_declared(statement: Statement) -> DeclaredRelation | None:
-    """What CREATE STREAM declares."""
+    """The definition in a CREATE STREAM."""
     if not isinstance(statement, CreateStream):
         return None
     return DeclaredRelation(name=statement.name, columns=statement.columns, comment=statement.comment, takes_in=statement.feed is not None)
 
 
 def stream_differences(declared: Statement, stored: Statement) -> Iterator[str]:
-    """What a file says of a stream otherwise than the lake."""
+    """The differences between a file's definition of a stream and the lake's."""
     if isinstance(declared, CreateStream) and isinstance(stored, CreateStream):
         yield from column_differences(declared.columns, stored.columns)
         ours, theirs = ({name: getattr(each, name) for name in STREAM} for each in (declared, stored))

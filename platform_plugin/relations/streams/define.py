@@ -1,4 +1,4 @@
-"""CREATE STREAM: a table whose rows arrive, are numbered and leave."""
+"""CREATE STREAM: creates a stream's table, with its retention and its feed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run_create_stream(work: Workspace, statement: s.CreateStream) -> Result:
-    """Create a stream: a table whose declared retention is noted with it."""
+    """Create a stream: a table and its declaration."""
     name = lake_name(statement.name)
     base = work.lake.snapshot()
     old = find_existing(work.lake, name, base)

@@ -1,4 +1,4 @@
-"""The figures of a stream: what it holds, how fast rows come, who writes, and who is behind."""
+"""The figures of a stream: its size, its arrival rates, its writers and its slowest consumer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RECENT = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamFigures:
-    """A stream at one moment. Rates and writers are those of the last minute, or of what a faster ring holds."""
+    """The figures of a stream at one moment. Rates and writers are of the last minute, or of less if the stream holds less."""
 
     rows: int
     bytes: int
@@ -45,12 +45,12 @@ class StreamFigures:
     history: str | None
 
     def lag_seconds(self, now: datetime) -> float | None:
-        """How long nothing has come."""
+        """The seconds since the last arrival."""
         return None if self.last_arrival is None else max((now - self.last_arrival).total_seconds(), 0.0)
 
 
 def read_figures(connection: Connection, stream: Table, snapshot: Snapshot, now: datetime | None = None) -> StreamFigures | None:
-    """The figures of a stream, from the catalogue alone; None before anything was ever added to a stream of this lake."""
+    """The figures of a stream, from the catalogue alone; None if nothing was ever appended to a stream of this lake."""
     if not has_rings(connection):
         return None
     now = now or datetime.now(UTC)
@@ -79,7 +79,7 @@ def read_figures(connection: Connection, stream: Table, snapshot: Snapshot, now:
 
 
 def stream_facts(work: Workspace, stream: Table, declaration: Declaration, snapshot: Snapshot) -> dict[str, Any]:
-    """What DESCRIBE EXTENDED says of a stream beside its limits: its feed, and how its rows come and leave."""
+    """The figures of a stream for DESCRIBE EXTENDED, with its feed, but without its limits."""
     now = datetime.now(UTC)
     feed = stream_statement(statement_name(stream), stream, declaration).feed
     facts: dict[str, Any] = {} if feed is None else {"feed": feed_text(feed)}

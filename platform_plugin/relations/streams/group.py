@@ -1,4 +1,4 @@
-"""A group: appends that become visible together, as one segment in one commit."""
+"""`AppendGroup`: appends that become visible together, as one segment in one commit."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _ROWS_PER_CORE = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendOutcome:
-    """What became of an append: the snapshot from which on its rows are there.
+    """The outcome of an append: the first snapshot that has its rows.
 
-    `is_repeat` says that a batch of the same id had been taken before, in that snapshot; nothing was added again.
+    `is_repeat` says that a batch with the same id was taken before, in that snapshot; nothing was added again.
     """
 
     snapshot_id: int
@@ -51,7 +51,7 @@ class AppendOutcome:
 
 
 class Receipt(Future[AppendOutcome]):
-    """The promise of an append. `result()` waits for the commit; an append that no commit has taken yet can be cancelled."""
+    """The future outcome of an append. `result()` waits for the commit; an append that no commit has taken yet can be cancelled."""
 
     def __init__(self, row_count: int, batch_id: str | None = None) -> None:
         super().__init__()
@@ -59,13 +59,13 @@ class Receipt(Future[AppendOutcome]):
         self.batch_id = batch_id
 
     def renew(self) -> None:
-        """In a forked child: whoever held the lock in the parent does not exist here."""
+        """In a forked child: make a new lock, since its holder in the parent does not exist here."""
         super().__init__()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Entry:
-    """One append that waits for its commit; the rows are in the shape that the table had when they came."""
+    """One append that waits for its commit; its rows have the columns that the table had when they came."""
 
     rows: pa.Table
     table: Table
@@ -74,7 +74,7 @@ class Entry:
 
 
 class AppendGroup:
-    """Appends to one table on their way into one commit. Every receipt is answered, whatever happens."""
+    """Appends to one table that one commit takes. Every receipt gets an outcome, whatever happens."""
 
     def __init__(
         self, lake: Lake, entries: Sequence[Entry], *, patience_seconds: float, forgets: bool = False, arrived: Arrived | None = None
@@ -95,7 +95,7 @@ class AppendGroup:
                 self._entries[entry.receipt.batch_id or entry] = entry
 
     def run(self) -> None:
-        """Write and commit the rows; the receipts tell how it went."""
+        """Write and commit the rows, and give the receipts their outcomes."""
         try:
             while self._entries and not self._attempt():
                 pass
@@ -249,7 +249,7 @@ class AppendGroup:
 
 
 def find_by_identity(lake: Lake, table: Table, snapshot: Snapshot) -> Table:
-    """The same table at a snapshot, also if it was renamed; a dropped one is an error."""
+    """The same table at a snapshot, even under another name; a dropped one is an error."""
     try:
         found = lake.table(table.name, snapshot)
     except UnknownObject:
@@ -288,5 +288,5 @@ def _write(lake: Lake, table: Table, rows: pa.Table) -> list[DataFile]:
 
 
 def fork_error() -> PlatformError:
-    """What a child process is told of appends that its parent is committing."""
+    """The error in a child process for appends that its parent commits."""
     return PlatformError("this append belongs to the parent process", hint="wait for its receipt there; a child appends through its own")

@@ -1,4 +1,4 @@
-"""The kind *stream*: rows arrive, are numbered, and leave when the limits say so."""
+"""The kind *stream*: rows are appended, get numbers, and are evicted when the limits say so."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StreamKind(DeclarableKind["Table"]):
-    """Bounded relations that writers append to, or that read a source."""
+    """Relations with retention, which writers append to or which read a source."""
 
     name = "stream"
     plural = "STREAMS"

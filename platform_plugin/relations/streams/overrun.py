@@ -1,4 +1,4 @@
-"""Overruns: a read of a stream that fails because rows left meanwhile says so, and not that a file is missing."""
+"""`raise_overruns`: a read that fails since a stream evicted its rows raises an overrun, not a missing file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def raise_overruns(lake: Lake, tables: Sequence[Table], snapshot: Snapshot) -> Iterator[None]:
-    """Turn Spark's "a file is missing" into what it means: an overrun, an expired snapshot, or a file that was lost."""
+    """Replace Spark's error about a missing file by its reason: an overrun, an expired snapshot, or a lost file."""
     try:
         yield
     except QueryFailed as error:
@@ -27,7 +27,7 @@ def raise_overruns(lake: Lake, tables: Sequence[Table], snapshot: Snapshot) -> I
 
 
 def raise_overrun(lake: Lake, tables: Sequence[Table], snapshot: Snapshot, error: PlatformError) -> None:
-    """Raise what an error of Spark's about a missing file means, if it is one."""
+    """Raise the reason for Spark's error if that is about a missing file."""
     told = explain_failed_query(lake, error, snapshot, tables)
     if told is not None:
         raise told from error

@@ -1,4 +1,4 @@
-"""Pending appends: what a platform has handed over to one stream, through whatever handle, and not yet been told the outcome of."""
+"""`PendingAppends`: the appends of a platform to one stream, through all its handles, whose outcome is not known yet."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 class PendingAppends:
-    """The appends of one platform to one stream. All its handles share it, so that each of them can wait for all of them."""
+    """The appends of one platform to one stream. All handles share it, so that each of them can wait for all of them."""
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
-        """In a forked child: what waits is the parent's."""
+        """In a forked child: forget the parent's appends."""
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._open: dict[Future[AppendOutcome], Committer] = {}
         self._failure: PlatformError | None = None
 
     def settle_process(self) -> None:
-        """Forget what was inherited, in a forked child that has not done so yet."""
+        """Forget the parent's appends, in a forked child that has not done so yet."""
         if self._process != os.getpid():
             self.renew()
 
@@ -42,12 +42,12 @@ class PendingAppends:
             self._open[receipt] = committer
 
     def forget(self, receipt: Future[AppendOutcome]) -> None:
-        """Its outcome is somebody's who waits for it, or it was never taken."""
+        """Remove a receipt whose outcome a caller waits for, or whose append was refused."""
         with self._lock:
             self._open.pop(receipt, None)
 
     def note(self, receipt: Future[AppendOutcome]) -> PlatformError | None:
-        """Keep the failure of an append for the next flush of any handle, and return it for its own."""
+        """Record the failure of an append for the next flush of any handle, and return it for its own."""
         error = None if receipt.cancelled() else receipt.exception()
         failure = error if isinstance(error, PlatformError) else None
         with self._lock:
@@ -56,13 +56,13 @@ class PendingAppends:
         return failure
 
     def take_failure(self) -> PlatformError | None:
-        """The first failure since this was last asked."""
+        """The first failure since the last call."""
         with self._lock:
             failure, self._failure = self._failure, None
         return failure
 
     def wait(self, name: Name, timeout: timedelta | None, receipts: Sequence[Receipt] | None = None) -> None:
-        """Return when some appends, or all so far, have been committed or have failed."""
+        """Wait until these appends, or all so far, are committed or have failed."""
         from concurrent.futures import wait
 
         with self._lock:
@@ -81,5 +81,5 @@ class PendingAppends:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits that this process appended."""
+        """Whether no append of this process waits."""
         return not self._open or self._process != os.getpid()

@@ -1,4 +1,4 @@
-"""Rows as users hand them over, as Arrow in the shape of a stream."""
+"""`shape_rows`: rows from Python (Arrow, pandas or dicts) as Arrow with a stream's columns."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _TAKEN = "an Arrow table or record batch, a pandas frame, or a list of dicts"
 
 
 def shape_rows(rows: Any, table: Table, schema: pa.Schema | None = None) -> pa.Table:
-    """Rows that a file of the table can hold: every column in its type, none unknown, no NULL where none may be.
+    """The rows with exactly the table's columns and types; unknown columns, and NULL in a NOT NULL column, are errors.
 
-    Columns are matched by name, without case; a missing one takes its default. `schema`, if given, is the table's own.
+    Columns are matched by name, in any case; a missing one gets its default. `schema`, if given, is the table's own.
     """
     schema = schema or arrow_schema(table.fields)
     if isinstance(rows, pa.RecordBatch):
@@ -45,7 +45,7 @@ def shape_rows(rows: Any, table: Table, schema: pa.Schema | None = None) -> pa.T
 
 
 def refit_rows(rows: pa.Table, before: Table, now: Table) -> pa.Table:
-    """Rows that were in the shape of an older state of a table in its present one: columns are followed by their ids."""
+    """Rows with a table's earlier columns as rows with its present ones, matched by column id."""
     current = {field.id: field for field in now.fields}
     kept = [(field.name, current[field.id].name) for field in before.fields if field.id in current]
     chosen = rows.select([old for old, _ in kept]).rename_columns([new for _, new in kept])

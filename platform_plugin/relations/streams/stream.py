@@ -1,4 +1,4 @@
-"""A stream that is open for appending: rows go in from Python, without a Spark job, and become visible in groups."""
+"""`Stream`: a stream that is open for appends from Python, without Spark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EXIT_SECONDS = 30.0
 
 
 class Stream:
-    """A stream to which this process appends. Use it in a `with` block: leaving it commits what still waits.
+    """A stream that this process appends to. Use it in a `with` block: leaving it commits the appends that still wait.
 
     >>> import tempfile
     >>> from platform_plugin import Platform
@@ -71,15 +71,15 @@ class Stream:
 
     @property
     def name(self) -> Name:
-        """The stream's name in the lake, as it was last seen."""
+        """The stream's name in the lake, when it was last read."""
         return self._committer.table.name
 
     def append(self, rows: Any, *, batch_id: str | None = None, wait: bool = False) -> Receipt:
-        """Hand rows over: an Arrow table or record batch, a pandas frame, or a list of dicts.
+        """Append rows: an Arrow table or record batch, a pandas frame, or a list of dicts.
 
-        Rows that don't fit are refused here, at once; the rest comes with the receipt. They become visible together, or
-        not at all. With `batch_id` they are added once however often they are appended, by whatever process. With `wait`
-        the call returns when they are committed. Arrow rows are not copied: don't change the memory below them.
+        Rows that don't fit are refused at once; other errors come with the receipt. The rows become visible together, or not at all. With
+        `batch_id` they are added once however often they are appended, by whatever process. With `wait` the call returns when they are
+        committed. Arrow rows are not copied: don't change the memory below them.
         """
         if self._closed:
             raise InvalidValue(f'stream "{self.name}" is closed', hint="open it again with platform.stream(...)")
@@ -129,9 +129,9 @@ class Stream:
         self._failure = self._failure or failure
 
     def flush(self, timeout: timedelta | None = None) -> None:
-        """Return when everything that the platform appended to the stream is committed, through whatever handle.
+        """Wait until everything that the platform has appended to the stream is committed, through whatever handle.
 
-        The first failure since the last flush is raised: of this handle, or else of one that no flush has told of.
+        The first failure since the last flush is raised: of this handle, or else of one that no flush has reported.
         """
         if self._process != os.getpid():
             self._renew()
@@ -142,7 +142,7 @@ class Stream:
             raise failure
 
     def close(self) -> None:
-        """Flush, and take no more rows; a second call does nothing."""
+        """Flush and refuse further rows; a second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -184,7 +184,7 @@ class Streams:
         when_full: WhenFull = "block",
         timeout: timedelta | None = None,
     ) -> Stream:
-        """A handle on a stream; what is no stream is refused."""
+        """A handle on a stream; another relation is refused."""
         if when_full not in ("block", "fail"):
             raise InvalidValue(f"when_full can't be {when_full!r}", hint='give "block" or "fail"')
         table = self._lake.table(name)
@@ -207,7 +207,7 @@ class Streams:
         return handle
 
     def wait(self, timeout: timedelta | None = None) -> None:
-        """Return when what was appended to any stream so far is committed, or has failed: of that, receipts and flushes tell."""
+        """Wait until what was appended to any stream so far is committed or has failed; receipts and flushes raise the failures."""
         for uuid, pending in list(self._pending.items()):
             if not pending.is_empty:
                 pending.wait(self._names[uuid], timeout)

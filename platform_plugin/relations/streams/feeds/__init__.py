@@ -1,1 +1,1 @@
-"""Feeds: how a stream takes rows from files, topics and tables, each once, and keeps apart what does not fit."""
+"""Feeds: a stream reads each row of files, a topic or a table once; records that do not fit go to its quarantine."""

@@ -1,4 +1,4 @@
-"""A feed: where a stream pulls its rows from, as it was declared and as it is kept with the stream."""
+"""`FilesFeed`, `KafkaFeed` and `TableFeed`: a stream's source, from its statement to its stored form and back."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ MAX_FILES, MAX_BYTES, MAX_ROWS = 1000, 1 << 30, 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesFeed:
-    """Files that match a glob, each read once."""
+    """The files that match a glob, each read once."""
 
     glob: str
     format: Literal["csv", "json", "parquet"]
@@ -65,7 +65,7 @@ class FilesFeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaFeed:
-    """The records of a topic, each read once. What it takes to log in is never part of it: see `kafka_settings`."""
+    """The records of a topic, each read once. Credentials are never part of it: see `kafka_settings`."""
 
     brokers: str
     topic: str
@@ -92,7 +92,7 @@ Feed = FilesFeed | KafkaFeed | TableFeed
 
 
 def plan_feed(written: s.Feed, columns: Sequence[Field], storage: Storage) -> dict[str, Any]:
-    """What is kept of a written feed; whatever could only fail later is refused now, at its place in the statement."""
+    """The stored form of a feed in a statement; whatever could only fail later is refused now, at its place in the statement."""
     location = written.location
     with _blaming(written.span):
         if written.kind == "FILES":
@@ -119,14 +119,14 @@ def plan_feed(written: s.Feed, columns: Sequence[Field], storage: Storage) -> di
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedDeclaration:
-    """What the feed of a stream that is to be created adds to it: columns, the option that keeps the feed, and whose files it shares."""
+    """What a feed adds to a new stream: its columns, the stored option, and the table whose files it shares."""
 
     columns: Sequence[Field]
     options: Mapping[str, Any] = field(default_factory=dict)
     source: Table | None = None
 
     def create(self, commit: Commit, name: Name, comment: str | None) -> Table:
-        """The stream's table. Over another table it has the same columns with the same ids in the same folder, so that files fit both."""
+        """The stream's table. Over another table it has the same columns, ids and folder, so that files fit both."""
         if self.source is None:
             return commit.create_table(name, self.columns, comment=comment)
         table = replace(self.source, id=None, uuid=new_uuid(), name=name, comment=comment, partition_keys=(), partition_id=None)
@@ -135,7 +135,7 @@ class FeedDeclaration:
 
 
 def declared_feed(lake: Lake, statement: s.CreateStream, name: Name, snapshot: Snapshot) -> FeedDeclaration:
-    """What a statement's feed says of its stream; columns are the source's where the statement names none."""
+    """The feed of a CREATE STREAM; without columns in the statement, those of the source are taken."""
     written = statement.feed
     if written is None:
         return FeedDeclaration(columns=statement.columns)
@@ -161,7 +161,7 @@ def declared_feed(lake: Lake, statement: s.CreateStream, name: Name, snapshot: S
 
 
 def altered_feed(declaration: Declaration, changes: Sequence[s.Option], columns: Sequence[Field]) -> dict[str, Any]:
-    """The option that keeps a stream's feed after ALTER STREAM … SET, or nothing if none of the changes is about the feed."""
+    """The stored feed after ALTER STREAM … SET, or nothing if no change is about the feed."""
     mine = [option for option in changes if option.name not in STREAM]
     if not mine or declaration.kind != "stream":
         return {}
@@ -180,7 +180,7 @@ def altered_feed(declaration: Declaration, changes: Sequence[s.Option], columns:
 
 
 def feed_of(stored: Mapping[str, Any]) -> Feed:
-    """The feed that was kept.
+    """The feed for its stored form.
 
     >>> feed_of({"kind": "KAFKA", "location": "one:9092,two:9092/posts", "options": {"max_rows": 10}}).topic
     'posts'
@@ -218,7 +218,7 @@ def feed_of(stored: Mapping[str, Any]) -> Feed:
 
 
 def feed_places(feed: Feed) -> list[str]:
-    """What a feed reads beyond the lake: its glob, or each of its brokers."""
+    """The places outside the lake that a feed reads: its glob, or each of its brokers."""
     match feed:
         case FilesFeed():
             return [feed.glob]
@@ -234,13 +234,13 @@ def has_json_lines(feed: FilesFeed) -> bool:
 
 
 def read_declared_feed(declaration: Declaration) -> Feed | None:
-    """The feed of a stream, or None if rows are only pushed into it."""
+    """The feed of a stream, or None for a stream without one."""
     stored = declaration.options.get("feed")
     return None if stored is None else feed_of(stored)
 
 
 def feed_statement(stored: Mapping[str, Any]) -> s.Feed:
-    """The feed as a statement writes it, for SHOW CREATE."""
+    """The feed as part of a statement, for SHOW CREATE."""
     options = {name: timedelta(seconds=value) if name in _DURATIONS else value for name, value in stored["options"].items()}
     relation = s.WrittenName(parts=tuple(stored["location"].split("."))) if stored["kind"] == "TABLE" else None
     return s.Feed(
@@ -260,7 +260,7 @@ def _plain(value: Any) -> Any:
 
 
 class _blaming:  # noqa: N801  reads as a word in a `with`
-    """Errors without a place are about this part of the statement."""
+    """Gives errors without a place the place of this part of the statement."""
 
     def __init__(self, span: Span) -> None:
         self._span = span

@@ -1,4 +1,4 @@
-"""Damage: whether a file that a job could not read can be read at all, told apart from a store that does not answer."""
+"""`find_damage`: tells a damaged file from a store that does not answer, when Spark can't read the file."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError)
 
 
 def find_damage(feed: FilesFeed, file: SourceFile) -> str | None:
-    """What is wrong with a file that Spark could not read; None if its bytes can't be had, or come from afar and are sound.
+    """The damage of a file that Spark could not read; None if its bytes can't be read either, or are sound in a remote store.
 
-    Then trying again may help.
+    Then another attempt may help.
     """
     system, _ = open_system(file.uri)
     path = path_in(system, file.uri)

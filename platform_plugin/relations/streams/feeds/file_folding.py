@@ -1,7 +1,7 @@
-"""Folding: of files that are gone and were read long ago a mark remains, where a feed says that names or times of its files grow.
+"""Folding: files that are gone and were read long ago are forgotten, and a mark says up to which name or time all were read.
 
-A mark lies before every file that is remembered and every one that waits, so that a name or time out of line (a clock that stepped, a stray
-file) holds it back and never drags it along. A file that is found before the mark may have been read: it is told, once, and never read.
+A mark lies before every remembered file and every waiting one, so that a name or time out of line (a clock that stepped, a stray file)
+keeps it back and never moves it on. A file that appears before the mark may have been read: it is reported, once, and never read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOOKS = 24
 def find_fold(
     connection: Connection, uuid: UUID, feed: FilesFeed, listing: Sequence[SourceFile], *, unread: Iterable[SourceFile], now: datetime
 ) -> FoldFiles | None:
-    """What may be folded now; None also where it was looked for not long ago."""
+    """The files to fold now; None also if this was checked a short time ago."""
     if feed.ordered_by is None or not has_marks(connection):
         return None
     tried_at = read_fold_time(connection, uuid)
@@ -45,7 +45,7 @@ def plan_fold(
     unread: Iterable[SourceFile],
     now: datetime,
 ) -> FoldFiles | None:
-    """What may be folded: read before the feed's bound, gone from the listing, and before everything that is still remembered or unread."""
+    """The files to fold: read before the feed's bound, gone from the listing, and before every remembered or unread file."""
     key, bound = _key_of(feed.ordered_by), now - feed.remember
     old: list[tuple[Any, str]] = []
     ahead = [key(file.uri, file.modified, now) for file in unread]

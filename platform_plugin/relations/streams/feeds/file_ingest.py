@@ -1,4 +1,4 @@
-"""Ingestion of files: a batch of those that were not read yet, each whole or not at all."""
+"""`run_file_batch`: ingests a batch of unread files, each whole or not at all, in one commit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _CHANGED = "the file changed after it was ingested; it is not read again: put ne
 
 
 class _Unsteady(Exception):
-    """Files changed while they were read, so nothing of this attempt counts."""
+    """Files changed while they were read, so this attempt is discarded."""
 
     def __init__(self, files: Sequence[SourceFile]) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class _Unsteady(Exception):
 def run_file_batch(
     work: Workspace, table: Table, feed: FilesFeed, limits: BatchLimits, *, timeout: timedelta | None, progress: ProgressHandler | None
 ) -> IngestReport:
-    """Read the oldest files that were not read yet and commit their rows."""
+    """Read the oldest unread files and commit their rows."""
     lake = work.lake
     prepare_file_sources(lake)
     listing = read_listing(feed.glob, lake.sources)
@@ -90,7 +90,7 @@ def run_file_batch(
 
 
 class _Attempt:
-    """One batch on its way. Files that turn out to be unreadable or unsteady leave it, and the rest is tried again."""
+    """One batch. Files that turn out to be unreadable or to change are removed from it, and the rest is tried again."""
 
     def __init__(
         self,

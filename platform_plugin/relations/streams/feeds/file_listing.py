@@ -1,4 +1,4 @@
-"""The listing of a glob: which files there are, which of them come next, and whether they stayed what they were."""
+"""`read_listing` and `plan_batch`: the files that match a glob, those of the next batch, and those that have changed."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _TAGS = ("ETag", "etag", "e_tag", "md5Hash", "checksum")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileBatch:
-    """The files to read next, those that changed after they were read, and those for later: too many, too young, or without a byte.
+    """The files to read next, those that changed after they were read, and those for later: too many, too young, or empty.
 
-    Those that came `late` lie before a mark up to which everything was read: nobody knows whether they were, and they are not read.
+    Files in `late` lie before a mark up to which everything was read: they may have been read, so they are not read.
     """
 
     files: tuple[SourceFile, ...] = ()
@@ -49,7 +49,7 @@ def plan_batch(
     settle_seconds: float = 0.0,
     marks: Marks | None = None,
 ) -> FileBatch:
-    """Oldest files first, as many as the limits allow but at least one.
+    """The next batch: the oldest files first, as many as the limits allow but at least one.
 
     >>> files = [SourceFile(uri=name, size_bytes=10, version="1", modified=1.0) for name in "abc"]
     >>> batch = plan_batch(files, {"a": KnownFile(version="0")}, max_files=1, max_bytes=100)
@@ -90,9 +90,9 @@ def plan_batch(
 
 
 def read_listing(glob: str, sources: Sources = EVERYWHERE) -> list[SourceFile]:
-    """Every file that matches a glob now; hidden ones, whose names start with a dot or an underscore, are left alone.
+    """Every file that matches a glob now, without hidden ones, whose names start with a dot or an underscore.
 
-    A glob, or a link among the files, that leads out of the sources that may be read is an error.
+    A glob, or a link among the files, that leads out of the permitted sources is an error.
     """
     sources.check(glob)
     system, path = open_system(glob)
@@ -121,7 +121,7 @@ def _followed(system: AbstractFileSystem, name: str, info: Mapping[str, Any]) ->
 
 
 def read_changed(files: Sequence[SourceFile]) -> list[SourceFile]:
-    """Those of the files that are no longer what they were when they were listed."""
+    """Those of the files that have changed since they were listed."""
     if not files:
         return []
     system, _ = open_system(files[0].uri)
@@ -155,7 +155,7 @@ def path_in(system: AbstractFileSystem, uri: str) -> str:
 
 
 def source_file(system: AbstractFileSystem, name: str, info: Mapping[str, Any]) -> SourceFile:
-    """A file as a listing tells of it. A tag of its content is the best version; else the times and the place on the disk."""
+    """The file for an entry of a listing. A tag of its content is the best version; else its times and its place on the disk."""
     uri = name if "://" in name or (name.startswith("/") and "file" in _protocols(system)) else system.unstrip_protocol(name)
     size = int(info.get("size") or 0)
     tag = next((str(info[key]) for key in _TAGS if info.get(key)), None)

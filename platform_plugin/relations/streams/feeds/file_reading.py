@@ -1,4 +1,4 @@
-"""Reading files into records: one DataFrame over a whole batch, with what does not fit marked and nothing left out."""
+"""`read_files`: the records of a batch of files as one DataFrame, with those that do not fit marked."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _UUID_PARTS = "(.{8})(.{4})(.{4})(.{4})(.{12})"
 def read_files(
     session: Session, feed: FilesFeed, groups: Sequence[tuple[Shape, tuple[SourceFile, ...]]], fields: Sequence[Field]
 ) -> DataFrame:
-    """The records of all files in the columns of the stream, with the columns for screening beside them."""
+    """The records of all files with the columns of the stream, and the columns for screening beside them."""
     if sum(len(files) for _, files in groups) > _LISTED_BY_JOB and all("://" not in file.uri for _, files in groups for file in files):
         session.spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", _LISTED_BY_DRIVER)
     frame: DataFrame | None = None
@@ -67,14 +67,14 @@ def read_files(
 
 
 def may_be_malformed(feed: FilesFeed, groups: Sequence[tuple[Shape, tuple[SourceFile, ...]]], fields: Sequence[Field]) -> bool:
-    """Whether any record of the files may not fit. Values of Parquet files have types, and those of the same type always do."""
+    """Whether a record of the files may not fit. Values of Parquet files have types, and those of the column's type always fit."""
     known = {field.name.lower(): field for field in fields}
     parts = [(part, known[part.name.lower()]) for shape, _ in groups for part in shape.columns]
     return feed.format != "parquet" or any(part.type != field.type or (part.nullable and not field.nullable) for part, field in parts)
 
 
 def spark_path(uri: str) -> str:
-    r"""The name under which Spark reads exactly this file; signs that are part of the name and not of a pattern say so.
+    r"""The path by which Spark reads exactly this file, with signs escaped that would make it a pattern.
 
     >>> spark_path("/data/a[1].csv"), spark_path("s3://bucket/b.csv")
     ('file:///data/a\\[1\\].csv', 's3a://bucket/b.csv')
@@ -85,7 +85,7 @@ def spark_path(uri: str) -> str:
 
 
 def source_key(name: str) -> str:
-    """What Spark's name for a file, its `_metadata.file_path`, says of the file's URI.
+    """The file's URI for Spark's name of it, `_metadata.file_path`.
 
     >>> source_key("file:/data/a%20b.csv"), source_key("s3a://bucket/b%2525.csv")
     ('/data/a b.csv', 's3://bucket/b%25.csv')

@@ -1,4 +1,4 @@
-"""The shape of a file: the columns that its header or footer names, checked before a job reads a row of it."""
+"""`read_shapes`: the columns in each file's header or footer, checked before a job reads its rows."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _TAIL = 1 << 16  # footers of most files, in one request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The columns of a file, in its order; their types are the file's own where it has types, else the stream's."""
+    """The columns of a file, in its order, with the file's own types if it has types, else the stream's."""
 
     columns: tuple[Field, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedFile:
-    """A file that can't be read at all, and why."""
+    """A file that can't be read, with the reason."""
 
     file: SourceFile
     reason: str
@@ -48,7 +48,7 @@ class RefusedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shapes:
-    """Files by shape, one read each; empty ones, which need none; and those that no read could make sense of."""
+    """The files by shape, each group for one read; the empty ones; and the unreadable ones."""
 
     groups: tuple[tuple[Shape, tuple[SourceFile, ...]], ...]
     empty: tuple[SourceFile, ...] = ()
@@ -56,7 +56,7 @@ class Shapes:
 
 
 def read_shapes(feed: FilesFeed, files: Sequence[SourceFile], fields: Sequence[Field]) -> Shapes:
-    """Look at the head or foot of each file, in parallel; files of records without a header all have the stream's shape."""
+    """The shapes of files, read in parallel from their headers or footers; files without a header have the stream's shape."""
     if not files:
         return Shapes(groups=())
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
@@ -74,7 +74,7 @@ def read_shapes(feed: FilesFeed, files: Sequence[SourceFile], fields: Sequence[F
 
 
 def read_columns(feed: FilesFeed, sources: Sources = EVERYWHERE) -> tuple[Field, ...]:
-    """The columns for a stream whose statement names none: those of the newest Parquet file that is there."""
+    """The columns of a stream whose statement has none: those of the newest Parquet file."""
     files = sorted(read_listing(feed.glob, sources), key=lambda file: (file.modified or 0.0, file.uri))
     if not files:
         raise InvalidValue(
@@ -90,7 +90,7 @@ def read_columns(feed: FilesFeed, sources: Sources = EVERYWHERE) -> tuple[Field,
 
 
 def plan_csv_shape(header: Sequence[str], fields: Sequence[Field]) -> Shape | str:
-    """The stream's columns in the order of a header, or what is wrong with it.
+    """The stream's columns in the order of a header, or the problem with the header.
 
     >>> from platform_plugin.algebra.types.data_types import Primitive
     >>> a, b = Field(name="a", type=Primitive("int32")), Field(name="b", type=Primitive("int32"))
@@ -103,7 +103,7 @@ def plan_csv_shape(header: Sequence[str], fields: Sequence[Field]) -> Shape | st
 
 
 def plan_parquet_shape(columns: Sequence[Field], fields: Sequence[Field]) -> Shape | str:
-    """The file's own columns, or what is wrong with them."""
+    """The file's own columns, or the problem with them."""
     matched = _matched([column.name for column in columns], fields, "it has")
     if isinstance(matched, str):
         return matched
@@ -197,7 +197,7 @@ def _first_line(opened: Any) -> bytes:
 
 
 class _NotParquet(Exception):
-    """The bytes of a file are not those of a Parquet file; failures to get at them are others."""
+    """The bytes of a file are no Parquet file; failures to read the bytes are other errors."""
 
 
 def _read_footer(system: AbstractFileSystem, file: SourceFile) -> Any:

@@ -1,4 +1,4 @@
-"""Ingestion: one bounded batch of a stream's feed becomes visible together with the note of what was read, or nothing happens."""
+"""`run_ingest`: reads one batch of a stream's feed and commits it together with the cursor of the feed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """What one batch may hold at most; what is None is as the feed declares it."""
+    """The largest size of one batch; None stands for the feed's own limit."""
 
     max_files: int | None = None
     max_bytes: int | None = None
@@ -35,23 +35,23 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestReport:
-    """What a batch did. `snapshot` is the one that it made, None if there was nothing to do; `waiting` is what is left to read."""
+    """What a batch did. `snapshot` is the one that it made, or None if there was nothing to do; `waiting` is left to read."""
 
     stream: str
     rows: int = 0
     files: int = 0
     quarantined: int = 0
     refused: tuple[str, ...] = ()
-    """Files that could not be read at all; the quarantine says why."""
+    """Files that could not be read; the quarantine has the reasons."""
     changed: tuple[str, ...] = ()
     """Files that changed after they were read. They are not read again."""
     late: tuple[str, ...] = ()
-    """Files before the mark up to which everything was read and forgotten. They are not read."""
+    """Files before the mark up to which everything was read. They are not read."""
     unsteady: tuple[str, ...] = ()
-    """Files that changed while they were read. They come again in a later batch."""
+    """Files that changed while they were read. A later batch reads them."""
     settling: int = 0
     skipped: int = 0
-    """Records that the source no longer had, where the feed says to skip them."""
+    """Records that the source no longer had, if the feed skips them."""
     waiting: int = 0
     """Files or records that are left to read."""
     waiting_bytes: int = 0
@@ -80,8 +80,8 @@ def run_ingest(
 ) -> IngestReport:
     """Read one batch of a stream's feed, at most as large as the limits, and commit it.
 
-    Rows and the note of what was read are one commit, so that a crash at any point neither loses nor repeats a row. If
-    another process ingests the same feed, one of the two wins and the other looks again for what is left.
+    Rows and the feed's cursor are one commit, so that a crash at any point neither loses nor repeats a row. If another process ingests the
+    same feed, one of the two wins and the other reads again what is left.
     """
     began = time.monotonic()
     for attempt in range(_ATTEMPTS):
@@ -99,7 +99,7 @@ def run_ingest(
 
 
 def find_feed(work: Workspace, stream: str | Name) -> tuple[Table, Feed]:
-    """A stream by name and its feed; a relation without one is an error."""
+    """A stream by name, and its feed; a relation without a feed is an error."""
     snapshot = work.lake.snapshot()
     with name_missing_relations(work.lake, Name.of(stream), snapshot, "stream"):
         table = work.lake.table(stream, snapshot)

@@ -1,4 +1,4 @@
-"""Ingestion of a topic: a batch of offsets that is fixed before it is read, and the next offsets in the commit of its rows."""
+"""`run_kafka_batch`: ingests a batch of a topic's records, with offsets that are fixed before the read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def run_kafka_batch(
     work: Workspace, table: Table, feed: KafkaFeed, limits: BatchLimits, *, timeout: timedelta | None, progress: ProgressHandler | None
 ) -> IngestReport:
-    """Read the next records of each partition and commit them together with where to go on."""
+    """Read the next records of each partition and commit them together with the next offsets."""
     lake, settings = work.lake, kafka_settings(feed.brokers)
     for place in feed_places(feed):
         lake.sources.check(place)
@@ -66,7 +66,7 @@ def run_kafka_batch(
 def read_records(
     session: Session, feed: KafkaFeed, settings: dict[str, Any], ranges: Sequence[OffsetRange], fields: Sequence[Field]
 ) -> DataFrame:
-    """The records of some ranges in the columns of the stream, a task for each range, with what does not fit marked."""
+    """The records of some ranges with the columns of the stream, one task for each range; records that do not fit are marked."""
     numbers = session.spark.range(0, len(ranges), 1, len(ranges))
     records = numbers.mapInArrow(range_reader(settings, feed.topic, ranges), SCHEMA)
     placed = records.select(
@@ -80,7 +80,7 @@ def read_records(
 
 
 class _Batch:
-    """One batch on its way from the brokers to the commit."""
+    """One batch, from the brokers to the commit."""
 
     def __init__(
         self, work: Workspace, table: Table, feed: KafkaFeed, settings: dict[str, Any], plan: OffsetPlan, *, timeout: timedelta | None

@@ -1,4 +1,4 @@
-"""Reading a topic inside Spark: each task consumes one range of offsets, from its first to its last, and hands out Arrow batches."""
+"""The Spark task that reads a topic: each task consumes one range of offsets and yields Arrow batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PATIENCE_SECONDS = 30.0
 def range_reader(
     settings: dict[str, Any], topic: str, ranges: Sequence[OffsetRange]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for `mapInArrow` over a DataFrame whose one column counts the ranges."""
+    """The function for `mapInArrow` over a DataFrame with the numbers of the ranges."""
 
     def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
@@ -35,7 +35,7 @@ def range_reader(
 
 
 def read_range(settings: dict[str, Any], topic: str, number: int, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """Every record of a range; what a log compaction or a transaction took away is no gap, an end that is not reached is an error."""
+    """Every record of a range; records that compaction or a transaction removed are no gap, but an end that is not reached is an error."""
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
     consumer = Consumer(settings)

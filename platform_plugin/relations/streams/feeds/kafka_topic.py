@@ -1,4 +1,4 @@
-"""A topic: where its partitions begin and end now, and which offsets a batch reads next."""
+"""A topic's partitions and offsets: their present ends, the offsets of the next batch, and the client's settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicState:
-    """The first offset and the one after the last of each partition, and the topic's identity where the brokers tell it."""
+    """The first offset and the one after the last of each partition, and the topic's identity if the brokers give it."""
 
     watermarks: Mapping[int, tuple[int, int]]
     topic_id: str | None = None
@@ -51,7 +51,7 @@ class TopicState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetPlan:
-    """What a batch reads, where each partition goes on afterwards, and how many records are left or were given up."""
+    """The ranges of a batch, the next offset of each partition, and how many records are left or were skipped."""
 
     ranges: tuple[OffsetRange, ...]
     positions: Mapping[int, int]
@@ -63,7 +63,7 @@ class OffsetPlan:
 def plan_offsets(
     known: Mapping[int, tuple[int, str | None]], state: TopicState, *, start: str, max_rows: int, range_rows: int = 100_000
 ) -> OffsetPlan:
-    """Share a batch's records fairly among the partitions. Where the source lacks what comes next, say so and go on at its beginning.
+    """The offsets of a batch, shared fairly among the partitions. Where the next records are gone, it reports a gap and goes on after it.
 
     >>> state = TopicState(watermarks={0: (0, 10), 1: (5, 100)})
     >>> plan = plan_offsets({0: (4, None), 1: (2, None)}, state, start="earliest", max_rows=20)
@@ -116,7 +116,7 @@ def _shares(available: Mapping[int, int], budget: int) -> dict[int, int]:
 
 
 def kafka_settings(brokers: str, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What a client of the brokers is configured with: PLATFORM_KAFKA_SASL_USERNAME sets `sasl.username`, and so on. Never shown.
+    """The settings of the brokers' client: PLATFORM_KAFKA_SASL_USERNAME sets `sasl.username`, and so on. They are never shown.
 
     >>> kafka_settings("one:9092", {"PLATFORM_KAFKA_SECURITY_PROTOCOL": "SASL_SSL"})["security.protocol"]
     'SASL_SSL'
@@ -127,7 +127,7 @@ def kafka_settings(brokers: str, environment: Mapping[str, str] | None = None) -
 
 
 def mask_secrets(text: str, settings: Mapping[str, Any]) -> str:
-    """A message of the client without any value that the environment gave it.
+    """A message of the client without the values that come from the environment.
 
     >>> mask_secrets("login as ann with 1234 failed", {"sasl.username": "ann", "sasl.password": "1234"})
     'login as *** with *** failed'

@@ -1,4 +1,4 @@
-"""Landing: records of a batch written as files of their stream in one job, and those that do not fit as files of its quarantine."""
+"""`run_landing`: writes the records of a batch that fit as files of the stream, and the others to its quarantine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandedFiles:
-    """Written files that no commit names yet, how many records did not fit, and the sources that these are from."""
+    """Files that no commit names yet, the number of records that did not fit, and the sources of these."""
 
     files: tuple[DataFile, ...] = ()
     malformed: int = 0
@@ -40,7 +40,7 @@ class LandedFiles:
 
     @property
     def rows(self) -> int:
-        """The rows in the files."""
+        """The number of rows in the files."""
         return sum(file.record_count for file in self.files)
 
 
@@ -56,7 +56,7 @@ def run_landing(
 ) -> LandedFiles:
     """Write the records that fit. The same job counts the others and notes their sources, so that a clean batch is read once.
 
-    Records that are not `doubtful` are not looked at.
+    Records that are not `doubtful` are not checked.
     """
     seen = Observation(f"landing-{uuid.uuid4().hex}")
     with session.job(timeout=timeout):
@@ -88,7 +88,7 @@ def run_quarantine(
     arrived_at: datetime,
     timeout: timedelta | None,
 ) -> LandedFiles:
-    """Write the records that do not fit, read again from the few sources that have any; exactly as many as were counted."""
+    """Write the records that do not fit, read again from the few sources that have any; an error unless as many as were counted."""
     with session.job(timeout=timeout):
         rows = shape_frame(quarantine_frame(frame, dict(sources), arrived_at), quarantine.fields, [field.name for field in COLUMNS])
     files, metrics = run_write(session, lake, quarantine, rows, timeout=timeout)
@@ -103,7 +103,7 @@ def run_quarantine(
 
 
 def malformed_error(session: Session, stream: Table, frame: DataFrame, count: int, *, sources: Mapping[str, str]) -> InvalidValue:
-    """The error for a batch with malformed records where these are to fail it; it shows the first."""
+    """The error for a batch with malformed records, if the feed fails on them; it shows the first."""
     from datetime import UTC, datetime
 
     first = session.arrow(quarantine_frame(frame, dict(sources), datetime.now(UTC)).limit(1)).read_all().to_pylist()

@@ -1,4 +1,4 @@
-"""Positions: how far streams have read topics and tables, kept in the commits that made the rows visible."""
+"""Cursors of feeds over topics and tables, which move in the commit that makes the rows visible."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ POSITION_TABLES = (SOURCE_TABLE,)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """How far a stream has read a table: everything with a smaller row id, as of a snapshot."""
+    """The cursor of a stream in a table: all rows before `next_row_id` were read, as of a snapshot."""
 
     source_uuid: str
     snapshot_id: int
@@ -49,7 +49,7 @@ class Position:
 
 
 def read_offsets(connection: Connection, uuid: UUID) -> dict[int, tuple[int, str | None]]:
-    """The next offset of each partition of a stream's topic, and the topic's identity when that was noted."""
+    """The next offset of each partition of a stream's topic, and the topic's identity when it was stored."""
     if not has_table(connection, SOURCE_OFFSET.name):
         return {}
     t = SOURCE_OFFSET.c
@@ -58,7 +58,7 @@ def read_offsets(connection: Connection, uuid: UUID) -> dict[int, tuple[int, str
 
 
 def read_position(connection: Connection, uuid: UUID) -> Position | None:
-    """How far a stream has read the table that it follows."""
+    """The cursor of a stream in the table that it follows."""
     if not has_table(connection, SOURCE_TABLE.name):
         return None
     t = SOURCE_TABLE.c
@@ -67,7 +67,7 @@ def read_position(connection: Connection, uuid: UUID) -> Position | None:
 
 
 def note_offset(commit: Commit, stream: Table, partition: int, next_offset: int, topic_id: str | None, *, expected: int | None) -> None:
-    """Let a commit go on in a partition of a topic from where the stream is expected to be; None if it has read nothing of it."""
+    """Move, within a commit, the cursor in a partition from `expected`, which is None if the stream has read nothing of it."""
     commit.put(
         SOURCE_OFFSET,
         expected=None if expected is None else {"next_offset": expected},
@@ -79,7 +79,7 @@ def note_offset(commit: Commit, stream: Table, partition: int, next_offset: int,
 
 
 def note_position(commit: Commit, stream: Table, reached: Position, *, expected: Position | None) -> None:
-    """Let a commit go on in a table from where the stream is expected to be; None if it has read nothing of it."""
+    """Move, within a commit, the cursor in a table from `expected`, which is None if the stream has read nothing of it."""
     commit.put(
         SOURCE_TABLE,
         expected=None if expected is None else {"next_row_id": expected.next_row_id, "source_uuid": expected.source_uuid},
@@ -91,7 +91,7 @@ def note_position(commit: Commit, stream: Table, reached: Position, *, expected:
 
 
 def forget_positions(w: Writer, relation_uuid: str) -> None:
-    """Forget how far a stream has read, because it ends in the same commit."""
+    """Delete the cursors of a stream that is dropped in the same commit."""
     for table in (SOURCE_OFFSET, SOURCE_TABLE):
         if has_table(w.connection, table.name):
             w.connection.execute(sa.delete(table).where(table.c.relation_uuid == relation_uuid))

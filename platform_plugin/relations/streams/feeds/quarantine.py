@@ -1,4 +1,4 @@
-"""The quarantine of a stream: a table beside it that keeps every record which did not fit, and why, until somebody deletes it."""
+"""The quarantine of a stream: its table, which is created when needed, and the rows for records that do not fit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SUFFIX = "__quarantine"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileNote:
-    """Something about a whole file that belongs into the quarantine."""
+    """A problem of a whole file, for the quarantine."""
 
     source: str
     reason: str
@@ -51,7 +51,7 @@ def quarantine_name(stream: Name) -> Name:
 
 
 def find_quarantine(lake: Lake, stream: Table, snapshot: Snapshot) -> Table | None:
-    """The quarantine of a stream, if anything ever had to go there."""
+    """The quarantine of a stream, or None if it has none yet."""
     name = quarantine_name(stream.name)
     try:
         found = lake.table(name, snapshot)
@@ -63,7 +63,7 @@ def find_quarantine(lake: Lake, stream: Table, snapshot: Snapshot) -> Table | No
 
 
 def open_quarantine(lake: Lake, commit: Commit, stream: Table) -> Table:
-    """The quarantine of a stream, created in this commit if it is not there yet."""
+    """The quarantine of a stream, created in this commit if there is none."""
     found = find_quarantine(lake, stream, commit.base)
     if found is not None:
         return found
@@ -73,7 +73,7 @@ def open_quarantine(lake: Lake, commit: Commit, stream: Table) -> Table:
 
 
 def quarantine_frame(frame: DataFrame, sources: dict[str, str], arrived_at: datetime) -> DataFrame:
-    """The marked records of a frame as rows of a quarantine; `sources` says how to call the sources it names."""
+    """The marked records of a frame as rows of a quarantine; `sources` has the shown names of their sources."""
     from pyspark.sql.connect import functions as f
 
     from platform_plugin.relations.streams.feeds.screening import BAD, PARTITION, POSITION, RAW, REASON, SOURCE, column

@@ -1,4 +1,4 @@
-"""Screening: telling records that fit a stream's columns from those that do not, and saying what is wrong with these."""
+"""Screening: marks the records that do not fit a stream's columns, with the reason for each."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _UNSIGNED = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64, "uint128": 12
 
 
 def column(name: str) -> Any:
-    """A column by its exact name, whatever is in it."""
+    """A column by its exact name, whatever characters it has."""
     return f.col("`" + name.replace("`", "``") + "`")
 
 
 def reader_options(reader: Mapping[str, Any]) -> dict[str, str]:
-    """The options of a feed as Spark's readers and parsing functions take them; what can't be parsed is kept, as text."""
+    """The options of a feed for Spark's readers and parsing functions; what can't be parsed is returned as text."""
     return {**text_options(reader), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
 
@@ -42,14 +42,14 @@ def record_type(kind: Field) -> t.DataType:
 
 
 def record_schema(fields: Sequence[Field]) -> t.StructType:
-    """The schema that text records are parsed with: the columns, and the whole record where it does not fit them."""
+    """The schema for parsing text records: the columns, and the whole record where it does not fit them."""
     return t.StructType([*(t.StructField(field.name, record_type(field)) for field in fields), t.StructField(CORRUPT, t.StringType())])
 
 
 def parse_records(
     records: DataFrame, fields: Sequence[Field], format_: str, reader: Mapping[str, Any], *, refuses_extra_fields: bool = False
 ) -> DataFrame:
-    """The columns of records that come as bytes in `VALUE`, beside where they are from; what is no record of these columns is marked."""
+    """The columns of records that come as bytes in `VALUE`, with their sources; records that do not fit are marked."""
     text = column(VALUE).cast("string")
     options = reader_options(reader)
     schema = record_schema(fields)
@@ -78,9 +78,9 @@ def parse_records(
 
 
 def screen_records(frame: DataFrame, fields: Sequence[Field], format_: str) -> DataFrame:
-    """Mark the records that could not be parsed, and those that the columns' own types let through but their rules do not.
+    """Mark the records that could not be parsed, and those that fit the types but not the rules of the columns.
 
-    What is wrong with each is said only where it is asked for, since it costs another look at the record.
+    The reason is computed only where it is used, since it costs a second pass over the record.
     """
     rules = _rules(fields)
     wrong, why = column(BROKEN), column(WHY)
@@ -96,7 +96,7 @@ def screen_records(frame: DataFrame, fields: Sequence[Field], format_: str) -> D
 
 
 def parse_reason(raw: Any, fields: Sequence[Field], format_: str, reader: Mapping[str, Any]) -> Any:
-    """Why a record could not be parsed: it is parsed again with all values as texts, and the first is named that is none of its column."""
+    """Why a record could not be parsed: parsed again as texts, the first value that does not fit its column is named."""
     raw = raw.cast("string")
     options = reader_options({name: value for name, value in reader.items() if name in ("delimiter", "quote", "escape", "null")})
     said: Any = f.lit("its values do not fit the columns")

@@ -1,4 +1,4 @@
-"""The ingestion service: batch after batch until it is told to stop, with failures shown and tried again ever more slowly."""
+"""`Ingester`: the service that ingests batch after batch until it is stopped, with growing pauses after failures."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class IngestObserver(Protocol):
-    """Who is told what the service does."""
+    """Receives the events of the service."""
 
     def report(self, report: IngestReport) -> None:
-        """Tell of a batch that did something."""
+        """A batch did something."""
 
     def failed(self, error: PlatformError, pause_seconds: float) -> None:
-        """Tell of a batch that failed, and of the pause before the next attempt."""
+        """A batch failed; the next attempt follows after the pause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What a run of the service did altogether."""
+    """The totals of a run of the service."""
 
     batches: int = 0
     rows: int = 0
@@ -51,7 +51,7 @@ class Totals:
 
 
 class Ingester:
-    """Ingests one stream. Everything it knows is in the lake, so that it can be ended and started again at any time."""
+    """Ingests one stream. All its state is in the lake, so that it can be stopped and started again at any time."""
 
     def __init__(
         self,
@@ -70,11 +70,11 @@ class Ingester:
         self._repeating = RepeatedWork(work)
 
     def stop(self) -> None:
-        """End after the batch at hand; may be called from a signal handler."""
+        """End after the present batch; may be called from a signal handler."""
         self._repeating.stop()
 
     def run(self, observer: IngestObserver, *, once: bool = False) -> Totals:
-        """Ingest until `stop`; or once, until nothing is left of what was there, and then a failure is raised."""
+        """Ingest until `stop`; with `once`, until everything is read that was there, and then a failure is raised."""
         find_feed(self._work, self._stream)
         totals = Totals()
 

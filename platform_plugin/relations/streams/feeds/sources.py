@@ -1,4 +1,4 @@
-"""Sources: what of each stream's files was read, kept in the commits that made the rows visible."""
+"""The catalogue's records of the files that streams have read or refused, written by the commit of their rows."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ READ, REFUSED, LATE = "read", "refused", "late"
 
 
 class SourceUnavailable(PlatformError):
-    """A source can't be reached or read now; trying again later may help."""
+    """A source can't be read now; another attempt later may help."""
 
 
 class SourceGap(PlatformError):
-    """A source no longer has what comes next, so going on would leave records out."""
+    """A source no longer has the next records, so that to go on would leave records out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """A file of a source as it was when it was listed; `version` changes whenever its content may have."""
+    """A file of a source when it was listed; `version` changes whenever its content may have changed."""
 
     uri: str
     size_bytes: int
@@ -72,7 +72,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownFile:
-    """A file that was read or refused, in which version, and the newest version that a change was reported for."""
+    """A file that was read or refused, its version then, and the newest version whose change was reported."""
 
     version: str
     state: str = READ
@@ -81,7 +81,7 @@ class KnownFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """Up to which name, or time of modification, a stream has read all files of its source and forgotten those that are gone.
+    """The name, or the time of modification, up to which a stream has read all files of its source and forgotten those that are gone.
 
     >>> Marks(name="b").covers(SourceFile(uri="a", size_bytes=1, version="1"))
     True
@@ -91,7 +91,7 @@ class Marks:
     time: float | None = None
 
     def covers(self, file: SourceFile) -> bool:
-        """Whether a file that is not remembered may have been read."""
+        """Whether a file without a record may have been read."""
         by_time = self.time is not None and file.modified is not None and file.modified <= self.time
         return by_time or (self.name is not None and file.uri <= self.name)
 
@@ -104,7 +104,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RememberedFile:
-    """A file that is remembered; `read_at` is None where an earlier version read it, which did not say when."""
+    """A file with a record; `read_at` is None if an earlier version wrote it, without the time."""
 
     uri: str
     modified: float | None
@@ -113,7 +113,7 @@ class RememberedFile:
 
 @dataclass(frozen=True, slots=True)
 class RecordFiles:
-    """Files of a source are noted as done; if another ingester has done one of them meanwhile, nothing of the commit happens."""
+    """Records files as read or refused; a conflict if another ingester has recorded one of them meanwhile."""
 
     relation_uuid: str
     files: tuple[SourceFile, ...]
@@ -155,7 +155,7 @@ class RecordFiles:
 
 @dataclass(frozen=True, slots=True)
 class RecordReported:
-    """Changes of files that were read before are noted as reported, each once."""
+    """Records that changes of files were reported, each once."""
 
     relation_uuid: str
     files: tuple[SourceFile, ...]
@@ -167,7 +167,7 @@ class RecordReported:
 
 @dataclass(frozen=True, slots=True)
 class FoldFiles:
-    """Files that were read are forgotten one by one, and known by a mark."""
+    """Deletes the records of files and raises the mark over them."""
 
     relation_uuid: str
     uris: tuple[str, ...]
@@ -198,7 +198,7 @@ class FoldFiles:
 
 @dataclass(frozen=True, slots=True)
 class ForgetSources:
-    """What a stream has read is forgotten, because the stream ends in the same commit."""
+    """Deletes the records of a stream that is dropped in the same commit."""
 
     relation_uuid: str
 
@@ -210,7 +210,7 @@ class ForgetSources:
 
 
 def prepare_file_sources(lake: Lake) -> None:
-    """Make the tables that remember files, and give those of earlier versions the columns that folding wants."""
+    """Create the tables of records, and add the columns for folding to those of earlier versions."""
     lake.prepare_tables(FILE_TABLES)
     with lake.reading() as connection:
         if not _missing(connection):
@@ -232,7 +232,7 @@ def _missing(connection: Connection) -> list[sa.Column[Any]]:
 
 
 def read_known_files(connection: Connection, uuid: UUID, files: Sequence[SourceFile]) -> dict[str, KnownFile]:
-    """Those of some files that are done, by URI; it costs what is asked for, not what was ever read."""
+    """The records of some files, by URI; the cost depends on the files asked for, not on all that were read."""
     if not files or not has_table(connection, SOURCE_FILE.name):
         return {}
     t = SOURCE_FILE.c
@@ -245,7 +245,7 @@ def read_known_files(connection: Connection, uuid: UUID, files: Sequence[SourceF
 
 
 def read_marks(connection: Connection, uuid: UUID | str) -> Marks:
-    """Up to where the files of a stream's source were read and forgotten."""
+    """The marks of a stream's source."""
     if not has_marks(connection):
         return Marks()
     f = SOURCE_FOLD.c
@@ -254,22 +254,22 @@ def read_marks(connection: Connection, uuid: UUID | str) -> Marks:
 
 
 def read_fold_time(connection: Connection, uuid: UUID) -> datetime | None:
-    """When it was last looked what of a stream's files may be forgotten."""
+    """The last time at which a stream's files were checked for folding."""
     return connection.execute(sa.select(SOURCE_FOLD.c.tried_at).where(SOURCE_FOLD.c.relation_uuid == str(uuid))).scalar()
 
 
 def read_remembered_files(connection: Connection, uuid: UUID) -> list[RememberedFile]:
-    """All files of a stream that are remembered; it costs what is remembered."""
+    """All files of a stream with records."""
     t = SOURCE_FILE.c
     query = sa.select(t.uri, t.modified, t.read_at).where(t.relation_uuid == str(uuid))
     return [RememberedFile(uri=row.uri, modified=row.modified, read_at=row.read_at) for row in connection.execute(query)]
 
 
 def has_marks(connection: Connection) -> bool:
-    """Whether the lake can know of marks."""
+    """Whether the catalogue has the table of marks."""
     return has_table(connection, SOURCE_FOLD.name)
 
 
 def total_bytes(files: Sequence[SourceFile]) -> int:
-    """The bytes of some files together."""
+    """The total bytes of some files."""
     return sum(file.size_bytes for file in files)

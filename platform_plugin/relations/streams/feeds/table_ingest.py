@@ -1,4 +1,4 @@
-"""Ingestion of a table: what was appended to it since the last look joins the stream, whole files as they are and the rest copied."""
+"""`run_table_batch`: ingests what was appended to a table; whole files are shared, other rows copied."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _HELD_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTable:
-    """A table as a look at it found it: its scan, and the id that its next row will have."""
+    """A table at a snapshot: its scan, and its next row id."""
 
     scan: TableScan
     next_row_id: int
@@ -51,7 +51,7 @@ class SourceTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePlan:
-    """Files that join the stream as they are, files in which to look for new rows, and where the next batch goes on."""
+    """The files that the stream shares, the files in which to look for new rows, and the next cursor."""
 
     whole: tuple[FileScan, ...]
     mixed: tuple[FileScan, ...]
@@ -61,7 +61,7 @@ class TablePlan:
 
 
 def plan_table_batch(source: SourceTable, position: Position, *, max_files: int, max_bytes: int) -> TablePlan:
-    """New rows are those whose ids the table gave out since. Files of nothing but new rows are taken in order, within the limits.
+    """The batch of a table's new rows, whose ids were given out since. Files of new rows only are taken in order, up to the limits.
 
     A file may also hold rows that it did not add, after an UPDATE or a merge; then everything new is taken at once, since
     only reading the file tells which rows are.
@@ -93,7 +93,7 @@ def plan_table_batch(source: SourceTable, position: Position, *, max_files: int,
 
 
 def run_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: BatchLimits) -> IngestReport:
-    """Let what was appended to the table join the stream. No Spark job is needed for it."""
+    """Append the table's new rows to the stream, without Spark."""
     lake = work.lake
     lake.prepare_tables(POSITION_TABLES)
     table = lake.table(_name(feed.table))
@@ -141,7 +141,7 @@ def run_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: Bat
 
 
 def refuse_source(lake: Lake, table: Table, stream_schema: str) -> None:
-    """Refuse a table whose files no stream can share."""
+    """Refuse a table whose files a stream can't share."""
     with lake.reading() as connection:
         kind = read_declaration(connection, table.uuid).kind
     if kind == "stream":

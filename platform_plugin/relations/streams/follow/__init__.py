@@ -1,1 +1,1 @@
-"""Following: the rows of a stream as they arrive, one by one or as the sessions of a query."""
+"""Following a stream: rows in their order of arrival, one by one or as the sessions of a query."""

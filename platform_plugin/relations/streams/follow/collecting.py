@@ -1,4 +1,4 @@
-"""Collecting: a session's rows wait in their files, and the query runs once when all are there."""
+"""`CollectedAnswer`: a session query that runs once over the files of all rows, when the session has ended."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """A session query with all that it reads: streams as they will arrive, other relations at the snapshot at which it began."""
+    """A session query with all that it reads: streams as they arrive, other relations at the snapshot at which it began."""
 
     work: Workspace
     query: Query
@@ -42,15 +42,15 @@ class Inputs:
     snapshot: Snapshot
 
     def nothing_of(self, reference: Reference) -> ArrivedRows:
-        """What has arrived before anything has."""
+        """The empty range of a stream before its first arrival."""
         return ArrivedRows(scan=TableScan(table=self.streams[reference], snapshot=self.snapshot, files=()), first_row_id=0, next_row_id=0)
 
     def columns_of(self, reference: Reference) -> list[str] | None:
-        """The columns that the query can need of a stream."""
+        """The columns of a stream that the query may need."""
         return None if reference.columns is None else sorted(reference.columns)
 
     def wants_hidden(self, reference: Reference) -> bool:
-        """Whether the query names the hidden columns of a stream."""
+        """Whether the query uses the hidden columns of a stream."""
         return reference.columns is not None and bool({ROW_ID, ARRIVED_AT}.intersection(reference.columns))
 
     def frame_of(self, reference: Reference, arrived: ArrivedRows) -> DataFrame:
@@ -64,7 +64,7 @@ class Inputs:
         return arrived.read(work.session, work.lake, columns)
 
     def whole(self, arrived: dict[Reference, ArrivedRows]) -> tuple[DataFrame, RenderedQuery | Probing]:
-        """The query over what has arrived."""
+        """The query over all rows that have arrived."""
         from platform_plugin.engine.spark.frames.scan import query_relations
 
         known = {self.names[reference]: found for reference, (_, found) in self.others.items()}
@@ -78,21 +78,21 @@ class Inputs:
         return query_relations(self.work.session, rendered.text, frames, used), rendered
 
     def check(self, timeout: timedelta | None) -> None:
-        """Have Spark look at the query before anything arrives, so that a misspelt column does not wait for a session's end."""
+        """Let Spark analyse the query before anything arrives, so that a misspelt column fails at once and not at a session's end."""
         frame, rendered = self.whole({reference: self.nothing_of(reference) for reference in self.streams})
         with place_spark_errors(rendered), self.work.session.job(timeout=timeout):
             frame.schema  # noqa: B018  asks for the analysis
 
 
 class CollectedAnswer:
-    """A session query that runs once: arrivals are kept as the files that they are."""
+    """A session query that runs once; what arrives is kept as files until then."""
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
         self._arrived: dict[Reference, ArrivedRows] = {}
 
     def add(self, reference: Reference, arrived: ArrivedRows, *, timeout: timedelta | None) -> None:
-        """Keep in mind what has arrived."""
+        """Remember the files that have arrived."""
         before = self._arrived.get(reference)
         if before is not None:
             # A file that was merged meanwhile may hold rows of both: it is read for those that no file before it had.

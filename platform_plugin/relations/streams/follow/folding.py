@@ -1,4 +1,4 @@
-"""Folding: a session's rows go into groups as they arrive, and only the groups are kept."""
+"""`FoldedAnswer`: a session query whose rows are aggregated as they arrive, so that only groups are kept."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_LIMIT = 2_147_483_647
 
 
 def plan_fold(inputs: Inputs) -> SplitPlan | str:
-    """The query split at its first groupings, or why its rows have to wait for the end of the session."""
+    """The split of a session query, or the reason why its rows must be kept until the end of the session."""
     if inputs.query.parameters:
         return "it has parameters"
     if any(inputs.wants_hidden(reference) for reference in inputs.streams):
@@ -63,7 +63,7 @@ def _with_limit(text: str) -> str:
 
 
 class FoldedAnswer:
-    """A session query whose rows become groups segment by segment: memory follows the groups, not the rows."""
+    """A session query that aggregates each segment: its memory depends on the number of groups, not of rows."""
 
     def __init__(self, inputs: Inputs, plan: SplitPlan) -> None:
         self._inputs = inputs
@@ -75,7 +75,7 @@ class FoldedAnswer:
         self._is_begun = False
 
     def add(self, reference: Reference, arrived: ArrivedRows, *, timeout: timedelta | None) -> None:
-        """Fold what has arrived into the groups."""
+        """Aggregate what has arrived into the groups."""
         self._begin(timeout)
         for part in self._plan.streams:
             if self._references[part.stream] == reference:

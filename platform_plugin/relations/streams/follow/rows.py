@@ -1,4 +1,4 @@
-"""Following: the rows of a stream as they arrive, each once and in their order, until none came for a while."""
+"""`Follower`: reads the rows of a stream as they arrive, each once and in order, until none comes for a while."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class ArrivedRows:
 
     @property
     def row_count(self) -> int:
-        """How many rows have arrived."""
+        """The number of row ids in the range."""
         return self.next_row_id - self.first_row_id
 
     @property
     def is_exact(self) -> bool:
-        """Whether the files hold these rows and no others."""
+        """Whether the files hold exactly these rows."""
         return not self.scan.inlined and self.scan.record_count == self.row_count
 
     def read(self, session: Session, lake: Lake, columns: Sequence[str] | None, *, row_id: str | None = None) -> DataFrame:
-        """The rows as a DataFrame; `row_id` names a column for their numbers."""
+        """The rows as a DataFrame; `row_id` names a column for their ids."""
         from pyspark.sql.connect import functions as f
 
         from platform_plugin.engine.spark.frames.scan import HIDDEN, ROWID, read_relation
@@ -62,7 +62,7 @@ class ArrivedRows:
 
 
 class Follower:
-    """One reader's way along a stream. Between two calls of `take` its lease keeps the files that it has not seen yet."""
+    """One reader of a stream. Between two calls of `take` its lease keeps the files that it has not read yet."""
 
     def __init__(self, lake: Lake, table: Table, *, idle: timedelta, earliest: bool, lease: Lease) -> None:
         self.table = table
@@ -87,20 +87,20 @@ class Follower:
 
     @property
     def lag_rows(self) -> int:
-        """How many rows have arrived that were not taken yet."""
+        """The number of rows that have arrived and were not taken yet."""
         return self._newest - self.position
 
     @property
     def idle_seconds(self) -> float:
-        """For how long nothing has arrived."""
+        """The seconds since the last arrival."""
         return time.monotonic() - self._alive_at
 
     def begin(self) -> None:
-        """Count the time without arrivals from now on; what has come before is there to be taken."""
+        """Count the time without arrivals from now on; rows that came before can be taken."""
         self._alive_at = self._polled_at = time.monotonic()
 
     def poll(self) -> bool:
-        """Whether there are rows to take; ends the session when none have come for its time."""
+        """Whether there are rows to take; ends the session when none have come for its idle time."""
         if self.ended:
             return False
         with self._lake.reading() as connection:
@@ -122,7 +122,7 @@ class Follower:
         return read_next_row_id(connection, self.table.id)
 
     def take(self) -> ArrivedRows | None:
-        """All that has arrived and was not taken yet, up to a pause as long as the session's; None if the pause comes first."""
+        """All rows that have arrived and were not taken, up to a pause of the session's idle time; None if the pause comes first."""
         lease = self._lake.lease(holder=SESSION)
         try:
             with self._lake.reading() as connection:
@@ -189,7 +189,7 @@ class Follower:
         )
 
     def release(self) -> None:
-        """Let go of the files that were taken last, and of all that comes."""
+        """Release the files of the last `take` and all later ones."""
         self.ended = True
         self._let_go()
         self._note_position()

@@ -1,7 +1,7 @@
-"""Session reads: a query over the rows that arrive until none came for a while, answered when the session has ended.
+"""`run_session`: a query over the rows that arrive until none comes for a while, answered at the session's end.
 
-A session is a continuous view that lives as long as its query (thesis, section 3.2.4): rows are worked off as they arrive, up to the first
-grouping, and only groups are kept. A query that can't be split so waits with its rows' files, which are kept for it, and runs once.
+A session is a continuous view that lives as long as its query (thesis, section 3.2.4): rows are aggregated as they arrive, up to the first
+grouping, and only groups are kept. A query that can't be split so keeps its rows' files until the end, and runs once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _RENEWED_EVERY_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionProgress(Progress):
-    """How far a session is: rows and segments taken, rows that wait, and for how long nothing has come."""
+    """The progress of a session: rows and segments read, rows that wait, and the seconds since the last arrival."""
 
     rows: int
     segments: int
@@ -74,7 +74,7 @@ def run_session(
     progress: ProgressHandler | None = None,
     tags: tuple[str, ...] = (),
 ) -> Result:
-    """Follow the streams until their sessions have ended, then answer. Tables are read at the snapshot at which the query began."""
+    """Read the streams until their sessions have ended, then answer. Tables are read at the snapshot at which the query began."""
     query = analyse_query(text)
     check_arguments(query.parameters, arguments)
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
@@ -102,7 +102,7 @@ def run_session(
 
 
 def explain_session(work: Workspace, text: Span | str, arguments: Arguments, snapshot: Snapshot) -> tuple[list[str], DataFrame]:
-    """How a session would be worked off, and the query over what its streams hold now."""
+    """How a session would be run, and the query over what its streams hold now."""
     query = analyse_query(text)
     check_arguments(query.parameters, arguments)
     streams = {reference: _find_stream(work, reference, snapshot) for reference in query.relations if reference.session is not None}
@@ -149,7 +149,7 @@ def _find_stream(work: Workspace, reference: Reference, snapshot: Snapshot) -> T
 
 
 class _Run:
-    """One session query from its first look at the streams to its answer."""
+    """One session query, from its start to its answer."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class _Run:
         self._work_off: FoldedAnswer | CollectedAnswer = CollectedAnswer(inputs) if isinstance(plan, str) else FoldedAnswer(inputs, plan)
 
     def answer(self, tags: tuple[str, ...]) -> Any:
-        """Work off what arrives, and run what is left to do when all sessions have ended."""
+        """Process what arrives, and compute the answer when all sessions have ended."""
         self._follow()
         with self._blaming():
             return self._work_off.answer(*tags, timeout=self.left(), progress=self._progress)
@@ -207,7 +207,7 @@ class _Run:
             self._lease.renew()
 
     def left(self) -> timedelta | None:
-        """How much time the query still has; it is interrupted when there is none."""
+        """The time that the query still has; it is interrupted when there is none."""
         from datetime import timedelta
 
         if self._deadline is None:
