@@ -7,6 +7,7 @@ import time
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.cache import BUDGET_VARIABLE, read_limit
@@ -132,6 +133,11 @@ def _show_status(given: argparse.Namespace) -> int:
         print_table(columns, rows, numeric=frozenset((3, 4, 5, 6)))
     else:
         print("          no relations yet: CREATE TABLE or CREATE STREAM makes the first")
+    for stall in overview.stalls:
+        first, *others = stall.lines
+        print(f"\n{stall.schema}.{stall.name} is stalled: {first}")
+        for line in others:
+            print(indent(line, "  "))
     return 0
 
 

@@ -130,6 +130,8 @@ def _print_pages(result: Result, given: argparse.Namespace, line: ProgressLine) 
             break
     total = count_text(written, "row")
     print(f"{'the first ' if cut else ''}{total} at snapshot {result.snapshot.id}{'; --max-rows 0 shows all' if cut else ''}")
+    if result.message:
+        print(result.message)
 
 
 def _numeric(result: Result) -> frozenset[int]:

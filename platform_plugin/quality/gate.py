@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.commit.gates import read_written
+from platform_plugin.lake.catalogue.stalls import end_stalls, note_stall
+from platform_plugin.lake.commit.gates import GateRefusal, read_written
 from platform_plugin.lake.commit.passes import lift_gate
 from platform_plugin.quality.validate import run_validation
 
@@ -26,7 +26,7 @@ _BEFORE = "what was there before stays readable; correct the rows or the suite, 
 _PASSED = "the result that passed last stays readable with AT (GATE => 'passed'); correct the query or the suite, or wait for other rows"
 
 
-class RowsRefused(InvalidValue):
+class RowsRefused(GateRefusal):
     """Rows do not meet what is expected of them, and were not published."""
 
 
@@ -34,19 +34,32 @@ class RowsRefused(InvalidValue):
 def hold_to_gate(lake: Lake, name: Name, suite: Suite | None, *, batches: bool = False, view: bool = False) -> Iterator[None]:
     """Hold what is committed to a relation meanwhile to its suite, if that is a gate; of `batches` an empty one always passes.
 
-    Without a gate nothing is needed any more of what passed one before.
-
-    Of a `view` it is the result that is stored, and what a run would have it take up.
+    Of a `view` it is the result that is stored, and what a run would have it consume. What is refused stays noted in the catalogue until
+    something passes. Without a gate nothing is needed any more of what passed one before.
     """
     if suite is None or not suite.gate:
         lift_gate(lake, name)
+        end_stalls(lake, [name], cause="gate")
         yield
         return
 
     of = f'the result of view "{name}" was not published' if view else f'nothing was published in "{name}"'
 
+    # A run that reads no batch is not refused anything; of a view nothing is known until it is judged.
+    is_open = batches
+
     def judge(table: Table, files: Sequence[DataFile]) -> None:
+        nonlocal is_open
         count = sum(file.record_count for file in files)
+        is_open = False
+        try:
+            judge_rows(table, files, count)
+        except RowsRefused as error:
+            note_stall(lake, name, cause="gate", error=error, suite=suite.file, row_count=count)
+            raise
+        is_open = True
+
+    def judge_rows(table: Table, files: Sequence[DataFile], count: int) -> None:
         if count > suite.most_rows:
             what = f"{count} rows are to be judged, {suite.most_rows} may be"
             hint = "raise most_rows of its suite" if view else "raise most_rows of its suite, or publish less at a time"
@@ -56,6 +69,8 @@ def hold_to_gate(lake: Lake, name: Name, suite: Suite | None, *, batches: bool =
 
     with lake.gates.guarding(name, judge):
         yield
+    if is_open:
+        end_stalls(lake, [name], cause="gate")
 
 
 def require_expectations(refusal: str, suite: Suite, rows: pa.Table, *, hint: str = _BEFORE) -> None:

@@ -14,10 +14,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from platform_plugin.lake.values.stall import Stall
 from platform_plugin.relations.kinds import is_hidden, named_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 Rows = list[tuple[Any, ...]]
 
@@ -31,7 +32,7 @@ _RELATIONS = """
     WHERE t.end_snapshot IS NULL ORDER BY s.schema_name, t.table_name
 """
 _VIEWS = """
-    SELECT s.schema_name, v.view_name
+    SELECT s.schema_name, v.view_name, v.view_uuid
     FROM ducklake_view v JOIN ducklake_schema s ON s.schema_id = v.schema_id AND s.end_snapshot IS NULL
     WHERE v.end_snapshot IS NULL ORDER BY s.schema_name, v.view_name
 """
@@ -51,6 +52,12 @@ _LAST = """
     ) FROM platform_stream s
 """
 _MINUTE_AGO = "SELECT min(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time > '{moment}'"
+# Of what is not there yet, and of what is there still; another relation of that name may be fine.
+_STALLS = """
+    SELECT schema_name, relation_name, relation_uuid, cause, since, tried_at, reason, hint, suite, row_count
+    FROM platform_stall ORDER BY schema_name, relation_name, cause
+"""
+_PASSES = "SELECT schema_name, relation_name, max(snapshot_id) FROM platform_gate_pass GROUP BY schema_name, relation_name"
 _LEASES = "SELECT snapshot_id, holder, expires_at FROM platform_lease"
 
 
@@ -78,6 +85,7 @@ class Overview:
     snapshots: int
     leases: int
     relations: tuple[RelationSize, ...]
+    stalls: tuple[Stall, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -182,7 +190,9 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
                 last_arrival=last,
             )
         )
-    for schema, name in catalogue.rows(_VIEWS):
+    uuids = {(str(schema).lower(), str(name).lower()): str(uuid) for schema, name, uuid, _ in catalogue.rows(_RELATIONS)}
+    for schema, name, uuid in catalogue.rows(_VIEWS):
+        uuids[str(schema).lower(), str(name).lower()] = str(uuid)
         relations.append(RelationSize(schema=schema, name=name, kind="view", rows=None, files=None, bytes=None))
     return Overview(
         lake=lake,
@@ -191,6 +201,30 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
         snapshots=int(catalogue.rows(_COUNT)[0][0]),
         leases=sum(_moment(expires_at) > now for _, _, expires_at in leases),
         relations=tuple(relations),
+        stalls=_stalls(catalogue, uuids),
+    )
+
+
+def _stalls(catalogue: Catalogue, uuids: Mapping[tuple[str, str], str]) -> tuple[Stall, ...]:
+    """What stalls relations by the identities of those that are there; what a gate keeps from being created is not there."""
+    if not catalogue.has("platform_stall"):
+        return ()
+    passes = {(schema, name): int(at) for schema, name, at in catalogue.rows(_PASSES)} if catalogue.has("platform_gate_pass") else {}
+    return tuple(
+        Stall(
+            schema=schema,
+            name=name,
+            cause=cause,
+            since=_moment(since),
+            tried_at=_moment(tried_at),
+            reason=reason,
+            hint=hint,
+            suite=suite,
+            row_count=row_count,
+            passed=passes.get((schema, name)) if cause == "gate" else None,
+        )
+        for schema, name, uuid, cause, since, tried_at, reason, hint, suite, row_count in catalogue.rows(_STALLS)
+        if uuids.get((schema, name)) == uuid
     )
 
 

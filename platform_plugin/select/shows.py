@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,7 +11,9 @@ import pyarrow as pa
 from platform_plugin.cache import list_figures
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.lake.catalogue.stalls import read_stalls
 from platform_plugin.lake.catalogue.tables import Table
+from platform_plugin.lake.commit.passes import read_pass
 from platform_plugin.lake.read.sizes import count_tables
 from platform_plugin.language.text.places import locate_offset
 from platform_plugin.language.text.writing import type_text
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, View
     from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.values.stall import Stall
     from platform_plugin.language import statements as s
 
 
@@ -126,12 +129,22 @@ def run_describe(work: Workspace, statement: s.Describe) -> Result:
         relation = lake.find_relation(connection, lake_name(statement.name), snapshot)
         kind = find_kind(lake, relation, snapshot)
         rows = column_rows(kind.fields(work, relation, snapshot))
+        stalls = _find_stalls(connection, relation, snapshot)
         if statement.extended:
             declaration = read_declaration(connection, relation.uuid)
             facts = kind.facts(work, relation, declaration, snapshot, internal=statement.internal)
             sizes = _sizes(lake, connection, relation, snapshot)
             rows += fact_rows({**{name: value for name, value in sizes.items() if name not in facts}, **facts})
-    return Result(as_table(rows, _SHAPES["DESCRIBE"]), snapshot=snapshot)
+            rows += fact_rows({f"stalled by {stall.cause}": "\n".join(stall.lines) for stall in stalls})
+    said = "" if statement.extended else "\n".join(f"{relation.name} is stalled: " + "\n  ".join(stall.lines) for stall in stalls)
+    return Result(as_table(rows, _SHAPES["DESCRIBE"]), snapshot=snapshot, message=said)
+
+
+def _find_stalls(connection: Connection, relation: Table | View, snapshot: Snapshot) -> list[Stall]:
+    """What stalls a relation, of a gate with the version that passed last."""
+    stalls = read_stalls(connection, relation)
+    passed = read_pass(connection, relation.name, snapshot) if stalls else None
+    return [replace(stall, passed=passed.snapshot_id) if passed is not None and stall.cause == "gate" else stall for stall in stalls]
 
 
 def _sizes(lake: Lake, connection: Connection, relation: Table | View, snapshot: Snapshot) -> dict[str, Any]:

@@ -6,6 +6,9 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 import pytest
 
+from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.catalogue.stalls import note_stall
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.lake import Lake
 from platform_plugin.select import overview
 from tests.cli.conftest import ROOT
@@ -21,6 +24,27 @@ def test_both_ways_to_the_catalogue_say_the_same(lake):
         ("users", "table", 4, 2),
         ("rich", "view", None, None),
     ]
+
+
+def test_status_says_what_is_stalled(lake, platform):
+    with Lake.open(lake) as opened:
+        with opened.gates.guarding(Name.of("users"), lambda *_: None), opened.commit("put") as commit:
+            old = [file.id for file in opened.scan(opened.table("users"), opened.snapshot()).files]
+            commit.replace(opened.table("users"), old, [])
+        error = InvalidValue("no", detail="row 3\nrow 4", hint="mend it")
+        note_stall(opened, Name.of("users"), cause="gate", error=error, suite="s.yml", row_count=4)
+        note_stall(opened, Name.of("rich"), cause="maintenance", error=error)
+        passed = opened.snapshot().id
+    fast, slow = overview._read_local(lake), overview._read_any(lake)
+    assert fast == slow
+    assert [(each.name, each.cause, each.passed) for each in fast.stalls] == [("rich", "maintenance", None), ("users", "gate", passed)]
+    said = platform("status", check=0).stdout
+    assert "main.rich is stalled: maintenance has stopped since" in said
+    assert "  reason: no: row 3\n  row 4\n  readable: snapshot 6 has the version that passed last" in said
+    told = json.loads(platform("status", "--json", check=0).stdout)["lake"]["stalls"]
+    assert [(each["name"], each["suite"], each["row_count"]) for each in told] == [("rich", None, None), ("users", "s.yml", 4)]
+    assert "main.users is stalled" in platform("sql", "-c", "DESCRIBE users", check=0).stdout
+    assert "main.users is stalled" not in platform("sql", "-c", "DESCRIBE users", "--csv", check=0).stdout
 
 
 def test_the_last_arrival_is_known_however_long_ago_it_was(lake, monkeypatch):

@@ -108,6 +108,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lake/values/assignment": ("relations/tables/test_assignment", "relations/tables/test_rows"),
     "lake/values/default_expressions": ("lake/values/test_defaults",),
     "lake/values/duckdb_text": ("lake/read/test_inlined_tables",),
+    "lake/values/stall": ("lake/catalogue/test_stalls",),
     "lake/values/duckdb_time": ("lake/read/test_inlined_tables", "lake/values/test_defaults"),
     "language/query/approximate": ("relations/samples/estimate/test_approximate",),
     "language/query/blocks": ("language/query/test_probing",),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.read.scan import FileScan, TableScan
 from platform_plugin.lake.values.types import arrow_schema
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
 
     Gate = Callable[[Table, Sequence[DataFile]], None]
+
+
+class GateRefusal(InvalidValue):
+    """What was to be published did not pass its gate."""
 
 
 class Gates:

@@ -9,6 +9,7 @@ from platform_plugin.errors import PlatformError
 from platform_plugin.relations.bind import read_named
 from platform_plugin.relations.views.follow.shared_states import find_twins
 from platform_plugin.relations.views.plans import find_plan
+from platform_plugin.relations.views.read.static_tables import check_static_tables
 from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
 from platform_plugin.relations.views.record import FROM, read_records, result_fields
 
@@ -43,6 +44,10 @@ def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapsho
             facts[f"consumed of {stream}"] = f"{seen}, {tail.row_count} rows wait and are merged when it is read"
     except PlatformError as error:
         return facts | {"trouble": str(error)}
+    try:
+        check_static_tables(work, name, record, plan, snapshot)
+    except PlatformError as error:
+        facts["trouble"] = str(error)
     if tables := plan.static_tables:
         facts["read at its creation"] = f"{', '.join(tables)}, below its grouping; REBUILD VIEW {name} reads them again"
     if twins := find_twins(work, record, snapshot):

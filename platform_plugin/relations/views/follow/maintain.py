@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import CatalogueError, CommitConflict, PlatformError, QueryInterrupted, ServerError, StorageError
+from platform_plugin.lake.catalogue.stalls import end_stalls, note_stall, read_stalled_names
+from platform_plugin.lake.commit.gates import GateRefusal
 from platform_plugin.relations import hooks
 from platform_plugin.relations.answers import Answer, StateTarget, put_answers, run_answers
 from platform_plugin.relations.views.follow.advance import Advance, Advances
@@ -141,8 +143,34 @@ def run_maintenance(
     """Let views take up what has arrived, all that are behind or those that are named; a run that loses a race begins anew.
 
     A view that has failed on the same rows before is tried ever more rarely, unless `again` asks for it. One whose result does not pass its
-    gate takes up nothing.
+    gate takes up nothing. What stops a view is noted in the catalogue until it goes on.
     """
+    done = _run(work, only, flush=flush, again=again, timeout=timeout, progress=progress)
+    _note_stalls(work, only, done)
+    return done
+
+
+def _note_stalls(work: Workspace, only: Collection[Name] | None, done: MaintenanceOutcome) -> None:
+    """A refusal of a gate is noted by whoever holds the view to it."""
+    stopped = {name: error for name, error in done.failed.items() if not isinstance(error, GateRefusal)}
+    if not stopped and not read_stalled_names(work.lake, "maintenance"):
+        return
+    views = [view.name for view in work.lake.views() if only is None or view.name in only or str(view.name) in done.failed]
+    end_stalls(work.lake, [name for name in views if str(name) not in stopped], cause="maintenance")
+    for name in views:
+        if str(name) in stopped:
+            note_stall(work.lake, name, cause="maintenance", error=stopped[str(name)])
+
+
+def _run(
+    work: Workspace,
+    only: Collection[Name] | None,
+    *,
+    flush: bool,
+    again: bool,
+    timeout: timedelta | None,
+    progress: ProgressHandler | None,
+) -> MaintenanceOutcome:
     began = time.monotonic()
     for attempt in range(_ATTEMPTS):
         with work.lake.lease(holder="maintenance") as lease:

@@ -11,6 +11,7 @@ from platform_plugin.errors import PlatformError, QueryFailed
 from platform_plugin.platform import Platform
 from platform_plugin.relations.views.follow import maintain, poison, take
 from platform_plugin.relations.views.follow.maintain import run_maintenance
+from platform_plugin.select.overview import read_overview
 
 pytestmark = pytest.mark.spark
 
@@ -58,6 +59,11 @@ def test_the_row_is_named_and_everything_else_goes_on(platform, monkeypatch, kin
     done = run_maintenance(platform.work)
     assert sorted(done.views) == [f"main.well_{number}" for number in range(4)]
     told = done.failed["main.ill"]
+    (stall,) = read_overview(str(platform.lake.location)).stalls
+    assert (stall.name, stall.cause, stall.hint) == ("ill", "maintenance", told.hint)
+    assert stall.reason.startswith(f"{told.message}: row 16 of stream main.posts")
+    assert platform.execute("DESCRIBE ill").message.startswith("main.ill is stalled: maintenance has stopped since 2")
+    assert platform.execute("DESCRIBE well_0").message == ""
     assert isinstance(told, QueryFailed)
     told_how = re.search("row 16 of stream main.posts: (SELECT .* WHERE _row_id = 16)", str(told))
     assert rows(platform, told_how[1]) == [(1, scores[13], words[13])] or kind == "index"
