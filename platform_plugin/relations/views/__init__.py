@@ -1,1 +1,1 @@
-"""Continuous views: how they are declared, kept in the lake, rebuilt and explained."""
+"""Views: plain views, and continuous views with their states, maintenance and stored results."""

@@ -1,4 +1,4 @@
-"""Making a continuous view: its parts are built beside whatever has its name, and take that one's place in one commit."""
+"""`make_view`: creates a continuous view's tables and fills them, then replaces the old view, in one commit."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewView:
-    """A continuous view that is to be made; `begins` says from which row on it covers a stream where that is known already."""
+    """A continuous view to create; `begins` has the first row of each stream that it covers, where that is given."""
 
     name: Name
     query: str
@@ -73,9 +73,9 @@ class NewView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunView:
-    """A view whose tables are there to be written to, in a commit that has not been made yet.
+    """A view whose tables can be written, in a commit that is not made yet.
 
-    `written` are the files of its parts, by their tables, and `reached` says up to which row of each stream they are.
+    `written` are the files of its parts, by their tables, and `reached` is the row of each stream up to which they go.
     """
 
     new: NewView
@@ -90,10 +90,10 @@ class BegunView:
 
 
 def make_view(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View | None, fill: Filling | None = None) -> Snapshot:
-    """Make a view in the place of an old one, if there is one; if anything fails, that one is what it was.
+    """Create a view in place of an old one, if there is one; if anything fails, the old view stays as it is.
 
-    `fill` adds to its states what it shall have taken up from the beginning, and says how far that is. A view with a gate is made together
-    with its result, if that passes, and shares its states with no other.
+    `fill` adds rows to its states before the commit, and returns how far it has come. A view with a gate is created together with its
+    result, if that passes, and shares its states with no other view.
     """
     lake, name, plan = work.lake, new.name, new.plan
     gate = find_gate(work, name, plan)
@@ -255,7 +255,7 @@ def _write(work: Workspace, table: Table, frame: DataFrame) -> list[DataFile]:
 def first_rows(
     work: Workspace, plan: SplitPlan, snapshot: Snapshot, *, earliest: bool, known: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """The row of each stream, by the stream's identity, from which on a view that is made at a snapshot covers it."""
+    """The first row of each stream, by the stream's identity, that a view created at a snapshot covers."""
     found = {}
     for stream in plan.stream_names:
         table = work.lake.table(split_name(stream), snapshot)
@@ -265,7 +265,7 @@ def first_rows(
 
 
 def drop_view(work: Workspace, commit: Commit, view: View, snapshot: Snapshot) -> None:
-    """End a view, and its parts if it is a continuous one."""
+    """Drop a view, with its parts if it is continuous."""
     commit.drop_view(view)
     with work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)

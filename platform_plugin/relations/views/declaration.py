@@ -1,4 +1,4 @@
-"""A view as a file declares it, and what is done so that the lake holds just that."""
+"""The definition of a view in a file: whether the lake has it, and creating, replacing or altering the view."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REMAKING = ("maintenance",)
 
 
 def read_declared(statement: Statement) -> DeclaredRelation | None:
-    """What CREATE VIEW declares."""
+    """The definition in a CREATE VIEW."""
     if not isinstance(statement, CreateView):
         return None
     return DeclaredRelation(
@@ -46,7 +46,7 @@ def read_declared(statement: Statement) -> DeclaredRelation | None:
 
 
 def define_view(work: Workspace, statement: Statement, old: View | None, *, since: Snapshot | None) -> DefinitionOutcome:
-    """Create the view that a file declares, make it anew if it is another one, or set its lag."""
+    """Create the view that a file declares, replace it if its definition has changed, or set its lag."""
     declared = cast("CreateView", statement)
     record = None
     if old is not None:
@@ -71,14 +71,14 @@ def _names_other_suite(lake: Lake, old: View, statement: CreateView) -> bool:
 
 
 def is_defined(old: View | None, record: ViewRecord | None, statement: Statement) -> bool:
-    """Whether the lake holds what a file declares, so that `define_view` would do nothing."""
+    """Whether the lake has the view that a file declares, so that `define_view` would do nothing."""
     if not isinstance(statement, CreateView) or old is None or not _is_same(old, record, statement):
         return False
     return record is None or _wanted(record, statement) == dict(record.options)
 
 
 def describe_views(connection: Connection, views: Sequence[View]) -> Iterator[DescribedRelation]:
-    """Views as they are in the lake; of those that are not continuous only Spark knows the columns."""
+    """The definitions of views in the lake; only Spark knows the columns of views that are not continuous."""
     records = read_records(connection) if views else {}
     taken_up = read_last_progress(connection) if views else {}
     for view in views:

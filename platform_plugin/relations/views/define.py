@@ -1,4 +1,4 @@
-"""CREATE VIEW and DROP VIEW: over a stream a view is continuous, and its parts are made with it in one commit."""
+"""CREATE VIEW and EXPLAIN CREATE VIEW: a plain view, or over a stream a continuous one with its parts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def run_create_view(work: Workspace, statement: s.CreateView, *, since: Snapshot | None = None) -> Result:
     """Store a query under a name. Over a stream it is maintained from now on, or refused with the rule that it breaks.
 
-    Views that are made one after the other and begin with what has arrived `since` the same snapshot can share states.
+    Views that are created one after the other and begin with what has arrived `since` the same snapshot can share states.
     """
     name = lake_name(statement.name)
     with work.lake.lease(holder="create view") as lease:
@@ -84,7 +84,7 @@ def run_create_view(work: Workspace, statement: s.CreateView, *, since: Snapshot
 
 
 def explain_create_view(work: Workspace, explain: s.Explain, _arguments: Arguments) -> Result:
-    """How a view would be split and what it would share with others on its streams, or the rule that it breaks; nothing is made."""
+    """How a view would be split and what it would share with other views, or the rule that it breaks; nothing is created."""
     statement = cast("s.CreateView", explain.statement)
     snapshot = work.lake.snapshot()
     name = lake_name(statement.name)
@@ -171,7 +171,7 @@ _MAINTAINED_BY = {
 
 
 def refuse_consumed(lake: Lake, stream: Table, snapshot: Snapshot) -> None:
-    """Refuse to drop a stream that continuous views are made over."""
+    """Refuse to drop a stream that continuous views read."""
     with lake.reading() as connection:
         if not has_consumers(connection):
             return

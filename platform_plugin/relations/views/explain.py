@@ -1,4 +1,4 @@
-"""Explaining: a split view in words, SQL and trees, as EXPLAIN CREATE VIEW and REFRESH show it."""
+"""`explain_split`: a split view in words, SQL and trees, for EXPLAIN CREATE VIEW."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def explain_split(plan: SplitPlan, *, trees: bool = True) -> str:
-    """The three kinds of part of a view, when each runs, and what is stored between them."""
+    """The three kinds of parts of a view, when each runs, and what is stored between them."""
     return "\n".join(_lines(plan, trees=trees))
 
 
@@ -75,7 +75,7 @@ def _column(column: Output) -> str:
 
 
 def view_text(lake: Lake, view: View, declaration: Declaration) -> str:
-    """The statement that makes a view like this one."""
+    """The statement that creates a view like this one."""
     aliases = f" ({', '.join(map(identifier, view.columns))})" if view.columns else ""
     with lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)

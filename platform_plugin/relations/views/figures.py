@@ -1,4 +1,4 @@
-"""The figures of a continuous view: what waits for it, what it stores, and how it is split."""
+"""The figures of a view in DESCRIBE EXTENDED: unconsumed rows, the size of its states, and its split."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FEW_ROWS = 1_000
 
 
 def is_nearly_ungrouped(groups: int, rows: int) -> bool:
-    """Whether a view keeps about as many groups as rows have come, once these are many: nobody can tell before.
+    """Whether a view has almost as many groups as rows have come, once these are many; fewer rows tell nothing.
 
     >>> is_nearly_ungrouped(950, 1000), is_nearly_ungrouped(100, 1000), is_nearly_ungrouped(7, 7)
     (True, False, False)
@@ -34,7 +34,7 @@ def is_nearly_ungrouped(groups: int, rows: int) -> bool:
 
 
 def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot, *, internal: bool = False) -> dict[str, Any]:
-    """What DESCRIBE EXTENDED says of a continuous view, from the catalogue alone; the tables of its states are named if asked."""
+    """The figures of a continuous view, from the catalogue alone; `internal` adds the names of its states' tables."""
     facts: dict[str, Any] = {"maintenance": record.options.get("maintenance", "split")}
     try:
         plan = find_plan(work, record, snapshot)
@@ -65,7 +65,7 @@ def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapsho
 
 
 def find_facts(work: Workspace, view: View, declaration: Declaration, snapshot: Snapshot, *, internal: bool) -> dict[str, Any]:
-    """What DESCRIBE EXTENDED says of any view."""
+    """The figures of any view."""
     with work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
     options = declaration.options if record is None else record.options
@@ -74,7 +74,7 @@ def find_facts(work: Workspace, view: View, declaration: Declaration, snapshot: 
 
 
 def view_fields(work: Workspace, view: View, snapshot: Snapshot) -> tuple[Field, ...]:
-    """The columns of a continuous view's result; of another view what its query gives at a snapshot."""
+    """The columns of a continuous view's result; for another view those of its query at a snapshot."""
     with work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
     if record is not None:

@@ -1,4 +1,4 @@
-"""Gates of views: what readers will be given is judged and stored before a run takes rows up, or a new view an old one's place."""
+"""Gates of views: a result is judged and stored before a run consumes rows, or before a new view replaces an old one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def find_gate(work: Workspace, name: Name, plan: SplitPlan) -> Gate | None:
-    """The gate of a continuous view; one whose result can't be judged beforehand is refused."""
+    """The gate of a continuous view; a gate on a view whose result can't be judged beforehand is refused."""
     gate = work.lake.gates.find(name)
     if gate is not None and plan.volatile:
         raise InvalidValue(
@@ -44,7 +44,7 @@ def find_gate(work: Workspace, name: Name, plan: SplitPlan) -> Gate | None:
 
 
 def refuse_gate(work: Workspace, name: Name) -> None:
-    """Refuse a gate on a view that is computed when it is read."""
+    """Refuse a gate on a view that is computed at each read."""
     if work.lake.gates.find(name) is not None:
         raise InvalidValue(
             f'the suite of view "{name}" is a gate, but the view reads no stream: no run publishes its result',
@@ -60,9 +60,9 @@ def pass_gates(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> tuple[list[PendingView], dict[str, PlatformError]]:
-    """The views that may take up what waits, and why others may not.
+    """The views that may consume what waits, and the refusals of the others.
 
-    What is taken up changes no answer, so the result that is judged and stored here is the one that readers have afterwards.
+    Consuming changes no answer, so the result that is judged and stored here is the one that readers get afterwards.
     """
     gated = {view.name: wanted for view in behind if (wanted := _with_gates(work, view, snapshot))}
     if not gated:
@@ -94,7 +94,7 @@ def _with_gates(work: Workspace, view: PendingView, snapshot: Snapshot) -> list[
 
 
 def put_judged(work: Workspace, commit: Commit, begun: BegunView, gate: Gate, snapshot: Snapshot) -> list[DataFile]:
-    """Store the result at a snapshot with a view that is being made, if it passes the gate; nothing if the view covers no row yet."""
+    """Store the result at a snapshot with a new view, if it passes the gate; nothing if the view covers no row yet."""
     plan = begun.new.plan
     starts = begun.begins if begun.is_deferred else begun.reached
     ranges = {stream: _covered(work, begun, stream, starts[stream], snapshot) for stream in begun.streams}

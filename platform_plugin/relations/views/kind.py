@@ -1,4 +1,4 @@
-"""The kinds *view* and *state*: a query under a name, and the tables that a continuous one keeps."""
+"""The kinds *view* and *state*: a query with a name, and the tables that a continuous view stores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ViewKind(DeclarableKind["View"]):
-    """Queries under a name: computed when they are read or, over streams, maintained."""
+    """Queries with a name, which are computed at each read or, over streams, maintained."""
 
     name = "view"
     plural = "VIEWS"

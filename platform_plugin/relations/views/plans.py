@@ -1,4 +1,4 @@
-"""The split plan of a view's query over the relations of a lake at a snapshot."""
+"""`find_plan` and `prepare_plan`: the split plan of a view's query over the relations of a lake at a snapshot."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _PLANS: Cache[tuple[UUID, UUID, int], SplitPlan] = Cache("plans of views", weigh
 
 
 def find_plan(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> SplitPlan:
-    """The plan of a view that exists; relations look the same within a schema version, so it is made once for each.
+    """The plan of an existing view, cached for each schema version, in which no relation's definition changes.
 
-    What is stored was made by the plan of the view's creation, so names mean what they meant then; only types may have grown.
+    The states were written by the plan of the view's creation, so names mean what they meant then; only types may have widened.
     """
     key = (work.lake.uuid, record.uuid, snapshot.schema_version)
     return _PLANS.find(key, lambda: _prepare_again(work, record, snapshot))
@@ -63,7 +63,7 @@ def read_unsplit_plan(work: Workspace, record: ViewRecord, snapshot: Snapshot) -
 
 
 def prepare_plan(work: Workspace, query: str | Span, snapshot: Snapshot, *, columns: Sequence[str] = ()) -> tuple[SplitPlan, QueryMeaning]:
-    """The plan of a query with what the query means now, or the rule that it breaks as an error."""
+    """The plan of a new query and the meaning of its names now; an error for the rule that it breaks."""
     meaning = QueryMeaning(relations=describe_relations(work, query, snapshot))
 
     def type_columns(text: str) -> tuple[DataType, ...]:
@@ -82,7 +82,7 @@ def _type_columns(work: Workspace, text: str, snapshot: Snapshot) -> tuple[DataT
 
 
 def read_plans(work: Workspace, snapshot: Snapshot) -> list[ViewParts]:
-    """The plans of all continuous views at a snapshot; one that can't be planned any more is left out."""
+    """The plans of all continuous views at a snapshot; a view that can't be planned any more is left out."""
     with work.lake.reading() as connection:
         records = read_records(connection)
     found = []

@@ -1,4 +1,4 @@
-"""REBUILD VIEW: a view is made anew of all rows that it covers, as the stream and its history still have them, and swapped in."""
+"""REBUILD VIEW: computes a view again from the rows that its streams and their histories hold, and replaces the old one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ROUNDS = 4
 def run_rebuild(
     work: Workspace, statement: s.RebuildView, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
 ) -> Result:
-    """Rebuild one view; readers have the old one until the new one takes its place in one commit."""
+    """Rebuild one view; readers get the old one until the new one replaces it in one commit."""
     for attempt in range(_ATTEMPTS):
         with work.lake.lease(holder="rebuild") as lease, place_errors(statement.name.span):
             view, record = _find(work, statement, lease.snapshot)
@@ -107,7 +107,7 @@ def _history(work: Workspace, stream: Table, snapshot: Snapshot) -> Table | None
 
 
 class _Filling:
-    """Adds to the states of a view that is being made all rows from its beginning on."""
+    """Adds all rows from its beginning on to the states of a new view."""
 
     def __init__(
         self, work: Workspace, name: str, snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None
@@ -120,7 +120,7 @@ class _Filling:
         self._progress = progress
 
     def run(self, begun: BegunView) -> tuple[list[tuple[StateTarget, list[DataFile]]], Mapping[str, int]]:
-        """Take up what the snapshot has, then what has come meanwhile, until little comes."""
+        """Consume the rows at the snapshot, then those that have come meanwhile, until few come."""
         work = self._work
         reached = dict(begun.begins)
         written: list[tuple[StateTarget, list[DataFile]]] = []

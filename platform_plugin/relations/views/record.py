@@ -1,4 +1,4 @@
-"""What the lake keeps of a continuous view: its definition, the tables of its parts, and which snapshot its stored result is of."""
+"""What the catalogue stores of continuous views: definitions, parts, meanings, results, and how commits change it."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ PROPAGATED = sa.Table(
     sa.Column("row_count", sa.BigInteger, nullable=False),
 )
 RESULT_PART = "result"
-"""The part that holds a view's stored result, and the option under which a view keeps that one's columns."""
+"""The part with a view's stored result, and the option with the result's columns."""
 CREATED = "created"
-"""The option under which a view keeps the snapshot at which its static parts were read."""
+"""The option with the snapshot at which a view's static parts were read."""
 FROM = "from"
-"""The option under which a view keeps the row of each stream from which on it covers it."""
+"""The option with the first row of each stream that a view covers."""
 ON_TABLE_CHANGE, REFUSE = "on_table_change", "refuse"
 """The option that says what becomes of tables below a grouping, and its value that they may not change."""
 VIEW_TABLES = (VIEW, PART, *PROGRESS_TABLES, RESULT, MEANING, PROPAGATED, *DEPENDENT_TABLES)
@@ -78,7 +78,7 @@ VIEW_TABLES = (VIEW, PART, *PROGRESS_TABLES, RESULT, MEANING, PROPAGATED, *DEPEN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewRecord:
-    """A continuous view as the lake knows it; `parts` are the tables of its states and static parts, by name."""
+    """A continuous view in the catalogue; `parts` are the tables of its states, static parts and result, by name."""
 
     uuid: UUID
     query: str
@@ -88,7 +88,7 @@ class ViewRecord:
 
     @property
     def states(self) -> tuple[str, ...]:
-        """The names of those parts that are states."""
+        """The names of the parts that are states."""
         return tuple(sorted(part for part in self.parts if part.startswith("state_")))
 
 
@@ -100,23 +100,23 @@ def note_view(commit: Commit, record: ViewRecord) -> None:
 
 
 def note_columns(commit: Commit, record: ViewRecord, fields: Sequence[Field]) -> None:
-    """Write the columns of a view's result where they have grown."""
+    """Write the columns of a view's result after they were widened."""
     change_options(commit, record, {**record.options, RESULT_PART: shown_columns(fields)})
 
 
 def change_options(commit: Commit, record: ViewRecord, options: Mapping[str, Any]) -> None:
-    """Give a view other options; what it is and has stays."""
+    """Change a view's options and nothing else."""
     changed = replace(record, options=dict(options))
     commit.put(VIEW, expected={"definition": _definition(record)}, view_uuid=str(record.uuid), definition=_definition(changed))
 
 
 def shown_columns(fields: Sequence[Field]) -> list[list[str]]:
-    """Columns as a view's record keeps them."""
+    """Columns in the form of a view's record."""
     return [[field.name, type_text(field.type)] for field in fields]
 
 
 def result_fields(record: ViewRecord) -> tuple[Field, ...]:
-    """The columns of a continuous view's result, as they were found when it was created, or have grown since."""
+    """The columns of a continuous view's result, as they were at its creation or widened since."""
     return tuple(Field(name=name, type=parse_type(kind)) for name, kind in record.options.get(RESULT_PART, ()))
 
 
@@ -161,7 +161,7 @@ def read_options(connection: Connection) -> dict[UUID, Mapping[str, Any]]:
 
 
 def read_sharing(connection: Connection, tables: Iterable[UUID]) -> dict[str, list[str]]:
-    """The views, dropped ones included, that have or had each of some tables as a part, by the table's identity."""
+    """The views, dropped ones included, that have or had one of these tables as a part, by the table's identity."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for part in split_chunks(sorted(str(table) for table in tables)):
         query = sa.select(PART.c.table_uuid, PART.c.view_uuid).where(is_among(connection, PART.c.table_uuid, part))
@@ -171,14 +171,14 @@ def read_sharing(connection: Connection, tables: Iterable[UUID]) -> dict[str, li
 
 
 def has_sharer(connection: Connection, tables: Iterable[UUID], *, but: UUID) -> bool:
-    """Whether a view that is not dropped, other than one, has one of some tables as a part."""
+    """Whether a view other than `but`, and not dropped, has one of these tables as a part."""
     used = is_among(connection, PART.c.table_uuid, [str(table) for table in tables])
     query = sa.select(PART.c.view_uuid).where(used, PART.c.view_uuid != str(but), is_consumer(PART.c.view_uuid)).limit(1)
     return connection.execute(query).first() is not None
 
 
 def read_result(connection: Connection, view: UUID, snapshot_id: int) -> int | None:
-    """The snapshot that a view's stored result is the answer at, as of another; None if none was stored."""
+    """The snapshot whose answer a view's stored result is, read at a snapshot; None without a stored result."""
     if not has_table(connection, RESULT.name):
         return None
     r = RESULT.c
@@ -187,7 +187,7 @@ def read_result(connection: Connection, view: UUID, snapshot_id: int) -> int | N
 
 
 def read_results(connection: Connection, snapshot_id: int) -> dict[str, int]:
-    """The newest snapshot that was answered for each view with a stored result, by the view's identity."""
+    """The newest snapshot whose answer is stored for each view, by the view's identity."""
     if not has_table(connection, RESULT.name):
         return {}
     r = RESULT.c
@@ -196,24 +196,24 @@ def read_results(connection: Connection, snapshot_id: int) -> dict[str, int]:
 
 
 def note_meaning_text(commit: Commit, view: UUID, text: str) -> None:
-    """Write what the names in the query of a view stood for when a commit made it."""
+    """Write the meaning of the names in a new view's query."""
     commit.put(MEANING, expected=None, view_uuid=str(view), meaning=text)
 
 
 def read_meaning_text(connection: Connection, view: UUID) -> str | None:
-    """What was written of the names in a view's query; None of a view of an earlier version."""
+    """The stored meaning of the names in a view's query; None for a view of an earlier version."""
     if not has_table(connection, MEANING.name):
         return None
     return connection.execute(sa.select(MEANING.c.meaning).where(MEANING.c.view_uuid == str(view))).scalar()
 
 
 def note_propagated(commit: Commit, stream: UUID, view: UUID, row_count: int) -> None:
-    """Let a view that a commit makes want what arrives in a stream, as soon as so many rows wait."""
+    """Let appends to a stream maintain a new view, when so many rows wait."""
     commit.put(PROPAGATED, expected=None, stream_uuid=str(stream), view_uuid=str(view), row_count=row_count)
 
 
 def read_propagated(connection: Connection, stream: UUID) -> list[tuple[UUID, int]]:
-    """The views that want what arrives in a stream with the statement that adds it, each with how many rows have to wait."""
+    """The views that appends to a stream maintain, each with the number of rows that must wait."""
     from uuid import UUID
 
     if not has_table(connection, PROPAGATED.name):
@@ -223,7 +223,7 @@ def read_propagated(connection: Connection, stream: UUID) -> list[tuple[UUID, in
 
 
 def note_result(commit: Commit, view: UUID, of: Snapshot) -> None:
-    """Note that what a commit stores for a view is its answer at a snapshot."""
+    """Record that the result which a commit stores is a view's answer at a snapshot."""
     commit.also(_Stored(view, of.id))
 
 
@@ -239,7 +239,7 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class DetachView:
-    """A view is dropped: streams no longer wait for it. What it was stays known for reads at older snapshots."""
+    """Removes the cursors of a dropped view, so that no stream keeps rows for it. Its progress stays for reads at older snapshots."""
 
     view: UUID
 

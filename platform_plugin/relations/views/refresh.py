@@ -1,4 +1,4 @@
-"""REFRESH VIEW: a view consumes what has arrived, now and not when its turn comes, and its result is stored for look-ups."""
+"""REFRESH VIEW: lets a view consume what has arrived now, and stores its result."""
 
 from __future__ import annotations
 

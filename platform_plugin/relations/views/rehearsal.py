@@ -1,4 +1,4 @@
-"""Rehearsing: what a maintenance run would be given for a view, over ranges without a row, before the view is accepted."""
+"""`rehearse_states`: the queries of a maintenance run over empty ranges, which check a view before it is accepted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def rehearse_states(
     work: Workspace, plan: SplitPlan, ranges: Mapping[str, Range], statics: Mapping[str, DataFrame]
 ) -> dict[str, list[DataFrame]]:
-    """What a run would add to each state of a view that is alone on its streams, by state; one that fails with others is run alone too."""
+    """The frames that a run would add to each state of a view; a query that fails together with others also runs alone."""
     from platform_plugin.engine.spark.frames.scan import query_relations
 
     found: dict[str, list[DataFrame]] = {state.name: [] for state in plan.states}

@@ -1,4 +1,4 @@
-"""Relations: what a view's query names, as the lake has them now, and as they were when the view was made."""
+"""`describe_relations` and `QueryMeaning`: the relations in a view's query, now and when the view was created."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -> dict[str, RelationFacts]:
-    """Every relation that a query or a plain view in it names, by each of the names that it may use."""
+    """The facts of every relation that a query or a plain view in it names, by each name that it may use."""
     lake = work.lake
     found: dict[str, RelationFacts] = {}
     with lake.reading() as connection:
@@ -64,19 +64,19 @@ def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryMeaning:
-    """What a view's query means: its relations as they were when the view was made, and what Spark said then of types that were asked for.
+    """The meaning of a view's query: its relations at the view's creation, and the types that Spark inferred then.
 
-    It is kept, so that nothing that is altered, replaced or dropped later gives the text another meaning than that of what is stored.
+    It is stored, so that later changes of relations do not give the query another meaning than that of its states.
     """
 
     relations: Mapping[str, RelationFacts]
     types: dict[str, tuple[DataType, ...]] = field(default_factory=dict)
     used: Mapping[tuple[str, ...], set[str]] = field(default_factory=dict)
-    """The columns of each relation that the query mentions, once that is known."""
+    """The columns of each relation that the query mentions, when they are known."""
 
 
 def note_meaning(commit: Commit, view: UUID, meaning: QueryMeaning, used: Mapping[tuple[str, ...], set[str]]) -> None:
-    """Keep the meaning of a view that this commit makes, and which columns it uses."""
+    """Store the meaning of a new view's query, and the columns that it uses."""
     shown = {
         key: {
             "name": found.name,
@@ -93,7 +93,7 @@ def note_meaning(commit: Commit, view: UUID, meaning: QueryMeaning, used: Mappin
 
 
 def read_meaning(work: Workspace, view: UUID) -> QueryMeaning | None:
-    """The meaning that was kept of a view, with no more about its relations than was known then."""
+    """The stored meaning of a view's query."""
     with work.lake.reading() as connection:
         text = read_meaning_text(connection, view)
     if text is None:
@@ -116,7 +116,7 @@ def read_meaning(work: Workspace, view: UUID) -> QueryMeaning | None:
 
 
 def widen_relations(work: Workspace, meaning: QueryMeaning, snapshot: Snapshot) -> dict[str, RelationFacts]:
-    """The relations of a view's query with the types that their columns have grown to; a stream's column must be the one that it was."""
+    """The relations of a view's query with their columns' present types; a column of a stream must be the same by id."""
     lake = work.lake
     found: dict[str, RelationFacts] = {}
     with lake.reading() as connection:
@@ -155,10 +155,10 @@ def _refuse_others(stream: RelationFacts, now: Mapping[str, Field], used: set[st
 def find_needs(
     work: Workspace, plan: SplitPlan, used: Mapping[tuple[str, ...], set[str]], snapshot: Snapshot, *, refuses: bool, keeps_rows: bool
 ) -> tuple[Need, ...]:
-    """What a view needs of the relations that it reads: of streams themselves, of what it reads again by its name.
+    """What a view needs of the relations that it reads: the streams themselves, and relations that it reads again by name.
 
-    A table that is only read when the view is made is no longer needed then; with `refuses` it may not change at all. A view that
-    `keeps_rows` needs all columns of its streams.
+    A table that is only read at creation is not needed later; with `refuses` it may not change at all. A view that `keeps_rows` needs all
+    columns of its streams.
     """
     below = set(plan.static_tables) if refuses else set()
     needs = []
@@ -178,7 +178,7 @@ def find_needs(
 
 
 def used_columns(whole: Query) -> dict[tuple[str, ...], set[str]]:
-    """The columns of each relation that a plan mentions anywhere."""
+    """The columns of each relation that a plan mentions."""
     mentioned = columns_in(whole)
     found: dict[tuple[str, ...], set[str]] = {}
     for node in walk(whole):

@@ -1,1 +1,1 @@
-"""Maintenance of views: runs that consume ranges of streams, advance the cursors and compact the state."""
+"""Maintenance of views: runs that consume ranges of streams, move cursors, and compact states."""

@@ -1,4 +1,4 @@
-"""Advancing: the operations of a commit by which views begin to consume streams, and move their cursors."""
+"""Operations of a commit that attach views to streams and move their cursors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AttachView:
-    """A view begins to consume a stream; what arrives from now on waits for it."""
+    """Lets a view consume a stream from a row on."""
 
     view: UUID
     stream: Table
@@ -38,7 +38,7 @@ class AttachView:
 
 @dataclass(frozen=True, slots=True)
 class AttachBeside:
-    """A view begins to consume streams as far as a twin has come, whose states it shares; a conflict if that one is there no more."""
+    """Gives a view the cursors of a view whose states it shares; a conflict if that view was dropped."""
 
     view: UUID
     twin: UUID
@@ -59,7 +59,7 @@ def _begin(w: Writer, view: UUID, stream: Table, next_row_id: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advance:
-    """A view goes on from the row of a stream at which it is expected to be; who shares one of its `states` goes with it."""
+    """Moves a view's cursor from an expected row; views that share one of its `states` move with it."""
 
     view: UUID
     stream: Table
@@ -69,14 +69,14 @@ class Advance:
 
     @classmethod
     def over(cls, record: ViewRecord, taken: Range) -> Self:
-        """The view has taken up this range."""
+        """The move of a view over this range."""
         states = frozenset(record.parts[part] for part in record.states)
         return cls(view=record.uuid, stream=taken.stream, expected=taken.first_row_id, next_row_id=taken.next_row_id, states=states)
 
 
 @dataclass(frozen=True, slots=True)
 class Advances:
-    """Views have taken up ranges of streams in this same commit; a conflict if another run has taken up any of that."""
+    """Moves the cursors of views over ranges; a conflict if another run has consumed any of these."""
 
     moves: Sequence[Advance]
 

@@ -1,4 +1,4 @@
-"""Compaction: many rows that runs added to a state become one for each group, which bounds what a read of the state costs."""
+"""Compaction: merges the rows that runs have added to a state into one for each group, so that reads stay cheap."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ _SMALL_FILE = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Additions:
-    """Files of a view's part that are to become one: partial aggregates of a state, or, without one, rows as a deferred view keeps them."""
+    """Files of a view's part to merge: partial aggregates of a state, or rows of a deferred view if there is no state."""
 
     scan: TableScan
     state: State | None
 
     @property
     def target(self) -> StateTarget:
-        """Where what they become goes, and what it takes the place of."""
+        """The table of the merged rows, and the files that they replace."""
         return StateTarget(table=self.scan.table, replaces=tuple(file.id for file in self.scan.files))
 
 
 def find_additions(work: Workspace, snapshot: Snapshot, views: Sequence[PendingView]) -> list[Additions]:
-    """What is due of these views; what is added in this run is left for the next."""
+    """The additions of these views that are due; what the present run adds is left for the next."""
     parts = [part for view in views for part in _parts(view)]
     with work.lake.reading() as connection:
         sizes = read_file_sizes(connection, [table for table, _ in parts], snapshot)
@@ -70,7 +70,7 @@ def _parts(view: PendingView) -> Iterator[tuple[Table, State | None]]:
 
 
 def is_due(found: Sequence[int], *, is_state: bool) -> bool:
-    """Whether additions of these sizes should become one; each rewrite of a state costs all of it."""
+    """Whether additions of these sizes should be merged; each rewrite of a state costs all of it."""
     if not is_state:
         return sum(size < _SMALL_FILE for size in found) >= _TOO_MANY
     sizes = sorted(found)
@@ -78,7 +78,7 @@ def is_due(found: Sequence[int], *, is_state: bool) -> bool:
 
 
 def compact_locally(work: Workspace, found: Sequence[Additions]) -> tuple[list[Additions], list[tuple[StateTarget, list[DataFile]]]]:
-    """Those that are left to Spark, and what the small ones have become without it, written."""
+    """Merge the small additions with Arrow; returns those that are left to Spark, and the files of the others."""
     left: list[Additions] = []
     written: list[tuple[StateTarget, list[DataFile]]] = []
     try:
@@ -104,7 +104,7 @@ def _rows_of(work: Workspace, additions: Additions) -> pa.Table:
 
 
 def compaction(work: Workspace, additions: Additions) -> Answer:
-    """The query that does it in Spark."""
+    """The Spark query that merges additions."""
     from platform_plugin.engine.spark.frames.scan import query_relations, read_relation
 
     frame = read_relation(work.session, work.lake, additions.scan)

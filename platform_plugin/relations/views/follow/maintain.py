@@ -1,4 +1,4 @@
-"""Maintenance: new rows of streams are added to the states of all views on them by one job, and become part of them in one commit."""
+"""`run_maintenance`: one run consumes new rows of streams for all views over them, in one job and one commit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceOutcome:
-    """What a run did. `jobs` are Spark's, for all views together; `failed` says why a view was left behind."""
+    """What a run did. `jobs` counts Spark's jobs for all views; `failed` has the errors of views that consumed nothing."""
 
     views: tuple[str, ...] = ()
     rows: int = 0
@@ -60,12 +60,12 @@ class MaintenanceOutcome:
     snapshot: Snapshot
     failed: dict[str, PlatformError] = field(default_factory=dict)
     samples: tuple[str, ...] = ()
-    """The samples that took up the same rows in the same commit."""
+    """The samples that consumed the same rows in the same commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingView:
-    """A view with rows that it has not taken up, and those that share its states and so go where it goes."""
+    """A view with unconsumed rows, and the views that share its states and so move with it."""
 
     name: str
     record: ViewRecord
@@ -76,11 +76,11 @@ class PendingView:
 
     @property
     def row_count(self) -> int:
-        """The rows that wait for it."""
+        """The number of unconsumed rows."""
         return sum(found.row_count for found in self.ranges.values())
 
     def taking(self, work: Workspace, snapshot: Snapshot) -> ViewTask:
-        """The view as a run takes it up."""
+        """The task of a run for this view."""
         return ViewTask(
             name=self.name,
             uuid=self.record.uuid,
@@ -95,7 +95,7 @@ class PendingView:
 def find_pending_views(
     work: Workspace, snapshot: Snapshot, only: Collection[Name] | None = None, *, flush: bool = False
 ) -> tuple[list[PendingView], dict[str, PlatformError]]:
-    """The views that have rows to take up, and those that can't be maintained at all; with `flush` a part of a batch is enough."""
+    """The views with rows to consume, and those that can't be maintained; with `flush` a partial batch is enough."""
     lake = work.lake
     with lake.reading() as connection:
         records = read_records(connection)
@@ -140,10 +140,10 @@ def run_maintenance(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> MaintenanceOutcome:
-    """Let views take up what has arrived, all that are behind or those that are named; a run that loses a race begins anew.
+    """Let all pending views, or those that are named, consume what has arrived; a run that loses a race starts again.
 
-    A view that has failed on the same rows before is tried ever more rarely, unless `again` asks for it. One whose result does not pass its
-    gate takes up nothing. What stops a view is noted in the catalogue until it goes on.
+    A view that has failed on the same rows before is tried at growing intervals, unless `again` is set. One whose result does not pass its
+    gate consumes nothing.
     """
     done = _run(work, only, flush=flush, again=again, timeout=timeout, progress=progress)
     _note_stalls(work, only, done)
@@ -200,7 +200,7 @@ def _with_twins(failed: dict[str, PlatformError], twins: Mapping[str, tuple[str,
 
 
 def ranges_of(behind: Sequence[PendingView]) -> set[RangeKey]:
-    """The ranges of streams that views take up."""
+    """The ranges of streams that views consume."""
     return {(stream, tail.first_row_id, tail.next_row_id) for view in behind for stream, tail in view.ranges.items()}
 
 

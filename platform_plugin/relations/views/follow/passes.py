@@ -1,4 +1,4 @@
-"""Passes: the queries over one range of a stream for all views that take it up, few however many the views are."""
+"""`range_queries`: the Spark queries over one range of a stream for all views that consume it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PASSES: Cache[tuple[object, ...], SharedPass] = Cache("shared passes", weigh=la
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewTask:
-    """A view that takes up ranges of its streams: the tables of its parts, and the results that it looks up."""
+    """A view in a run: its ranges, the tables of its parts, and the results that it looks up."""
 
     name: str
     uuid: UUID
@@ -49,9 +49,9 @@ def range_queries(
     *,
     guests: Sequence[JointScan] = (),
 ) -> list[Answer]:
-    """The queries over the one range of a stream that all these views take up; what is kept for their run is added to `cached`.
+    """The queries over the range of a stream that all these views consume; frames to release after the run are added to `cached`.
 
-    Guests look at the same rows in the same scan.
+    Guests read the same rows in the same scan.
     """
     from platform_plugin.engine.spark.frames.scan import query_relations
 

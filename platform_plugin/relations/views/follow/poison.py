@@ -1,4 +1,4 @@
-"""Poison: rows for which a view fails are found and named, and the view is tried again ever more rarely."""
+"""Poison: finds the rows for which a view fails, names them in the error, and tries the view at growing intervals."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _FAILURES: Cache[Key, _Failure] = Cache("views that failed", weigh=lambda _: 10_
 
 
 def split_poisoned(work: Workspace, behind: Sequence[PendingView]) -> tuple[list[PendingView], dict[str, PlatformError]]:
-    """The views to try now, and of those that have failed on the very same rows a while ago, why.
+    """The views to try now, and the errors of those that failed on the same rows a short time ago.
 
-    What waits for a view that fails grows, and so would the cost of trying it in every run.
+    The unconsumed rows of a failing view grow in number, and so would the cost of trying it in every run.
     """
     now = time.monotonic()
     held = {view.name: known.error for view in behind if (known := _FAILURES.get(_key(work, view))) is not None and known.again_at > now}
@@ -50,7 +50,7 @@ def split_poisoned(work: Workspace, behind: Sequence[PendingView]) -> tuple[list
 
 
 def note_failure(work: Workspace, snapshot: Snapshot, view: PendingView, error: PlatformError) -> PlatformError:
-    """Remember that a view failed, and tell at which row; looked for when it fails there for the first time."""
+    """Remember that a view failed, and name the row in the error; the row is searched at the first failure."""
     key = _key(work, view)
     known = _FAILURES.get(key)
     if known is None:

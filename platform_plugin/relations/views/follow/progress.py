@@ -1,4 +1,4 @@
-"""Progress: how far views had consumed their streams at each snapshot that is kept."""
+"""The progress of views: how far each had consumed its streams at each snapshot."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROGRESS_TABLES = (PROGRESS,)
 
 
 def read_progress(connection: Connection, view: UUID, snapshot_id: int) -> dict[str, int]:
-    """The row id up to which a view had taken up each stream at a snapshot, by the stream's identity."""
+    """The row id up to which a view had consumed each stream at a snapshot, by the stream's identity."""
     return _read(connection, snapshot_id, PROGRESS.c.view_uuid == str(view)).get(str(view), {})
 
 
@@ -41,7 +41,7 @@ def read_all_progress(connection: Connection, snapshot_id: int) -> dict[str, dic
 
 
 def read_last_progress(connection: Connection) -> dict[str, int]:
-    """The snapshot at which each view last took up rows, that of its creation where it has taken up none; by what views are known by."""
+    """The snapshot at which each view last consumed rows, or that of its creation."""
     if not has_table(connection, PROGRESS.name):
         return {}
     newest = sa.select(PROGRESS.c.view_uuid, sa.func.max(PROGRESS.c.snapshot_id)).group_by(PROGRESS.c.view_uuid)
@@ -49,7 +49,7 @@ def read_last_progress(connection: Connection) -> dict[str, int]:
 
 
 def read_steps(connection: Connection) -> Sequence[c.AnyRow]:
-    """View, stream, time and row id of all that is known of how views took up streams, in the order of the snapshots."""
+    """View, stream, time and row id of every recorded step, in the order of snapshots."""
     if not has_table(connection, PROGRESS.name):
         return []
     p, times = PROGRESS.c, snapshot_times()
@@ -73,7 +73,7 @@ def _read(connection: Connection, snapshot_id: int, whose: sa.ColumnElement[bool
 
 
 def note_progress(w: Writer, moves: Sequence[tuple[str, str, int]]) -> None:
-    """Note how far views are from this snapshot on, and forget what no snapshot that is kept needs."""
+    """Record how far views have come with this snapshot, and delete what no snapshot needs."""
     p = PROGRESS.c
     for part in split_chunks(sorted({view for view, _, _ in moves})):
         forget_unneeded(w, PROGRESS, (p.view_uuid, p.stream_uuid), is_among(w.connection, p.view_uuid, part))
@@ -82,7 +82,7 @@ def note_progress(w: Writer, moves: Sequence[tuple[str, str, int]]) -> None:
 
 
 def forget_unneeded(w: Writer, table: sa.Table, keys: Sequence[sa.Column[str]], whose: sa.ColumnElement[bool]) -> None:
-    """Forget those of some notes that no snapshot that is kept reads: of each key, all before the newest that the oldest one sees."""
+    """Delete rows that no snapshot reads: for each key, those before the newest that the oldest snapshot sees."""
     at = table.c.snapshot_id
     oldest = oldest_snapshot()
     query = sa.select(*keys, sa.func.max(at).label("needed"), sa.func.count().label("seen")).where(whose, at <= oldest).group_by(*keys)

@@ -1,4 +1,4 @@
-"""Propagation: whoever has added rows to a stream lets eager views take them up, and batched ones if enough wait."""
+"""`propagate`: a statement that has appended rows maintains eager views, and batched ones if enough rows wait."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _WANTING: Cache[tuple[UUID, UUID, int], list[tuple[UUID, int]]] = Cache("views t
 
 
 def propagate(work: Workspace, stream: Table, snapshot: Snapshot) -> None:
-    """Maintain what is to be maintained whenever rows have come, and store the results.
+    """Maintain the views that appends to a stream maintain, and store their results.
 
-    The rows are in the stream already: what fails here is told by the next run, and by reads of the view that it is about.
+    The rows are committed already: errors here are reported by the next run, and by reads of the view.
     """
     due = _find_due(work, stream, snapshot)
     if not due:

@@ -1,6 +1,6 @@
-"""Shared states: views whose parts are the same, from the same row of their streams on, share their state tables.
+"""Shared states: views with equal parts, from the same row of their streams on, share their state tables.
 
-Such a view costs its own result and nothing else: no rows are grouped for it, nothing is written, and it is where the others are.
+Such a view costs its own result and nothing else: no rows are grouped or written for it, and its cursor moves with the others'.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from platform_plugin.relations.views.record import ViewRecord
 
 SAME = "same"
-"""The option under which a view keeps what it has to have in common with its twins."""
+"""The option that stores a view's sharing key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSharer:
-    """A view, and the tables of its states by name."""
+    """A view whose states can be shared, with the tables of its states by name."""
 
     uuid: UUID
     name: str
@@ -42,9 +42,9 @@ class StateSharer:
 
 
 def sharing_key(plan: SplitPlan, statics: Mapping[str, Table], options: Mapping[str, object]) -> str | None:
-    """What views must have in common to share states; None for a view that shares with nobody.
+    """The text that views with shared states have in common; None for a view that shares with none.
 
-    Views with strategies or promises of their own go their own way, and so do those that begin with rows of tables.
+    Views with strategies or promises of their own share nothing, and neither do those that begin with rows of tables.
     """
     looked_up = {static.name for static in plan.statics if static.feeds is None}
     if options.get("maintenance", SPLIT) != SPLIT or options.get(ON_TABLE_CHANGE) == REFUSE or len(looked_up) < len(plan.statics):
@@ -69,7 +69,7 @@ def find_twin(
     fields: Mapping[str, tuple[Field, ...]],
     but: View | None,
 ) -> StateSharer | None:
-    """A view to share states with, for one that begins at these rows of streams and whose parts have these columns."""
+    """A view whose states a new view can share, given the rows at which it begins and the columns of its parts."""
     for view, record in find_sharers(work, same, begins, snapshot, but=but):
         try:
             tables = part_tables(work, record, snapshot)
@@ -84,7 +84,7 @@ def find_twin(
 def find_sharers(
     work: Workspace, same: str | None, begins: Mapping[str, int], snapshot: Snapshot, *, but: View | None = None
 ) -> Iterator[tuple[View, ViewRecord]]:
-    """The views that have everything in common that twins must have, and begin at the same rows."""
+    """The views with this sharing key that begin at the same rows."""
     if same is None:
         return
     with work.lake.reading() as connection:
@@ -109,13 +109,13 @@ def _shape(fields: tuple[Field, ...]) -> list[tuple[str, object]]:
 
 
 def find_sharing(records: Mapping[UUID, ViewRecord]) -> dict[UUID, frozenset[UUID]]:
-    """For every view the tables of its states: views with the same ones are twins."""
+    """The tables of every view's states; views with the same ones share them."""
     return {uuid: frozenset(record.parts[part] for part in record.states) for uuid, record in records.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class DropStates:
-    """Tables go with a view; a conflict if another view has come to share them meanwhile."""
+    """Drops the tables of a dropped view; a conflict if another view has come to share them meanwhile."""
 
     view: UUID
     tables: tuple[Table, ...]

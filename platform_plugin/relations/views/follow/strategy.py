@@ -1,4 +1,4 @@
-"""Strategies: how much of a view's work is done when rows arrive, and how much when somebody reads."""
+"""Maintenance strategies of views: `split`, `deferred`, `eager` and `batch`, and what each does when."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def strategy_of(record: ViewRecord) -> str:
 
 
 def rows_wanted(record: ViewRecord) -> int:
-    """How many rows have to wait before a run takes them up without being asked to."""
+    """How many rows must wait before a run consumes them without being asked to."""
     return int(record.options.get("batch_rows") or BATCH_ROWS) if strategy_of(record) == BATCH else 1
 
 
 def keeps_result(record: ViewRecord) -> bool:
-    """Whether a run also makes the view's result anew."""
+    """Whether each run also stores the view's result."""
     return strategy_of(record) in (EAGER, BATCH) or record.options.get("target_lag_seconds") is not None
 
 
@@ -39,5 +39,5 @@ def rows_parts(plan: SplitPlan) -> dict[str, str]:
 
 
 def wants_row_ids(plan: SplitPlan, stream: str) -> bool:
-    """Whether any part asks for the order in which a stream's rows arrived."""
+    """Whether any part needs the row ids of a stream."""
     return any(part.row_id for part in plan.streams if part.stream == stream)

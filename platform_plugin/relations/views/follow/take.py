@@ -1,4 +1,4 @@
-"""Consuming a small range without Spark: its groups are made with Arrow, for the views whose parts mean the same there."""
+"""`take_locally`: a run over a small range with Arrow, for the views whose parts mean the same there."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _GROUPINGS: Cache[tuple[Any, ...], Groupings] = Cache("groupings by Arrow", weig
 
 
 def take_locally(work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView]) -> tuple[list[PendingView], Written]:
-    """What a range adds to those views that need no engine, written; and the views that are left to Spark."""
+    """The files that a range adds to views that need no engine, and the views that are left to Spark."""
     tail = views[0].ranges[stream]
     if not tail.is_whole or tail.row_count > LARGEST_ROWS or tail.scan.size_bytes > _LARGEST_BYTES:
         return list(views), []
@@ -90,7 +90,7 @@ def _may_be_local(work: Workspace, snapshot: Snapshot, stream: str, view: Pendin
 
 
 class _ArrowRun:
-    """A range of a stream that some views take up: what they group of its rows, and of those that they look up."""
+    """A range of a stream that some views consume, with its groupings and the tables that it looks up."""
 
     def __init__(self, work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView], pool: Executor) -> None:
         self._stream = stream
@@ -120,7 +120,7 @@ class _ArrowRun:
             known.tables[name] = found
 
     def make(self, view: PendingView) -> list[tuple[StateTarget, pa.Table]]:
-        """What the range adds to a view's states; `NotSupportedByArrow` where that is Spark's to say."""
+        """The rows that the range adds to a view's states; `NotSupportedByArrow` where it is left to Spark."""
         made = []
         for part in self._parts(view):
             if any(_result(view.tables[static]) in self._missing for static in part.statics):

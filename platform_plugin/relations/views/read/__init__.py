@@ -1,1 +1,1 @@
-"""Reading views: stored state and rows that no run has consumed, merged at one snapshot."""
+"""Reading views: the stored result, or the states merged with unconsumed rows, at one snapshot."""

@@ -1,4 +1,4 @@
-"""Reading a changed view without Spark: where state and tail are small, and its plan is one that means the same over Arrow."""
+"""`read_local`: the rows of a continuous view with Arrow, where its states and unconsumed rows are small."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _TAIL_ROWS = 250_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalResult:
-    """A view's rows at a snapshot, and the table whose columns they have."""
+    """A view's rows at a snapshot, and the table that has their columns."""
 
     table: Table
     rows: pa.Table
 
 
 def read_local(work: Workspace, view: View, snapshot: Snapshot) -> LocalResult | None:
-    """A view's rows at a snapshot, or None where they are Spark's to compute."""
+    """A view's rows at a snapshot, or None where they are left to Spark."""
     with work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
     if record is None or strategy_of(record) == DEFERRED or _REFUSED.holds(work, record, snapshot):

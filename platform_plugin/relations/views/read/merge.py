@@ -1,4 +1,4 @@
-"""Merged states: one row for each group of a state, made with Arrow and cached for the next read."""
+"""`merge_rows`: the rows of a state merged to one for each group with Arrow, and cached for the next read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MANY_GROUPS, _FEW = 50_000, 8
 
 
 def merge_rows(state: State, rows: pa.Table, added: Sequence[pa.Table], fields: tuple[Field, ...]) -> pa.Table:
-    """One row for each group of rows that are that already and of what is added to them; groups that get nothing stay as they are."""
+    """One row for each group, from merged rows and additions; groups without additions stay as they are."""
     few = sum(part.num_rows for part in added)
     key = state.keys[0].name if len(state.keys) == 1 else None
     if key is None or rows.num_rows < _MANY_GROUPS or few * _FEW > rows.num_rows or not is_grouped(rows.column(key).type):
@@ -39,7 +39,7 @@ def merge_rows(state: State, rows: pa.Table, added: Sequence[pa.Table], fields: 
 
 
 def check_schema(rows: pa.Table, fields: tuple[Field, ...]) -> pa.Table:
-    """The rows, if they have the columns and the types that Spark gives them: anything else means that something was misread."""
+    """The rows with the columns and types of `fields`; other columns or types are left to Spark."""
     schema = arrow_schema(fields)
     if rows.column_names != schema.names or rows.schema.types != schema.types:
         raise NotSupportedByArrow
@@ -51,7 +51,7 @@ _MERGED: Cache[tuple[Any, ...], tuple[frozenset[int], pa.Table]] = Cache("merged
 
 
 def read_merged(work: Workspace, state: State, scan: TableScan) -> pa.Table:
-    """One row for each group of a state's files; of additions made since the last read, only those are read."""
+    """One row for each group of a state's files; of the additions since the last read, only those are read."""
     if scan.inlined or not all(file.is_whole for file in scan.files):
         raise NotSupportedByArrow("for now")
     files = frozenset(file.id for file in scan.files)

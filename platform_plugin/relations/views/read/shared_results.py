@@ -1,4 +1,4 @@
-"""Kept results: views that look up the same result of the same tables share the table that holds it."""
+"""`find_shared_results`: the stored results of static parts that a new view can share with other views."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def find_shared_results(work: Workspace, plan: SplitPlan, snapshot: Snapshot, *, but: View | None) -> dict[str, Table]:
-    """For the static parts of a new view, tables of other views that hold the very same result; `but` is a view that goes."""
+    """For the static parts of a new view, tables of other views with the same result; `but` is a view that is replaced."""
     wanted = {part.sql(): part for part in plan.statics if part.feeds is None}
     found: dict[str, Table] = {}
     with work.lake.reading() as connection:
@@ -55,7 +55,7 @@ def _changed_since(work: Workspace, part: StaticPart, created: int, snapshot: Sn
 
 
 def tables_in_use(work: Workspace, snapshot: Snapshot, *, but: View) -> set[UUID]:
-    """The tables that views other than one still need."""
+    """The tables that views other than `but` need."""
     with work.lake.reading() as connection:
         records = read_records(connection)
     return {

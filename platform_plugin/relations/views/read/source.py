@@ -1,4 +1,4 @@
-"""A view as a query reads it: its stored result, its states with the rows that wait, or its own query."""
+"""`read_source`: a view as a query reads it, from its stored result, its states, or its own query."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOCAL_BYTES = 1024 * 1024
 
 
 def read_source(reading: ReadContext, view: View, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
-    """All rows of a view; its columns only Spark knows."""
+    """All rows of a view; only Spark knows their columns."""
     before = reading.bytes_planned
     frame = _read(reading, view, snapshot, need)
     return RelationRows(frame, Input(columns=None, size_bytes=reading.bytes_planned - before))

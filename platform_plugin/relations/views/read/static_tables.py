@@ -1,4 +1,4 @@
-"""Settled: whether tables that a view was promised would not change are still as they were; other clients keep no promise of ours."""
+"""`check_static_tables`: refuses a view with `on_table_change = 'refuse'` whose tables another client has changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHANGES: Cache[tuple[UUID, UUID, int], InvalidValue | None] = Cache("changes of
 
 
 def check_static_tables(work: Workspace, name: str, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> None:
-    """Refuse to answer or to go on where a table below the grouping of a view that refuses changes is not what it was at creation."""
+    """Refuse to read or maintain a view that refuses changes of tables if one below its grouping has changed since its creation."""
     if record.options.get(ON_TABLE_CHANGE) != REFUSE or CREATED not in record.options:
         return
     key = (work.lake.uuid, record.uuid, snapshot.id)

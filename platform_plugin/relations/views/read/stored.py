@@ -1,4 +1,4 @@
-"""Stored results: what a view answered last, served again for as long as nothing that it reads has changed."""
+"""Stored results of views: storing them, and serving them until something that the view reads has changed."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 
 def find_stored(work: Workspace, view: View, snapshot: Snapshot) -> Table | None:
-    """The table that holds what a view's query would give at a snapshot, or None where it has to be asked."""
+    """The table with a view's answer at a snapshot, or None if the view must be computed."""
     return _RESULTS.find((work.lake.uuid, view.uuid, snapshot.id), lambda: _find(work, view, snapshot))
 
 
 def find_recent(work: Workspace, view: View, snapshot: Snapshot, staleness: timedelta) -> RecentResult | None:
-    """What a view answered last, if that is not older than is accepted."""
+    """The stored result of a view, if it is no older than `staleness`."""
     lake = work.lake
     with lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
@@ -96,7 +96,7 @@ def _inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> Iterator
 
 
 def find_dependencies(work: Workspace, view: View, snapshot: Snapshot) -> Iterator[Dependency]:
-    """What a continuous view's answer depends on; of another view nobody knows."""
+    """The relations that a continuous view's answer depends on; those of another view are not known."""
     with work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
     if record is None or find_plan(work, record, snapshot).volatile:
@@ -126,7 +126,7 @@ class ResultRequest:
 
 
 def find_result_requests(work: Workspace, only: Collection[Name] | None = None, *, maintained: Collection[str] = ()) -> list[ResultRequest]:
-    """The views whose result is kept at hand, or has a gate; that of a batched view is made anew when a batch of it was `maintained`."""
+    """The views whose result is stored by each run or has a gate; a batched view's after a batch of it was `maintained`."""
     with work.lake.reading() as connection:
         records = read_records(connection)
     return [
@@ -141,7 +141,7 @@ def find_result_requests(work: Workspace, only: Collection[Name] | None = None, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredResults:
-    """What a run stored. `failed` says of which views there is no result to store, and why."""
+    """What a run stored. `failed` has the errors of views without a new result."""
 
     metrics: JobMetrics | None = None
     failed: dict[str, PlatformError] = field(default_factory=dict)
@@ -155,9 +155,9 @@ def store_results(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> StoredResults:
-    """Store the present results of views, or those `at` a snapshot, all by one job.
+    """Store the present results of views, or those `at` a snapshot, by one job.
 
-    Those whose stored result still holds are left alone. What does not pass a view's gate is not stored.
+    Results that are still valid are left alone. A result that does not pass the view's gate is not stored.
     """
     with work.lake.lease(at, holder="storing") as lease:
         snapshot = lease.snapshot

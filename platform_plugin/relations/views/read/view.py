@@ -1,4 +1,4 @@
-"""Reading a continuous view: its state and the rows that no run has consumed yet, merged, under the upper query, all at one snapshot."""
+"""`read_view`: a continuous view with Spark: merged states with unconsumed rows, under the upper query."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TABLES: Cache[tuple[object, ...], dict[str, Table]] = Cache("tables of views", 
 
 
 def read_view(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot, read_table: ReadTable) -> DataFrame:
-    """A view's rows at a snapshot; `read_table` gives the relations that the upper query reads itself, by full name."""
+    """A view's rows at a snapshot; `read_table` reads the relations of the upper query, by full name."""
     plan = find_plan(work, record, snapshot)
     tables = part_tables(work, record, snapshot)
     ranges = view_ranges(work, name, record, plan, snapshot)
@@ -67,7 +67,7 @@ def query_upper(
 
 
 def part_tables(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> dict[str, Table]:
-    """The tables of a view's states and static parts at a snapshot, by part; tables never change within a schema version."""
+    """The tables of a view's states and static parts at a snapshot, by part; cached for each schema version."""
     key = (work.lake.uuid, record.uuid, snapshot.schema_version, tuple(record.parts.values()))
     known = _TABLES.get(key)
     if known is not None:
@@ -81,7 +81,7 @@ def part_tables(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> dict
 
 
 def view_ranges(work: Workspace, name: str, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> dict[str, Range]:
-    """What no run had taken up of each stream for a view at a snapshot, by the stream's full name."""
+    """The unconsumed range of each stream of a view at a snapshot, by the stream's full name."""
     check_static_tables(work, name, record, plan, snapshot)
     with work.lake.reading() as connection:
         progress = read_progress(connection, record.uuid, snapshot.id)
@@ -91,7 +91,7 @@ def view_ranges(work: Workspace, name: str, record: ViewRecord, plan: SplitPlan,
 def tail_ranges(
     work: Workspace, name: str, plan: SplitPlan, snapshot: Snapshot, progress: Mapping[str, int], *, known: dict[tuple[str, int], Range]
 ) -> dict[str, Range]:
-    """The same where it is known how far the view is; ranges that other views have too are planned once."""
+    """The same for a given progress of the view; `known` has the ranges that other views have planned already."""
     lake = work.lake
     found = {}
     for stream in plan.stream_names:
@@ -108,13 +108,13 @@ def tail_ranges(
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Schema and relation of a full name as plans write it."""
+    """The schema and the relation of a full name in a plan."""
     schema, _, relation = name.partition(".")
     return schema, relation
 
 
 def static_frames(work: Workspace, plan: SplitPlan, tables: Mapping[str, Table], snapshot: Snapshot) -> dict[str, DataFrame]:
-    """The kept results of static parts that are looked up, by part."""
+    """The stored results of the static parts that are looked up, by part."""
     return {part.name: _whole(work, tables[part.name], snapshot) for part in plan.statics if part.feeds is None}
 
 
@@ -125,7 +125,7 @@ def _whole(work: Workspace, table: Table, snapshot: Snapshot) -> DataFrame:
 
 
 def merged_state(work: Workspace, state: State, live: Sequence[DataFrame], scan: TableScan) -> DataFrame:
-    """One row for each group of a state, the live part included."""
+    """One row for each group of a state, with the live rows included."""
     from platform_plugin.engine.spark.frames.scan import query_relations, read_relation
 
     rows = read_relation(work.session, work.lake, scan)
@@ -157,7 +157,7 @@ def _stored_rows(
 def run_part(
     work: Workspace, part: StreamPart, found: Range, statics: Mapping[str, DataFrame], *, rows: DataFrame | None = None
 ) -> DataFrame:
-    """What a range of a stream adds to a state; `rows` may bring the range's rows where they are at hand already."""
+    """What a range of a stream adds to a state; `rows` is given if the range's rows are read already."""
     from platform_plugin.engine.spark.frames.scan import query_relations
 
     names = {part.stream: new_name()} | {name: new_name() for name in part.statics}
