@@ -1,4 +1,4 @@
-"""The `platform` command: SQL, a shell, and the care of a lake and of the platform server, from a terminal or a script."""
+"""The `platform` command: SQL, a shell, and the management of lakes and of the platform server, from a terminal or a script."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OK, FAILED, USAGE, INTERRUPTED, PIPE_CLOSED, TERMINATED = 0, 1, 2, 130, 141, 143
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; whatever goes wrong is told on standard error, without a traceback."""
+    """Run one command and return its exit code; errors are printed on standard error, without a traceback."""
     try:
         from platform_plugin.cli.arguments import build_parser
         from platform_plugin.cli.failure import print_failure

@@ -1,4 +1,4 @@
-"""Arguments: every command with its options, its help and an example."""
+"""`build_parser`: the parser of all commands with their options, help and examples."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted, 141 who
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Keeps examples as they are written, and an option and what it does on one line."""
+    """Prints examples unchanged, and each option with its help on one line."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28)
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in the words of all other errors, with the nearest command for a misspelt one."""
+    """Reports errors in the form of all other errors, with the nearest command for a misspelt one."""
 
     command: str | None = None
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does; an option that no command knows is found here, after the command that it was given to."""
+        """As argparse does, but an unknown option is reported for the command that it was given to."""
         given, unknown = super().parse_known_args(args, namespace)
         self.command = getattr(given, "command", None)
         return given, unknown
@@ -64,7 +64,7 @@ def _nearest(message: str) -> str | None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command; running a command loads what it needs, so that help comes at once."""
+    """The parser of the whole command; what a command needs is imported when it runs, so that help comes at once."""
     parser = _Parser(prog="platform", description=_ABOUT, epilog=_CLOSING, formatter_class=_Help, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"platform {__version__}")
     _common(parser, top=True)

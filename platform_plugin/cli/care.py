@@ -1,4 +1,4 @@
-"""A lake's commands: creating it, looking at it, and its care."""
+"""The commands about a lake: `init`, `status`, `tables`, `snapshots`, `expire`, `merge`, `vacuum`, `upgrade`, `check`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ URL_VARIABLE = "PLATFORM_URL"
 
 
 def lake_url(given: argparse.Namespace) -> str:
-    """The URL that the command is about: the option, else the environment's."""
+    """The URL of the command's lake, from its option or from the environment."""
     import os
 
     url = given.url or os.environ.get(URL_VARIABLE)
@@ -66,7 +66,7 @@ def run_init(given: argparse.Namespace) -> int:
 
 
 def run_status(given: argparse.Namespace) -> int:
-    """Say how the lake and the server are. Reads the catalogue and asks the server; starts nothing."""
+    """Print the state of the lake and the server. Reads the catalogue and asks the server; starts nothing."""
     if given.watch is None:
         return _show_status(given)
     try:
@@ -202,7 +202,7 @@ def _said_snapshots(number: int, older_than: timedelta | None) -> str:
 
 
 def run_merge(given: argparse.Namespace) -> int:
-    """Rewrite a table's small files into few."""
+    """Rewrite a table's small files into few large ones."""
     url = lake_url(given)
     from platform_plugin.lake.lake import Lake
 
@@ -247,7 +247,7 @@ def run_vacuum(given: argparse.Namespace) -> int:
 
 
 def run_upgrade(given: argparse.Namespace) -> int:
-    """Bring the lake to the newest version of the format."""
+    """Migrate the lake to the newest version of the format."""
     url = lake_url(given)
     from platform_plugin.lake.lake import Lake
 
@@ -260,7 +260,7 @@ def run_upgrade(given: argparse.Namespace) -> int:
 
 
 def run_check(given: argparse.Namespace) -> int:
-    """Say what the catalogue has that can't be true."""
+    """Print what the catalogue says and can't be true."""
     url = lake_url(given)
     from platform_plugin.lake.lake import Lake
 
@@ -277,7 +277,7 @@ def run_check(given: argparse.Namespace) -> int:
 
 
 def read_written_name(text: str) -> Name:
-    """A relation's name as SQL writes it: `users`, `raw.users`, or with back-ticks."""
+    """A relation's name in SQL's spelling: `users`, `raw.users`, or with back-ticks."""
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.language.text.cursor import TokenCursor
     from platform_plugin.language.text.tokens import tokenize

@@ -1,4 +1,4 @@
-"""Completion: keywords, relations and columns at the cursor, from the newest snapshot."""
+"""Completion in the shell: keywords, relations and columns at the cursor, from the newest snapshot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TYPED = re.compile(r"[\w.]*$")
 
 
 class SqlCompleter(Completer):
-    """Offers what may stand at the cursor; the names are read again when the lake has a new snapshot."""
+    """Offers completions at the cursor; names are read again when the lake has a new snapshot."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
@@ -69,7 +69,7 @@ class SqlCompleter(Completer):
 
 
 def list_candidates(typed: str, previous: str, relations: Mapping[str, Iterable[str]], text: str) -> list[tuple[str, str]]:
-    """What may stand where `typed` was begun after the word `previous`, best first, each with what it is.
+    """The completions of `typed` after the word `previous`, best first, each with its kind.
 
     >>> list_candidates("us", "FROM", {"users": ["id"], "posts": ["uid"]}, "SELECT * FROM us")
     [('users', 'relation')]

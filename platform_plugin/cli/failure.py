@@ -1,4 +1,4 @@
-"""Failures: how an error reaches a person on a terminal, or a program that asked for JSON."""
+"""Printing errors: for a person on a terminal, or as JSON for a program."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _RED, _CYAN, _BOLD, _PLAIN = "\x1b[31m", "\x1b[36m", "\x1b[1m", "\x1b[0m"
 
 
 def has_colours(stream: TextIO) -> bool:
-    """Whether colours belong on a stream: only on a terminal that knows them and whose user wants them."""
+    """Whether to print colours on a stream: only on a terminal that has them and whose user wants them."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def printable_text(text: str) -> str:
-    r"""A text whose control characters can't steer the terminal it is shown on.
+    r"""A text with its control characters escaped, so that they can't steer the terminal.
 
     >>> printable_text("red \x1b[31m\n  text")
     'red \\x1b[31m\n  text'
@@ -59,7 +59,7 @@ def failure_lines(error: BaseException, *, colour: bool = False) -> list[str]:
 
 
 def print_failure(error: BaseException, given: argparse.Namespace) -> None:
-    """Say on standard error what went wrong."""
+    """Print an error on standard error."""
     if given.debug and not isinstance(error, (KeyboardInterrupt, SystemExit)):
         print(redact_text("".join(traceback.format_exception(error))), file=sys.stderr, end="")
     if given.json:
@@ -69,7 +69,7 @@ def print_failure(error: BaseException, given: argparse.Namespace) -> None:
 
 
 def tell_retry(error: PlatformError, pause_seconds: float, *, json_lines: bool) -> None:
-    """Say on standard error what went wrong, and when it is tried again."""
+    """Print an error on standard error, with the time of the next attempt."""
     if json_lines:
         said = json.dumps({"error": failure_document(error), "retry_seconds": pause_seconds}, ensure_ascii=False)
     else:
@@ -78,7 +78,7 @@ def tell_retry(error: PlatformError, pause_seconds: float, *, json_lines: bool) 
 
 
 def failure_document(error: BaseException) -> dict[str, object]:
-    """An error as a program reads it; `line` and `column` are there when it has a place in the statement."""
+    """An error as a JSON document; it has `line` and `column` if the error has a place in the statement."""
     if isinstance(error, KeyboardInterrupt):
         return {"kind": "Interrupted", "message": "interrupted", "detail": None, "hint": None}
     if isinstance(error, SystemExit):

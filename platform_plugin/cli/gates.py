@@ -1,4 +1,4 @@
-"""Gates of a command: what it commits to relations that `--gate` names has to meet the critical expectations of their suites."""
+"""The option `--gate`: what a command commits to these relations must meet the critical expectations of their suites."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def hold_to_suites(lake: Lake, given: argparse.Namespace) -> Iterator[None]:
-    """Hold what is committed meanwhile to the suites that were given; of what is not there yet all rows are judged."""
+    """Hold commits in the `with` block to the given suites; for a relation that does not exist yet all rows are judged."""
     from platform_plugin.quality.gate import hold_to_gate
 
     with ExitStack() as gates:
@@ -35,7 +35,7 @@ def hold_to_suites(lake: Lake, given: argparse.Namespace) -> Iterator[None]:
 
 
 def read_suite_file(path: str) -> Suite:
-    """The suite of a file."""
+    """The suite in a file."""
     import yaml
 
     from platform_plugin.quality.suite import parse_suite

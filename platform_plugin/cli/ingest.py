@@ -1,4 +1,4 @@
-"""The `platform ingest` command: a stream's feed is followed until the command is told to stop."""
+"""`platform ingest`: ingests a stream's feed, batch after batch, until the command is stopped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run_ingest_command(given: argparse.Namespace) -> int:
-    """Ingest batch after batch; a first SIGTERM or Ctrl-C lets the batch at hand finish, a second drops it whole."""
+    """Ingest batch after batch; a first SIGTERM or Ctrl-C lets the present batch finish, a second discards it."""
     url, name = lake_url(given), read_written_name(given.stream)
     from platform_plugin.platform import Platform
     from platform_plugin.relations.streams.feeds.ingest import BatchLimits
@@ -56,15 +56,15 @@ def _more(totals: Any) -> str:
 
 
 class Service(Protocol):
-    """Work that goes on until it is told to stop."""
+    """Work that goes on until it is stopped."""
 
     def stop(self) -> None:
-        """End after the work at hand."""
+        """End after the present piece of work."""
 
 
 @contextmanager
 def handle_stop_signals(service: Service) -> Iterator[None]:
-    """Let a first SIGTERM or Ctrl-C end a service after the work at hand, and a second one end it at once."""
+    """Let a first SIGTERM or Ctrl-C end a service after its present work, and a second one end it at once."""
     asked: list[int] = []
 
     def stop(number: int, _frame: object) -> None:
@@ -83,7 +83,7 @@ def handle_stop_signals(service: Service) -> Iterator[None]:
 
 
 class _IngestReport:
-    """Tells of batches on standard output and of failures on standard error."""
+    """Prints batches on standard output and failures on standard error."""
 
     def __init__(self, *, json_lines: bool) -> None:
         self._json = json_lines
@@ -100,7 +100,7 @@ class _IngestReport:
 
 
 def report_lines(report: IngestReport, at: datetime) -> list[str]:
-    """A batch as a person reads it.
+    """A batch as lines for people.
 
     >>> from platform_plugin.relations.streams.feeds.ingest import IngestReport
     >>> report = IngestReport(stream="main.posts", rows=10, files=2, quarantined=1, waiting=3, seconds=0.5, snapshot=7)

@@ -1,4 +1,4 @@
-"""The `platform maintain` command: continuous views and samples consume what has arrived until the command is told to stop."""
+"""`platform maintain`: lets continuous views and samples consume what has arrived, until the command is stopped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def run_maintain_command(given: argparse.Namespace) -> int:
-    """Maintain run after run; a first SIGTERM or Ctrl-C lets the run at hand finish, a second drops it whole."""
+    """Maintain run after run; a first SIGTERM or Ctrl-C lets the present run finish, a second discards it."""
     url = lake_url(given)
     only = [read_written_name(view) for view in given.views] or None
     from platform_plugin.maintenance.service import Maintainer
@@ -43,7 +43,7 @@ def run_maintain_command(given: argparse.Namespace) -> int:
 
 
 class _MaintainReport:
-    """Tells of runs on standard output and of failures on standard error."""
+    """Prints runs on standard output and failures on standard error."""
 
     def __init__(self, *, json_lines: bool) -> None:
         self._json = json_lines

@@ -1,4 +1,4 @@
-"""The `platform new` command: a project of one's own, with an example of everything that makes one."""
+"""`platform new`: writes the files of a new project with a working example."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run_new(given: argparse.Namespace) -> int:
 
 
 def check_name(name: str) -> None:
-    """Raise if a project can't have the name, because a Python package that others import can't.
+    """Refuse the name of a project that can't be the name of a Python package.
 
     >>> check_name("shop")
     >>> check_name("my-shop")

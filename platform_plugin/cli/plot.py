@@ -1,4 +1,4 @@
-"""The `platform plot` command: a picture of a sample beside its population and its own past, as SVG."""
+"""`platform plot`: writes a picture of a sample beside its population and its older versions, as SVG."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run_plot(given: argparse.Namespace) -> int:
-    """Draw a sample. Spark is started only where the sample itself needs it."""
+    """Draw a sample. Spark is started only if the sample needs it."""
     url, name = lake_url(given), read_written_name(given.sample)
     path = Path(given.output or f"{name.relation}.svg")
     if given.output != "-" and path.suffix.lower() not in ("", ".svg"):

@@ -1,4 +1,4 @@
-"""The process of a command: signals that end it however it was started, and standard files that are open."""
+"""Set-up of a command's process: SIGTERM and Ctrl-C end it, and its standard files are open."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _STANDARD = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 class TerminationRequest(SystemExit):
-    """SIGTERM: the command ends, and what it had open is closed as if it had failed."""
+    """SIGTERM: the command ends, and what it has open is closed as after an error."""
 
 
 def prepare_process() -> None:
-    """Let Ctrl-C and SIGTERM end the command, and give it standard files where its starter closed them."""
+    """Let Ctrl-C and SIGTERM end the command, and open standard files that its parent has closed."""
     for number, (name, mode) in enumerate(_STANDARD):
         if getattr(sys, name) is None:
             # Else the next file that is opened, perhaps a catalogue, becomes what libraries write their warnings to.

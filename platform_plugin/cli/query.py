@@ -1,4 +1,4 @@
-"""`platform sql`: run a script and print what its statements give, while it is read."""
+"""`platform sql`: runs a script and prints the results of its statements while they are read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run_sql(given: argparse.Namespace) -> int:
 
 
 def read_script(given: argparse.Namespace) -> str:
-    """The SQL that was given, wherever it is."""
+    """The SQL of `-c`, `-f` or standard input."""
     if given.command_text is not None:
         # On a line of its own the mark ends a comment, too.
         return "\n;\n".join(given.command_text) if len(given.command_text) > 1 else str(given.command_text[0])
@@ -57,7 +57,7 @@ def read_script(given: argparse.Namespace) -> str:
 
 
 def run_script(platform: Platform, script: str, given: argparse.Namespace, line: ProgressLine) -> None:
-    """Run all statements of a script, each with its own output, and let go of every result."""
+    """Run all statements of a script, print each result, and release it."""
     results = platform.execute_script(script, parameters_of(given), timeout=given.timeout, progress=line.advance)
     while True:
         line.start()
@@ -80,7 +80,7 @@ def parameters_of(given: argparse.Namespace) -> Mapping[str, Any] | None:
 
 
 def print_result(result: Result, given: argparse.Namespace, line: ProgressLine) -> None:
-    """Print a result in the form that was asked for, as it comes; memory holds a few batches, whatever its size."""
+    """Print a result in the form that the options ask for, while it is read; memory holds a few batches."""
     if given.json or given.csv:
         from platform_plugin.cli.output.machine import write_csv, write_json
 

@@ -1,4 +1,4 @@
-"""Reach: whether the database of a lake answers at all, found out in moments, before a command waits for it."""
+"""`check_reach`: tests within moments whether the database of a lake answers, before a command waits for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SSL_REQUEST = (8).to_bytes(4) + (80877103).to_bytes(4)
 
 
 def check_reach(url: str | Path, *, seconds: float = SECONDS) -> None:
-    """Raise if the lake's catalogue is a PostgreSQL server that can't be reached, or accepts connections and says nothing."""
+    """Raise an error if the lake's catalogue is a PostgreSQL server that can't be reached, or that accepts a connection and is silent."""
     if not str(url).startswith("platform:"):
         return
     from platform_plugin.lake.catalogue.location import Location

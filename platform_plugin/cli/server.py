@@ -1,4 +1,4 @@
-"""The server's commands: `platform up`, `down` and what `status` says of the platform server."""
+"""`platform up` and `platform down`, and the server's part of `platform status`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MEBIBYTE = 1 << 20
 
 
 def plan_settings(given: argparse.Namespace) -> ServerSettings:
-    """The settings that the options of `up` ask for; whatever is left out suits the machine."""
+    """The server settings for the options of `up`; the defaults suit the machine."""
     from platform_plugin.engine.spark.server.settings import ServerSettings
 
     chosen: dict[str, Any] = {"options": dict(given.option or [])}
@@ -55,7 +55,7 @@ def run_up(given: argparse.Namespace) -> int:
 
 
 def run_down(given: argparse.Namespace) -> int:
-    """End the platform server, if it runs."""
+    """Stop the platform server, if it runs."""
     from platform_plugin.engine.spark.server.attach import stop
 
     with ProgressLine("ending the server"):
@@ -68,7 +68,7 @@ def run_down(given: argparse.Namespace) -> int:
 
 
 def server_document(status: ServerStatus) -> dict[str, Any]:
-    """The server's state for programs."""
+    """The server's state as a JSON document."""
     details = status.details
     memory = {name: _resident_bytes(details.get(key)) for name, key in (("driver_bytes", "pid"), ("jvm_bytes", "jvm_pid"))}
     if not status.running:

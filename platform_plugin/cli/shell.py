@@ -1,4 +1,4 @@
-"""The shell: statements typed at a terminal, over several lines until a semicolon, with history and completion."""
+"""`run_shell`: the interactive shell, with statements over several lines, history and completion."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class _Shell:
 
 
 def expand_shortcut(text: str) -> str:
-    r"""The statement that a backslash command stands for; empty after it printed something itself.
+    r"""The statement for a backslash command; empty if the command printed something itself.
 
     >>> expand_shortcut(r"\d"), expand_shortcut(r"\d raw.users;")
     ('SHOW TABLES', 'DESCRIBE EXTENDED raw.users')
@@ -146,20 +146,20 @@ def _bindings() -> KeyBindings:
 
 
 def history_file() -> Path:
-    """Where the shell's history is kept, by the desktop's convention."""
+    """The path of the shell's history, by the desktop's convention."""
     state = os.environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "platform" / "history"
 
 
 class QuietHistory(FileHistory):
-    """A history on the disk, without the keys and passwords that were typed."""
+    """A history file without the keys and passwords that were typed."""
 
     def store_string(self, string: str) -> None:
         super().store_string(redact_text(string))
 
 
 def open_history() -> History:
-    """The history of earlier shells, for its owner's eyes only; where no file can be kept, that of this shell."""
+    """The history of earlier shells, readable by its owner only; if no file can be written, that of this shell."""
     with suppress(OSError, RuntimeError):
         file = history_file()
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The `platform test` command: views of a folder of SQL files answer what the cases beside them expect."""
+"""`platform test`: checks that the views of a folder answer what the cases beside them expect."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 FOLDERS = ("sql", "dbt_like_sql")
-"""Where the files are in a project that `platform new` wrote, and in the reference platform."""
+"""The folders with SQL files in a project of `platform new`, and in the reference platform."""
 
 
 def choose_folder(named: str | None) -> Path:
-    """The folder that is named, else the first of the usual ones that is there."""
+    """The given folder, else the first of `FOLDERS` that exists."""
     if named is not None:
         return Path(named)
     for usual in map(Path, FOLDERS):
@@ -31,7 +31,7 @@ def choose_folder(named: str | None) -> Path:
 
 
 def run_test(given: argparse.Namespace) -> int:
-    """Run the cases of a folder, on lakes of their own; 1 if any view answers something else."""
+    """Run the cases of a folder, on lakes of their own; 1 if any view answers otherwise."""
     from platform_plugin.quality.cases import find_cases
     from platform_plugin.quality.trial import run_trials
 

@@ -1,4 +1,4 @@
-"""The `platform validate` command: all rows of a relation are judged by a suite of expectations, and what that cost is told."""
+"""`platform validate`: judges all rows of a relation by a suite of expectations, and prints the cost."""
 
 from __future__ import annotations
 

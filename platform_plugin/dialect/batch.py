@@ -1,4 +1,4 @@
-"""A batch: one INSERT … VALUES with many sets of parameters, planned as one statement, so that it is one file and one commit."""
+"""`plan_batch`: one INSERT … VALUES with many sets of parameters becomes one statement, and so one file and one commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def plan_batch(sql: str, sets: Sequence[Mapping[str, Any] | Sequence[Any]]) -> Insert | None:
-    """The INSERT of all the rows, in order, or None if the text is anything but one INSERT of literal rows.
+    """The INSERT of all rows, in order, or None if the text is not one INSERT of literal rows.
 
     >>> plan_batch("INSERT INTO t VALUES (:a, 'x')", [{"a": 1}, {"a": 2}]).rows[1][0].value
     2

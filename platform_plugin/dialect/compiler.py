@@ -1,4 +1,4 @@
-"""Queries and changes of rows, compiled to the platform's SQL."""
+"""The compiler of SQLAlchemy's queries and changes of rows to the platform's SQL."""
 
 from __future__ import annotations
 

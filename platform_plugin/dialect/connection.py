@@ -1,4 +1,4 @@
-"""A connection: a light handle on a platform that other connections of the process may share."""
+"""PEP 249's `Connection`: a light handle on a platform, which other connections of the process may share."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Connection:
             return self._shared.get()
 
     def cursor(self) -> Cursor:
-        """A new cursor; several may read at once."""
+        """A new cursor; several may be read at once."""
         self.check_open()
         cursor = Cursor(self)
         self._cursors.add(cursor)
@@ -58,7 +58,7 @@ class Connection:
         self._done = 0
 
     def rollback(self) -> None:
-        """Undo nothing, and warn if there is something that stays: what was executed is committed."""
+        """Undo nothing, and warn if a statement has changed something, since it is committed."""
         self.check_open()
         done, self._done = self._done, 0
         if done:
@@ -66,7 +66,7 @@ class Connection:
             warnings.warn(f"rollback() can't undo {what} run: every statement commits by itself", RuntimeWarning, stacklevel=_levels_up())
 
     def note_done(self) -> None:
-        """A statement has changed something, which no rollback undoes."""
+        """Record that a statement has changed something, which no rollback undoes."""
         self._done += 1
 
     @property
@@ -80,13 +80,13 @@ class Connection:
             raise NotSupportedError("every statement commits by itself", hint="put changes that belong together into one statement")
 
     def ping(self) -> bool:
-        """Whether the catalogue answers; Spark is not asked, since the next statement starts it where it is gone."""
+        """Whether the catalogue answers; Spark is not asked, since the next statement starts it if it is gone."""
         with raise_dbapi_errors():
             self.platform.lake.snapshot()
         return True
 
     def check_open(self) -> None:
-        """Refuse to go on with a closed connection."""
+        """Raise an error if the connection is closed."""
         if not self._leave.alive:
             raise InterfaceError("the connection is closed", hint="open another")
 

@@ -1,4 +1,4 @@
-"""A cursor: runs statements and hands out their rows as they are read."""
+"""PEP 249's `Cursor`: runs statements and returns their rows while they are read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Cursor:
     # Statements
 
     def execute(self, operation: str, parameters: Parameters | None = None) -> Self:
-        """Run a statement with values for its `:names` (a dict) or `?` (a list). A text of nothing but comments does nothing."""
+        """Run a statement with values for its `:names` (a dict) or `?` (a list). A text without a statement does nothing."""
         self._begin()
         with raise_data_errors(), raise_dbapi_errors():
             if _is_empty(operation):
@@ -117,7 +117,7 @@ class Cursor:
         return rows
 
     def fetchall(self) -> list[Row]:
-        """All rows that are left."""
+        """All remaining rows."""
         rows = list(self._readable())
         self.rownumber = (self.rownumber or 0) + len(rows)
         return rows
@@ -159,7 +159,7 @@ class Cursor:
         """Do nothing: columns of any size are fetched whole."""
 
     def close(self) -> None:
-        """Let go of what the cursor reads; a second call does nothing."""
+        """Release what the cursor reads; a second call does nothing."""
         if not self._closed:
             self._closed = True
             self._release()

@@ -1,4 +1,4 @@
-"""The PEP 249 module: `connect` to a lake's URL, and read and write it by SQL.
+"""The PEP 249 module, with `connect`: reads and writes a lake by SQL.
 
 >>> import tempfile
 >>> from platform_plugin import Platform
@@ -96,5 +96,5 @@ def connect(url: str | Path | sa.URL | None = None, *, shared: SharedPlatform | 
 
 
 def lake_url(url: str | Path | sa.URL) -> str:
-    """The text of a URL, its password included: not to be shown."""
+    """The text of a URL with its password, which must not be shown."""
     return url.render_as_string(hide_password=False) if isinstance(url, sa.URL) else str(url)

@@ -1,4 +1,4 @@
-"""Definitions, compiled to the platform's SQL: tables, streams, views, schemas and comments."""
+"""The compiler of SQLAlchemy's definitions to the platform's SQL: tables, streams, views, schemas and comments."""
 
 from __future__ import annotations
 

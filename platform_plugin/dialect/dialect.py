@@ -1,4 +1,4 @@
-"""The dialect: `create_engine("platform+local:///path/to/lake")` and `create_engine("platform://user@host/db?data=…")`.
+"""`PlatformDialect`: SQLAlchemy's dialect for URLs such as platform+local:///path/to/lake and platform://user@host/db.
 
 All connections of an engine share one open platform a process, because attaching to Spark costs a second and a connection
 holds nothing of its own. For the same reason there is no pool: a connection is made in microseconds, and none is kept
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class PlatformExecutionContext(default.DefaultExecutionContext):
-    """A definition gives no rows, also on a connection that asks for `stream_results`: SQLAlchemy would fetch the first."""
+    """Makes a definition return no rows even with `stream_results`, where SQLAlchemy would fetch the first."""
 
     def post_exec(self) -> None:
         if self.isddl:
@@ -53,7 +53,7 @@ def _redact_statement(context: ExceptionContext) -> None:
 
 
 class QuietURL(sa.URL):
-    """A URL that shows neither its password nor the secrets among its options, unless it is asked for them."""
+    """A URL whose text shows neither its password nor the secrets in its options, unless `hide_password` is false."""
 
     __slots__ = ()
 
@@ -63,7 +63,7 @@ class QuietURL(sa.URL):
 
 
 class PlatformDialect(PlatformReflection):
-    """SQLAlchemy 2.1 on a lake."""
+    """The dialect for SQLAlchemy 2.1."""
 
     name = "platform"
     driver = "platform"
@@ -120,7 +120,7 @@ class PlatformDialect(PlatformReflection):
 
     @classmethod
     def engine_created(cls, engine: Engine) -> None:
-        """Let `engine.dispose()` give the shared platform up; what prints the engine shows no token."""
+        """Let `engine.dispose()` close the shared platform, and hide tokens where the engine is printed."""
         dialect = engine.dialect
         engine.url = QuietURL(*engine.url)
         if isinstance(dialect, PlatformDialect):
@@ -144,7 +144,7 @@ class PlatformDialect(PlatformReflection):
             return dbapi.connect(shared=self._shared)
 
     def give_up(self) -> None:
-        """Close the shared platform once nobody uses it; the next connection opens another."""
+        """Close the shared platform when no connection uses it; the next connection opens another."""
         with self._lock:
             shared, self._shared = self._shared, None
         if shared is not None:
@@ -156,7 +156,7 @@ class PlatformDialect(PlatformReflection):
     # Transactions: there are none, since every statement commits by itself.
 
     def do_rollback(self, dbapi_connection: Any) -> None:
-        """Warns where somebody asked for it; SQLAlchemy also rolls back whatever it closes, committed or not."""
+        """Warn where the user asked for it; SQLAlchemy also rolls back each connection that it closes, committed or not."""
         if _is_asked_for():
             dbapi_connection.rollback()
 
@@ -170,7 +170,7 @@ class PlatformDialect(PlatformReflection):
         return "AUTOCOMMIT"
 
     def set_isolation_level(self, dbapi_connection: Any, level: Any) -> None:
-        """Nothing else can be asked for."""
+        """Do nothing: there is only one level."""
 
     def detect_autocommit_setting(self, dbapi_connection: Any) -> bool:
         return True

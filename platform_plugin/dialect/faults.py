@@ -1,4 +1,4 @@
-"""PEP 249's exceptions, and which of them tells each of the platform's errors."""
+"""PEP 249's exceptions, and the one that each error of the platform becomes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class Warning(Exception):  # noqa: A001  PEP 249 names it so
-    """Something worth knowing that is no error; never raised."""
+    """A warning, which PEP 249 asks for; never raised."""
 
 
 class Error(Exception):
-    """Anything that went wrong; `message`, `detail` and `hint` are the platform's, `line` and `column` its place where known."""
+    """Any error; `message`, `detail` and `hint` are the platform's, `line` and `column` its place if known."""
 
     def __init__(self, text: str, *, message: str | None = None, detail: str | None = None, hint: str | None = None) -> None:
         own = message is None
@@ -34,7 +34,7 @@ class InterfaceError(Error):
 
 
 class DatabaseError(Error):
-    """The platform refused or failed."""
+    """The platform refused or failed to run something."""
 
 
 class DataError(DatabaseError):
@@ -42,23 +42,23 @@ class DataError(DatabaseError):
 
 
 class OperationalError(DatabaseError):
-    """The server, the catalogue or the storage is not as it should be, or a query was interrupted."""
+    """The server, the catalogue or the storage failed, or a query was interrupted."""
 
 
 class IntegrityError(DatabaseError):
-    """A rule of the data would be broken: NULL where it must not be, or a lost race with another commit."""
+    """A rule of the data would be broken: NULL in a NOT NULL column, or a conflict with another commit."""
 
 
 class InternalError(DatabaseError):
-    """The engine failed in a way that is its own fault."""
+    """The engine failed by its own fault."""
 
 
 class ProgrammingError(DatabaseError):
-    """The statement can't be right: its grammar, its names, its parameters."""
+    """The statement is wrong: its grammar, its names or its parameters."""
 
 
 class NotSupportedError(DatabaseError):
-    """What was asked for is not offered."""
+    """The platform does not offer what was asked for."""
 
 
 _KINDS: tuple[tuple[type[e.PlatformError], type[DatabaseError]], ...] = (
@@ -115,7 +115,7 @@ def _kind(error: e.PlatformError) -> type[DatabaseError]:
 
 @contextmanager
 def raise_dbapi_errors() -> Iterator[None]:
-    """Errors of the platform leave as PEP 249's."""
+    """Raise errors of the platform as PEP 249's."""
     try:
         yield
     except e.PlatformError as error:
@@ -124,7 +124,7 @@ def raise_dbapi_errors() -> Iterator[None]:
 
 @contextmanager
 def raise_data_errors() -> Iterator[None]:
-    """Values that neither Arrow nor Spark can take leave as PEP 249's DataError."""
+    """Raise errors about values that neither Arrow nor Spark accepts as PEP 249's DataError."""
     try:
         yield
     except (TypeError, ValueError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Names in compiled statements: between back-ticks wherever they must be."""
+"""Quoting names in compiled statements, with back-ticks where they must be quoted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PlatformIdentifierPreparer(IdentifierPreparer):
-    """Quotes with back-ticks, doubling those inside, so that no name can end its own quotes."""
+    """Quotes names with back-ticks and doubles those inside, so that no name can end its own quotes."""
 
     reserved_words = {word.lower() for word in RESERVED}  # noqa: RUF012  SQLAlchemy declares it so
     legal_characters = re.compile(r"^[A-Z_][A-Z0-9_]*$", re.IGNORECASE | re.ASCII)

@@ -1,4 +1,4 @@
-"""Provisioning for SQLAlchemy's compliance suite: an engine brings its lake and the suite's schemas."""
+"""Set-up of SQLAlchemy's compliance suite: the lake and the schemas of each engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCHEMAS = ("test_schema", "test_schema_2")
 
 @post_configure_engine.for_db("platform")  # type: ignore[untyped-decorator]
 def make_schemas(url: Any, engine: Any, follower_ident: str | None) -> None:  # noqa: ARG001  the suite passes them
-    """Make the schemas that the suite expects."""
+    """Create the schemas that the suite expects."""
     with engine.connect() as connection:
         for schema in SCHEMAS:
             connection.execute(CreateSchema(schema, if_not_exists=True))
@@ -20,5 +20,5 @@ def make_schemas(url: Any, engine: Any, follower_ident: str | None) -> None:  # 
 
 @temp_table_keyword_args.for_db("platform")  # type: ignore[untyped-decorator]
 def refuse_temporary_tables(config: Any, engine: Any) -> dict[str, Any]:  # noqa: ARG001  as above
-    """Say that there are no temporary tables to make."""
+    """Tell the suite that there are no temporary tables."""
     return {}

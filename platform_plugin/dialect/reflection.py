@@ -1,4 +1,4 @@
-"""Reflection: what the catalogue knows, in SQLAlchemy's words. Only the columns of views need Spark."""
+"""Reflection for SQLAlchemy: schemas, tables, columns, keys and comments from the catalogue; only views' columns need Spark."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PlatformReflection(default.DefaultDialect):
 
     @reflection.cache
     def get_table_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
-        """Tables, streams, samples: whatever has rows of its own."""
+        """Tables, streams and samples: the relations with rows of their own."""
         return _names(connection, _reflected_as("table"), schema, kw)
 
     @reflection.cache
@@ -52,7 +52,7 @@ class PlatformReflection(default.DefaultDialect):
         return _names(connection, _reflected_as("view"), schema, kw)
 
     def get_stream_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
-        """Streams alone."""
+        """Streams only."""
         return _names(connection, (STREAM,), schema, kw)
 
     @reflection.cache
@@ -102,7 +102,7 @@ class PlatformReflection(default.DefaultDialect):
 
     @reflection.cache
     def get_table_options(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
-        """What makes a reflected stream a stream again."""
+        """The options that make a reflected stream a stream again."""
         relation = _find(connection, table_name, schema, kw)
         declared = _declaration(connection, relation)
         return {f"platform_{name}": value for name, value in declared_kind(relation, declared).reflect_options(declared).items()}
@@ -141,7 +141,7 @@ def _names(connection: Connection, kinds: Collection[Kind[Any]], schema: str | N
 
 
 def reflected_column(field: Field) -> dict[str, Any]:
-    """A column as `Inspector.get_columns` has it."""
+    """A column in the form of `Inspector.get_columns`."""
     return {
         "name": field.name,
         "type": _reflected_type(field.type, field.name),

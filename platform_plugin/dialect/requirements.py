@@ -1,4 +1,4 @@
-"""Requirements: what SQLAlchemy's compliance suite may expect of the platform, and why not the rest."""
+"""The requirements of SQLAlchemy's compliance suite that the platform meets, and the reason for each that it does not."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CLOSED: Mapping[str, str] = {
 
 
 class Requirements(SuiteRequirements):
-    """What the suite asks for by name; every closed one has a reason."""
+    """The suite's requirements by name; each one that is not met has a reason."""
 
     def __getattribute__(self, name: str) -> Any:
         if name in CLOSED:

@@ -1,4 +1,4 @@
-"""A shared platform: the one open lake and Spark session that all connections of an engine use in a process."""
+"""`SharedPlatform`: the one open lake and Spark session of a process for all connections of an engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from platform_plugin.platform import Platform
 
 
 class SharedPlatform:
-    """Opens the platform once a process, and closes it when it was given up and its last user has gone.
+    """Opens the platform once in a process, and closes it when it was given up and nobody uses it any more.
 
     A forked child opens its own: neither the catalogue's connections nor the channel to Spark survive a fork.
     """
@@ -33,20 +33,20 @@ class SharedPlatform:
             return self._platform
 
     def join(self) -> Platform:
-        """The open platform, with one user more."""
+        """The open platform, with one more user."""
         platform = self.get()
         with self._lock:
             self._users += 1
         return platform
 
     def leave(self) -> None:
-        """One user less."""
+        """Count one user less."""
         with self._lock:
             self._users -= 1
         self._close_if_done()
 
     def give_up(self) -> None:
-        """Close as soon as nobody uses it any more."""
+        """Close the platform as soon as nobody uses it."""
         self._given_up = True
         self._close_if_done()
 

@@ -1,4 +1,4 @@
-"""Streams as constructs: a stream is a `Table` with options of its own, so these only spell it."""
+"""`CreateStream` and `DropStream`: SQLAlchemy constructs for streams, which are a `Table` with options."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def CreateStream(  # noqa: N802  a construct, spelt like SQLAlchemy's own
     comment: str | None = None,
     if_not_exists: bool = False,
 ) -> CreateTable:
-    """The statement that makes a stream, of a name and columns or of a `Table`; a limit that is None is left as it is.
+    """The statement that creates a stream, from a name and columns or from a `Table`; limits that are None are not written.
 
     >>> from platform_plugin.dialect import PlatformDialect
     >>> made = CreateStream("posts", [sa.Column("uid", sa.Integer)], retention_rows=1000, retention="1 hour")
@@ -55,7 +55,7 @@ def CreateStream(  # noqa: N802  a construct, spelt like SQLAlchemy's own
 
 
 def DropStream(stream: sa.Table | str, *, schema: str | None = None, if_exists: bool = False) -> DropTable:  # noqa: N802  as above
-    """The statement that ends a stream.
+    """The statement that drops a stream.
 
     >>> from platform_plugin.dialect import PlatformDialect
     >>> str(DropStream("posts", if_exists=True).compile(dialect=PlatformDialect())).strip()

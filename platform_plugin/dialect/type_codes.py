@@ -1,4 +1,4 @@
-"""PEP 249's type objects, and the description of a result's columns."""
+"""PEP 249's type objects and constructors, and the description of a result's columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Description = tuple[str, str, None, None, int | None, int | None, bool]
 
 
 class TypeCode:
-    """A family of types; equal to the type code of every column that belongs to it."""
+    """A family of types; equal to the type code of every column of the family."""
 
     def __init__(self, name: str, *prefixes: str) -> None:
         self.name = name
@@ -37,7 +37,7 @@ ROWID = TypeCode("ROWID", "rowid")
 
 
 def describe_columns(schema: pa.Schema) -> list[Description] | None:
-    """A result's columns in PEP 249's form, or None for a statement that gives no rows. The type code is the Arrow type's name.
+    """A result's columns in PEP 249's form, or None without rows. The type code is the Arrow type's name.
 
     >>> describe_columns(pa.schema({"price": pa.decimal128(9, 2)}))
     [('price', 'decimal128(9, 2)', None, None, 9, 2, True)]
@@ -51,17 +51,17 @@ def _described(field: pa.Field) -> Description:
 
 
 def date_from_ticks(ticks: float) -> date:
-    """The day in UTC of so many seconds after 1970."""
+    """The date in UTC, from seconds since 1970."""
     return timestamp_from_ticks(ticks).date()
 
 
 def time_from_ticks(ticks: float) -> time:
-    """The time of day in UTC of so many seconds after 1970."""
+    """The time of day in UTC, from seconds since 1970."""
     return timestamp_from_ticks(ticks).time()
 
 
 def timestamp_from_ticks(ticks: float) -> datetime:
-    """The moment so many seconds after 1970."""
+    """The timestamp, from seconds since 1970."""
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(ticks, UTC)

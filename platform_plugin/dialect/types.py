@@ -1,4 +1,4 @@
-"""Types: what SQLAlchemy's become in statements, and how their values go in and come out."""
+"""Types: SQLAlchemy's types in the platform's SQL, and the conversion of their values in both directions."""
 
 # ruff: noqa: N802, N815 - SQLAlchemy finds these methods by the names of its types
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNSAID_SCALE = 10
 
 
 class PlatformTypeCompiler(GenericTypeCompiler):
-    """Types in the platform's words. In a query (`in_query`) UUIDs and JSON documents are the text that Spark has them as."""
+    """Types in the platform's SQL. In a query (`in_query`) UUIDs and JSON documents are text, as in Spark."""
 
     def visit_INTEGER(self, type_: Any, **kw: Any) -> str:
         return "INT"
@@ -111,7 +111,7 @@ class Document(sa.JSON):
 
 
 class PlatformJSON(sa.JSON):
-    """JSON columns hold text; structs and maps that a query gives are documents already."""
+    """JSON columns hold text; structs and maps of a query's result are documents already."""
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:
         read = cast("Any", super().result_processor(dialect, coltype))
@@ -138,7 +138,7 @@ class PlatformUuid(sa.Uuid[Any]):
 
 
 class PlatformDateTime(sa.DateTime):
-    """Moments in UTC with `timezone=True`, otherwise dates and times without a zone. What has no zone means UTC."""
+    """Timestamps in UTC with `timezone=True`, otherwise without a zone. A value without a zone is read as UTC."""
 
     def bind_processor(self, dialect: Dialect) -> Any:
         return lambda value: value.replace(tzinfo=UTC) if isinstance(value, datetime) and value.tzinfo is None else value
@@ -158,7 +158,7 @@ class PlatformDateTime(sa.DateTime):
 
 
 class PlatformDate(sa.Date):
-    """Days."""
+    """Dates."""
 
     def literal_processor(self, dialect: Dialect) -> Any:
         return lambda value: f"DATE'{value.isoformat()}'"
@@ -172,7 +172,7 @@ class PlatformTime(sa.Time):
 
 
 class PlatformNumeric(sa.Numeric[Any]):
-    """Exact numbers, also where an expression gave something else."""
+    """Exact numbers, even where an expression returned another type."""
 
     def bind_processor(self, dialect: Dialect) -> Any:
         return None

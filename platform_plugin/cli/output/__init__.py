@@ -1,1 +1,1 @@
-"""Output: rows for people and for machines, progress, and amounts as people write and read them."""
+"""Output: rows for people and for machines, progress, and the texts of durations and sizes."""

@@ -1,4 +1,4 @@
-"""Amounts: durations and sizes as people write and read them."""
+"""Durations and sizes as people write and read them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def duration(text: str) -> timedelta:
 
 
 def age(text: str) -> timedelta:
-    """An age such as `7d`, which needs its unit: whoever writes 7 may mean days, and what is forgotten doesn't come back.
+    """An age such as `7d`, which must have a unit: a bare 7 may mean days, and what is forgotten doesn't come back.
 
     >>> age("12h")
     datetime.timedelta(seconds=43200)
@@ -64,7 +64,7 @@ def size(text: str) -> int:
 
 
 def byte_text(count: float) -> str:
-    """A number of bytes to be read.
+    """A number of bytes as text.
 
     >>> byte_text(999), byte_text(123_456_789)
     ('999 B', '123.5 MB')
@@ -77,7 +77,7 @@ def byte_text(count: float) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """A stretch of time to be read.
+    """A duration as text.
 
     >>> seconds_text(0.0123), seconds_text(75), seconds_text(200_000)
     ('0.01 s', '1 min 15 s', '2 d 7 h')

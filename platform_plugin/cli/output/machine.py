@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def print_document(document: object) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     print(json.dumps(json_value(document), ensure_ascii=False))
 
 
 def json_value(value: Any) -> Any:
-    r"""A value as JSON can hold it without loss: exact decimals, times and bytes are strings, and so is what is no number.
+    r"""A value as JSON without loss: exact decimals, times, bytes and NaN become strings.
 
     >>> json_value({"price": Decimal("1.10"), "at": date(2026, 1, 31), "raw": b"\x01", "ratio": float("nan"), "map": [("k", 1)]})
     {'price': '1.10', 'at': '2026-01-31', 'raw': '01', 'ratio': 'NaN', 'map': {'k': 1}}
@@ -54,7 +54,7 @@ def json_value(value: Any) -> Any:
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """Names for the keys of an object: what comes twice is numbered, so that no column is lost.
+    """Unique names for the keys of an object: repeated names are numbered, so that no column is lost.
 
     >>> distinct_names(["id", "id", "id_2"])
     ['id', 'id_3', 'id_2']
@@ -70,7 +70,7 @@ def distinct_names(names: Sequence[str]) -> list[str]:
 
 
 def write_json(result: Result, out: TextIO, limit: int | None) -> int:
-    """Every row as an object on a line of its own; returns how many there were."""
+    """Write every row as an object on a line of its own; returns the number of rows."""
     if not result.columns:
         out.write(json.dumps({"message": result.message, "row_count": result.row_count, "snapshot": result.snapshot.id}) + "\n")
         return 0
@@ -92,7 +92,7 @@ def _plain_column(column: pa.Array) -> list[Any]:
 
 
 def write_csv(result: Result, out: TextIO, limit: int | None) -> int:
-    """Rows as CSV (RFC 4180) under a head; NULL is nothing at all, an empty string is a pair of quotes."""
+    """Write rows as CSV (RFC 4180) under a header; NULL is empty, an empty string is a pair of quotes."""
     import csv
 
     from pyarrow.csv import WriteOptions
@@ -135,7 +135,7 @@ def _flat(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def limit_batches(result: Result, limit: int | None) -> Any:
-    """The batches of a result up to so many rows; the rest is never fetched."""
+    """The batches of a result up to a number of rows; later ones are never fetched."""
     left = limit
     for batch in result.batches():
         if left is not None and batch.num_rows >= left:

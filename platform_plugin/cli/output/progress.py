@@ -1,4 +1,4 @@
-"""Progress: one line on standard error about anything that takes longer than a second."""
+"""`ProgressLine`: one line on standard error about anything that takes longer than a second."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WIDTH = 24
 
 
 class ProgressLine:
-    """Use it in a `with` block around what may take long. It draws nothing unless its stream is a terminal."""
+    """Shows progress during a `with` block. It draws nothing unless its stream is a terminal."""
 
     def __init__(self, label: str, stream: TextIO | None = None) -> None:
         self._label = label
@@ -32,7 +32,7 @@ class ProgressLine:
         self._thread: threading.Thread | None = None
 
     def watch(self, phase: str, seconds: float) -> None:
-        """What the start of the server tells; where nobody sees a line being drawn, one is written each half minute."""
+        """Show how far the start of the server is; off a terminal, one line is written each half minute."""
         self._label = phase
         if self._thread is None and seconds - self._told_at >= _TELL_EVERY_SECONDS:
             self._told_at = seconds
@@ -40,22 +40,22 @@ class ProgressLine:
             self._stream.flush()
 
     def advance(self, progress: Progress) -> None:
-        """What a running query tells."""
+        """Show how far a running query is."""
         self._label, self._seen = "running", progress
 
     def reset(self, label: str) -> None:
-        """Count from now on, for the next statement of a shell."""
+        """Count the time from now on, for the next statement of a shell."""
         self._label, self._seen, self._began = label, None, time.monotonic()
 
     def start(self) -> None:
-        """Begin to count; a line appears when the first second is over."""
+        """Begin to count; the line appears after the first second."""
         if self._thread is None and self._stream.isatty():
             self._done.clear()
             self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """Take the line away, so that rows can be printed."""
+        """Remove the line, so that rows can be printed."""
         if self._thread is not None:
             self._done.set()
             self._thread.join()
@@ -80,7 +80,7 @@ class ProgressLine:
 
 
 def progress_text(label: str, seconds: float, seen: Progress | None = None) -> str:
-    """The line itself.
+    """The text of the line.
 
     >>> progress_text("starting Spark", 3)
     'starting Spark … 3.00 s'

@@ -1,4 +1,4 @@
-"""Tables for people: rows under their columns, as wide as the terminal, or as they need where there is none."""
+"""Tables for people: rows under their columns, fitted to the terminal, or full width without one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def open_console() -> Console:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numeric: frozenset[int] | None = None) -> None:
-    """Print rows under their columns; numbers stand to the right, NULL is dim."""
+    """Print rows under their columns; numbers are aligned to the right, NULL is dim."""
     held = [list(row) for row in rows]
     if numeric is None:
         numeric = frozenset(
@@ -49,7 +49,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numeri
 
 
 def new_table(columns: Sequence[str], numeric: frozenset[int], widths: Sequence[int] = ()) -> Table:
-    """A table with its head; with `widths`, a page of one whose columns line up with the page before."""
+    """A table with its header; with `widths`, a page whose columns line up with the page before."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -75,7 +75,7 @@ def add_row(table: Table, row: Sequence[Any]) -> None:
 
 
 def value_text(value: Any) -> str:
-    r"""A value as a person reads it.
+    r"""A value as text for people.
 
     >>> value_text(True), value_text(b"\x01\xff"), value_text(b"301,two"), value_text({"a": [1, None]})
     ('true', '0x01ff', '301,two', '{"a": [1, null]}')
