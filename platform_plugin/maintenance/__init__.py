@@ -1,1 +1,1 @@
-"""Maintenance: the loop in which views and samples consume what has arrived."""
+"""Maintenance: the service that lets views and samples consume what has arrived."""

@@ -1,4 +1,4 @@
-"""The maintenance service: views and samples consume what has arrived, again and again, until it is told to stop."""
+"""`Maintainer`: the service that maintains views and samples, run after run, until it is stopped."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 class Observer(Protocol):
-    """Who is told what the service does."""
+    """Receives the events of the service."""
 
     def maintained(self, done: MaintenanceOutcome) -> None:
-        """Tell of a run that did something."""
+        """A run did something."""
 
     def failed(self, error: PlatformError, pause_seconds: float) -> None:
-        """Tell of a run that failed, and of the pause before the next one."""
+        """A run failed; the next one follows after the pause."""
 
 
 class Maintainer:
-    """Maintains views and samples. Everything it knows is in the lake, so that it can be ended, started again, or run twice at any time."""
+    """Maintains views and samples. All its state is in the lake, so that it can be stopped, started, or run twice at any time."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class Maintainer:
         self._repeating = RepeatedWork(work)
 
     def stop(self) -> None:
-        """End after the run at hand; may be called from a signal handler."""
+        """End after the present run; may be called from a signal handler."""
         self._repeating.stop()
 
     def run(self, observer: Observer, *, once: bool = False) -> None:
-        """Maintain until `stop`; or once, and then a failure is raised. A name of something else is an error before anything is done."""
+        """Maintain until `stop`; with `once`, one time, and then a failure is raised. Another relation's name is an error at the start."""
         for name in self._only or ():
             _check_maintained(self._work, name)
 

@@ -1,1 +1,1 @@
-"""Quality: suites of expectations beside a model, and whether a view still says what its query would."""
+"""Quality: suites of expectations and gates, tests of views by cases, and reconciliation of views."""

@@ -1,4 +1,4 @@
-"""Aggregates: the expectations that one aggregate query of Spark's can judge, as SQL and as a judgement of its answer."""
+"""Expectations as Spark SQL: the aggregates that each one needs, and its judgement of their values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PASSED_OVER = {"result_format", "catch_exceptions", "meta", "notes", "descripti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteMeasure:
-    """What a query has to ask for one expectation; `judge` takes the values and the number of rows, `broken` is the rows that break it."""
+    """The aggregates for one expectation; `judge` takes their values and the row count, `broken` selects the rows that break it."""
 
     columns: tuple[str, ...]
     judge: Callable[[Sequence[Any], int], Answer]
@@ -37,7 +37,7 @@ class SuiteMeasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
-    """A kind of expectation: its arguments with what they are by default (`...` where there is none), and how it is measured."""
+    """A kind of expectation: its arguments with their defaults (`...` for none), and the function that makes its measure."""
 
     arguments: Mapping[str, Any]
     measure: Callable[[Mapping[str, Any], _Relation], SuiteMeasure]
@@ -45,18 +45,18 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Relation:
-    """What is measured: the text that reads it, and its columns with their types."""
+    """The relation to measure: its text in FROM, and its columns with their types."""
 
     text: str
     types: Types = field(default_factory=dict)
 
     def value(self, column: str) -> str:
-        """A column's values; what is not a number is none, as it is for Great Expectations on Arrow."""
+        """A column's values; NaN counts as no value, as it does for Great Expectations on Arrow."""
         return f"nanvl({identifier(column)}, NULL)" if self.types[column] in _INEXACT else identifier(column)
 
 
 def check_measurable(name: str, expectation: Expectation, *, file: str) -> None:
-    """Refuse what Spark can't be asked for: another kind of expectation, or another argument of it."""
+    """Refuse an expectation that Spark can't judge: another kind, or another argument of it."""
     kind = _KINDS.get(expectation.type)
     if kind is None:
         hint = did_you_mean(expectation.type, _KINDS) or f"leave out `engine: spark`; on Spark there are {', '.join(sorted(_KINDS))}"
@@ -74,14 +74,14 @@ def check_measurable(name: str, expectation: Expectation, *, file: str) -> None:
 
 
 def columns_of(expectation: Expectation) -> tuple[str, ...]:
-    """The columns that an expectation is about."""
+    """The columns of an expectation."""
     said = expectation.kwargs
     one = [str(said[name]) for name in ("column", "column_A", "column_B") if name in said and expectation.type != _EXISTS]
     return (*one, *(str(each) for each in said.get("column_list", ()) if expectation.type not in _OF_NAMES))
 
 
 def plan_measure(expectation: Expectation, relation: str, types: Types) -> SuiteMeasure:
-    """What is to be asked for an expectation about columns that are there."""
+    """The measure of an expectation whose columns exist."""
     kind = _KINDS[expectation.type]
     said = {**kind.arguments, **{name: value for name, value in expectation.kwargs.items() if name in kind.arguments}}
     return kind.measure(said, _Relation(text=relation, types=types))

@@ -1,4 +1,4 @@
-"""Cases: what a view answers to given rows, as a YAML file beside its SQL says, epoch by epoch."""
+"""`read_cases`: the cases of a view in the YAML file beside its SQL: rows given epoch by epoch, and the expected answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEYS = ("description", "given", "expect")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
-    """Rows that arrive together, by relation, and what the view answers then; None where nothing is expected of it."""
+    """Rows that arrive together, by relation, and the view's expected answer; None where it is not checked."""
 
     given: Mapping[str, tuple[Row, ...]]
     expect: tuple[Row, ...] | None = None
@@ -67,10 +67,10 @@ def read_cases(path: Path) -> tuple[Case, ...]:
 
 
 def parse_case(name: str, body: Any, file: Path, sql_file: Path) -> Case:
-    """A case as YAML has it.
+    """The case for its YAML.
 
     `given` is a list of epochs, each with rows by relation, or a single one. `expect` is a list with the rows after each epoch, with null
-    where they are not looked at, or only the rows after the last one.
+    where they are not checked, or only the rows after the last one.
     """
 
     def wrong(what: str, hint: str) -> InvalidValue:

@@ -1,4 +1,4 @@
-"""Differences: the rows that were expected and those that came, told so that a person sees at once what is wrong."""
+"""`find_difference`: the difference between expected and actual rows, as a text for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOLERANCE = 1e-9
 
 
 def find_difference(expected: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> str | None:
-    """What differs between rows in any order, as text; None if nothing does.
+    """The difference between rows in any order, as text; None if there is none.
 
     Only columns that the expected rows name are looked at. Floats may differ by a billionth.
 

@@ -1,4 +1,4 @@
-"""Full relations: a suite about all rows at one snapshot, judged as Arrow or by aggregates on Spark, and what that cost."""
+"""`run_suite`: judges all rows of a relation at one snapshot by a suite, with Arrow or with aggregates on Spark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedSuite:
-    """How a suite came out for a relation at a snapshot: so many rows were judged, and so many bytes read for it, or brought over."""
+    """The outcome of a suite for a relation at a snapshot, with the rows judged and the bytes read or brought over for it."""
 
     snapshot: int
     engine: Engine
@@ -37,12 +37,12 @@ class JudgedSuite:
 
     @property
     def cost(self) -> dict[str, Any]:
-        """The figures that say what it cost."""
+        """The figures of the cost."""
         return {"rows": self.rows, "bytes": self.bytes, "seconds": round(self.seconds, 3), "jobs": self.jobs, "engine": self.engine}
 
 
 def run_suite(platform: Platform, name: Name, suite: Suite) -> JudgedSuite:
-    """Judge all rows of a relation at the newest snapshot; as Arrow no more than the suite allows."""
+    """Judge all rows of a relation at the newest snapshot; with Arrow no more rows than the suite allows."""
     with platform.lake.lease(holder="suite") as lease:
         relation = f"{identifier(name.schema)}.{identifier(name.relation)} AT (VERSION => {lease.snapshot.id})"
         if suite.engine == "spark":
@@ -57,7 +57,7 @@ def run_suite(platform: Platform, name: Name, suite: Suite) -> JudgedSuite:
 
 
 class _Spark:
-    """Asks one query for all expectations of a suite, and one more for the rows that break each."""
+    """Runs one query for all expectations of a suite, and one more for the rows that break each."""
 
     def __init__(self, platform: Platform, relation: str, snapshot: int) -> None:
         self._platform = platform

@@ -1,4 +1,4 @@
-"""A gate of quality: rows that do not meet the critical expectations of a suite are not published."""
+"""Gates of quality: a commit is refused if its rows break a critical expectation of the relation's suite."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PASSED = "the result that passed last stays readable with AT (GATE => 'passed')
 
 
 class RowsRefused(GateRefusal):
-    """Rows do not meet what is expected of them, and were not published."""
+    """Rows break a critical expectation, and were not published."""
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def hold_to_gate(lake: Lake, name: Name, suite: Suite | None, *, batches: bool =
 
 
 def require_expectations(refusal: str, suite: Suite, rows: pa.Table, *, hint: str = _BEFORE) -> None:
-    """Raise the refusal if rows break a critical expectation, with the suite and the first rows that do."""
+    """Raise the refusal if rows break a critical expectation; it shows the suite and the first of these rows."""
     found = run_validation(replace(suite, expectations=suite.critical), rows)
     failed = [each for each in found if not each.passed]
     if not failed:

@@ -1,4 +1,4 @@
-"""Reconciling: whether a continuous view says what its query says over all its rows, at one snapshot and for some of its groups."""
+"""`run_reconcile`: compares a continuous view with its query over all rows, at one snapshot, for some of its groups."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _INEXACT = ("FLOAT", "DOUBLE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
-    """What a comparison found. `why_not` says why none could be made; `differences` are rows that only one side has."""
+    """The outcome of a comparison. `why_not` says why none was possible; `differences` are rows that only one side has."""
 
     snapshot: int
     rows: int = 0
@@ -49,7 +49,7 @@ class Reconciliation:
 
     @property
     def agrees(self) -> bool:
-        """Whether both sides are the same rows, floats to nine digits."""
+        """Whether both sides have the same rows, with floats compared to nine digits."""
         return not self.differences
 
 

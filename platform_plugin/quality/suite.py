@@ -1,4 +1,4 @@
-"""A suite: the expectations of Great Expectations that a file beside a model holds, and which rows they are about."""
+"""`Suite`: the expectations of Great Expectations in a file beside a model, and the rows that they are about."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Engine = Literal["arrow", "spark"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """One expectation as Great Expectations writes it."""
+    """One expectation in the form of Great Expectations."""
 
     type: str
     kwargs: Mapping[str, Any] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Expectation:
 
     @property
     def name(self) -> str:
-        """What it is called in Dagster.
+        """The name of its check in Dagster.
 
         >>> Expectation(type="expect_column_values_to_not_be_null", kwargs={"column": "uid"}).name
         'expect_column_values_to_not_be_null__uid'
@@ -54,12 +54,12 @@ class Suite:
 
     @property
     def critical(self) -> tuple[Expectation, ...]:
-        """The expectations that a gate holds rows to."""
+        """The critical expectations, which a gate requires."""
         return tuple(each for each in self.expectations if each.severity == "critical")
 
     @property
     def names(self) -> dict[str, Expectation]:
-        """The expectations by names that differ."""
+        """The expectations by unique names."""
         found: dict[str, Expectation] = {}
         for each in self.expectations:
             name, count = each.name, 2
@@ -75,7 +75,7 @@ _PASSED_OVER = {"name", "id", "meta", "notes", "great_expectations_version", "su
 
 
 def parse_suite(content: object, *, file: str) -> Suite:
-    """A suite from what a YAML or JSON file holds; a file that Great Expectations wrote is one.
+    """The suite for the content of a YAML or JSON file; a file that Great Expectations wrote is accepted.
 
     >>> suite = parse_suite({"expectations": [{"type": "expect_column_values_to_be_unique", "kwargs": {"column": "id"}}]}, file="u.yml")
     >>> suite.rows, suite.expectations[0].kwargs["column"], suite.expectations[0].severity
@@ -120,7 +120,7 @@ def parse_suite(content: object, *, file: str) -> Suite:
 
 
 def check_engine(suite: Suite, *, file: str) -> None:
-    """Refuse a suite that Spark is to judge and can't."""
+    """Refuse a suite with `engine: spark` that Spark can't judge."""
     if suite.engine != "spark":
         return
     if suite.rows != "full":

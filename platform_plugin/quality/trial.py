@@ -1,4 +1,4 @@
-"""Trials: a case is run on a lake of its own, which has what the view reads and nothing else, and is taken apart again."""
+"""`run_trials`: runs each case on a lake of its own, which holds only what the view reads and is deleted afterwards."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialOutcome:
-    """What a trial found: `difference` is None if the view answered as expected."""
+    """The outcome of a case: `difference` is None if the view answered as expected."""
 
     case: Case
     difference: str | None = None

@@ -1,4 +1,4 @@
-"""Validation: the expectations of a suite on rows that were brought over as Arrow."""
+"""`run_validation`: judges rows in Arrow by the expectations of a suite."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectationOutcome:
-    """How one expectation came out; `rows` are the first rows that break it, `figures` what Great Expectations counted."""
+    """The outcome of one expectation; `rows` are the first rows that break it, `figures` those of Great Expectations."""
 
     name: str
     expectation: Expectation
@@ -29,7 +29,7 @@ class ExpectationOutcome:
     figures: Mapping[str, Any] = field(default_factory=dict)
     rows: tuple[Mapping[str, str], ...] = ()
     trouble: str | None = None
-    """Why it could not be judged at all, such as a column that is not there."""
+    """The reason why it could not be judged, such as a missing column."""
 
 
 def run_validation(suite: Suite, rows: pa.Table) -> list[ExpectationOutcome]:

@@ -1,4 +1,4 @@
-"""The kind of a relation: `Kind` is what statements and clients ask of it, `DeclarableKind` what Dagster asks too if files declare it."""
+"""`Kind` and `DeclarableKind`: what statements, clients and Dagster ask of each kind of relation."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from platform_plugin.relations.reading import Dependency, ReadContext, ReadRequest, RelationRows
 
 R_contra = TypeVar("R_contra", bound="Table | View", contravariant=True)
-"""What a relation of a kind is in the catalogue: a table, or a view."""
+"""A relation of the kind in the catalogue: a table or a view."""
 Reflection = Literal["table", "view", "sequence"]
 
 
 class Kind(Listener, Protocol[R_contra]):
-    """One kind of relation. What is said here holds for a relation whose rows are the files of its own table; a kind says where it differs.
+    """One kind of relation. The defaults suit a relation whose rows are the files of its own table; a kind overrides what differs.
 
-    A kind is in `KINDS`, and its module imports what it needs inside its methods: the list of kinds has to be cheap.
+    A kind is in `KINDS`, and its module imports what it needs inside its methods: the list of kinds must be cheap to import.
     """
 
     name: str
@@ -41,15 +41,15 @@ class Kind(Listener, Protocol[R_contra]):
     plural: str
     """What SHOW lists it under, as `STREAMS`."""
     reflected_as: Reflection = "table"
-    """Which of SQLAlchemy's lists of names it is in."""
+    """The list of SQLAlchemy's names that has it."""
     planned_as: RelationKind = "table"
-    """What it is to the plan of a query: only what a view follows is no table there."""
+    """Its kind in the plan of a query: `table`, unless views follow its changes."""
     is_alterable: bool = True
     """Whether ALTER changes it."""
     is_hidden: bool = False
-    """Whether it is part of something else: no list shows it, no file declares it."""
+    """Whether it is part of another relation: no list shows it, and no file declares it."""
     has_arrivals: bool = False
-    """Whether rows arrive in it that have a number and a time."""
+    """Whether its rows have row ids and arrival times."""
 
     def read(self, reading: ReadContext, relation: R_contra, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
         """The rows at a snapshot as a DataFrame; what is read for it is counted in `reading`."""
@@ -58,23 +58,23 @@ class Kind(Listener, Protocol[R_contra]):
         return read_table(reading, cast("Table", relation), snapshot, need)
 
     def find_small(self, work: Workspace, relation: R_contra, snapshot: Snapshot) -> SmallRelation | None:
-        """Its stored rows, in memory if they are few; None where nothing stored is its rows as they are."""
+        """Its stored rows, in memory if they are few; None if no stored table has exactly its rows."""
         from platform_plugin.relations.lookups import read_stored
 
         return read_stored(work.lake, cast("Table", relation), snapshot)
 
     def compute_small(self, work: Workspace, relation: R_contra, snapshot: Snapshot) -> SmallRelation | None:
-        """The rows where `find_small` has none, computed here if that takes no engine; else None."""
+        """The rows where `find_small` has none, computed here if that needs no engine; else None."""
         del work, relation, snapshot
         return None
 
     def find_recent(self, work: Workspace, relation: R_contra, snapshot: Snapshot, staleness: timedelta) -> RecentResult | None:
-        """Stored rows that are at most so much behind the snapshot; None where there are none, or where rows are never behind."""
+        """Stored rows that are behind the snapshot by at most `staleness`; None if there are none, or if rows are never behind."""
         del work, relation, snapshot, staleness
         return None
 
     def dependencies(self, work: Workspace, relation: R_contra, snapshot: Snapshot) -> Iterator[Dependency]:
-        """What a read of it also depends on, beside its own table; `Unknowable` where that is the clock or chance."""
+        """The relations besides its own table that its rows depend on; raises `UnknownDependency` for the time or chance."""
         del work, relation, snapshot
         return iter(())
 
@@ -86,53 +86,53 @@ class Kind(Listener, Protocol[R_contra]):
     def facts(
         self, work: Workspace, relation: R_contra, declaration: Declaration, snapshot: Snapshot, *, internal: bool
     ) -> Mapping[str, Any]:
-        """What DESCRIBE EXTENDED says of it beside kind, size and comment; `internal` asks for the names of its parts."""
+        """The figures of DESCRIBE EXTENDED besides kind, size and comment; `internal` adds the names of its parts."""
         del work, snapshot, internal
         key = {"primary_key": ", ".join(declaration.primary_key)} if declaration.primary_key else {}
         return {**declaration.options, **dict(cast("Table", relation).file_options.declared), **key}
 
     def text(self, lake: Lake, relation: R_contra, declaration: Declaration, snapshot: Snapshot) -> str:
-        """The statement that makes a relation like this one."""
+        """The statement that creates a relation like this one."""
         ...
 
     def reflect_options(self, declaration: Declaration) -> Mapping[str, Any]:
-        """The options of SQLAlchemy's table that make it one of this kind again, by their names without the dialect's."""
+        """The options of an SQLAlchemy table that make it a relation of this kind, without the dialect's prefix."""
         del declaration
         return {}
 
     def refuse_append(self, table: Table, declaration: Declaration) -> None:
-        """An error where statements can't add rows to it."""
+        """Raise an error if statements can't add rows to it."""
         del table, declaration
 
     def refuse_change(self, table: Table, declaration: Declaration) -> None:
-        """An error where statements can't update or delete its rows."""
+        """Raise an error if statements can't update or delete its rows."""
         del table, declaration
 
     def find_twin(self, work: Workspace, table: Table, declaration: Declaration, snapshot: Snapshot, statement: s.Alter) -> Table | None:
-        """The table that ALTER has to change in the same commit, or an error where the relation changes only with another one."""
+        """The table that ALTER must change in the same commit, or None; an error if the relation changes only with another one."""
         del work, table, declaration, snapshot, statement
         return None
 
     def set_options(self, commit: Commit, table: Table, declaration: Declaration, options: Sequence[s.Option]) -> None:
-        """Write the options of ALTER … SET to a commit."""
+        """Write the options of ALTER … SET in a commit."""
         from platform_plugin.relations.options import declare_options, stored_option
 
         declare_options(commit, table, declaration, dict(stored_option(option) for option in options))
 
     def drop(self, work: Workspace, commit: Commit, relation: R_contra, snapshot: Snapshot, *, alone: bool) -> None:
-        """End it and all that it keeps in a commit; `alone` if the statement names it, and not what it belongs to."""
+        """Drop it, with all that it stores, in a commit; `alone` if the statement names it, and not the relation that it belongs to."""
         ...
 
 
 @runtime_checkable
 class DeclarableKind(Kind[R_contra], Protocol[R_contra]):
-    """A kind whose relations files of a Dagster project declare, so that they are assets. Of others Dagster knows the columns alone."""
+    """A kind whose relations files of a Dagster project can declare, as assets. Of other kinds Dagster sees the columns alone."""
 
     intake: str | None = None
-    """How a run takes up what there is for it: `ingest` reads a source, `sample` draws."""
+    """How a run adds rows to it: `ingest` reads a source, `sample` draws; None if no run does."""
 
     def declared(self, statement: s.Statement) -> DeclaredRelation | None:
-        """What a statement declares; None if it defines no relation of this kind."""
+        """The definition in a statement; None if it defines no relation of this kind."""
         ...
 
     def define(
@@ -144,21 +144,21 @@ class DeclarableKind(Kind[R_contra], Protocol[R_contra]):
         since: Snapshot | None = None,
         progress: ProgressHandler | None = None,
     ) -> DefinitionOutcome | None:
-        """Let the lake hold what a statement declares; None if there is one already that a statement can only be compared with.
+        """Make the lake agree with a statement; None if there is a relation already that can only be compared with the statement.
 
-        What begins with what arrives begins `since` a snapshot, if one is given.
+        A relation that consumes arrivals begins `since` a snapshot, if one is given.
         """
         ...
 
     def differences(self, declared: s.Statement, stored: s.Statement) -> Iterator[str]:
-        """What a definition says otherwise than the one that the lake has, one line each."""
+        """The differences between a file's definition and the lake's, one line each."""
         del declared, stored
         return iter(())
 
     def describe(
         self, connection: Connection, relations: Sequence[R_contra], declarations: Mapping[str, Declaration]
     ) -> Iterator[DescribedRelation]:
-        """Relations of this kind as they are, in their order, from the catalogue alone."""
+        """The definitions of relations of this kind, in their order, from the catalogue alone."""
         from platform_plugin.lake.catalogue.relations import Declaration
         from platform_plugin.relations.declarations import DescribedRelation
 
@@ -173,6 +173,6 @@ class DeclarableKind(Kind[R_contra], Protocol[R_contra]):
             )
 
     def takes_in(self, declaration: Declaration) -> bool:
-        """Whether a run takes up what there is for a relation of this kind."""
+        """Whether a run ingests or draws rows for a relation with this declaration."""
         del declaration
         return False

@@ -1,1 +1,1 @@
-"""SELECT: a query over any mix of relations at one snapshot, look-ups without an engine, SHOW and DESCRIBE."""
+"""SELECT at one snapshot, look-ups without Spark, EXPLAIN, SHOW, DESCRIBE, and the overview of a lake."""

@@ -1,4 +1,4 @@
-"""Lookups answered from Arrow: a few columns and rows of something small need no Spark job."""
+"""`answer_lookup`: answers a look-up in a small relation with Arrow, without Spark."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SAME = _WHOLE | {"boolean", "varchar", "date", "float32", "float64", "timestamp
 
 
 def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | Sequence[Any]) -> Result | None:
-    """The answer of a query that is a lookup in something small, or None where Spark has to answer."""
+    """The result of a query that is a look-up in a small relation, or None where Spark must answer."""
     lookup = plan_lookup(query.text)
     if lookup is None or len(lookup.relation) > 2:
         return None
@@ -163,7 +163,7 @@ def _chosen(rows: pa.Table, lookup: Lookup, conditions: Sequence[LookupCondition
 
 @dataclass(frozen=True, slots=True)
 class _SmallRelation:
-    """A relation at a snapshot: the table that its rows are in, and the rows if they are few, or else a view's answer."""
+    """A relation at a snapshot: the table with its rows, and the rows if they are few, or a view's answer."""
 
     snapshot: Snapshot
     table: Table | None

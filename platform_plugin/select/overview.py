@@ -1,4 +1,4 @@
-"""The overview: what `platform status` says of a lake, read from its catalogue with a handful of small queries.
+"""`read_overview`: the figures of a lake for `platform status`, from its catalogue with a few small queries.
 
 A local catalogue is read through Python's own SQLite, because importing SQLAlchemy and Arrow takes longer than the whole answer may.
 Whatever is out of the ordinary there is left to `Lake`, which knows what to say about it.
@@ -63,7 +63,7 @@ _LEASES = "SELECT snapshot_id, holder, expires_at FROM platform_lease"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationSize:
-    """A relation and how large it is; a view has no size."""
+    """A relation and its size; a view has none."""
 
     schema: str
     name: str
@@ -77,7 +77,7 @@ class RelationSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """A lake at a glance."""
+    """The figures of a lake and the sizes of its relations."""
 
     lake: str
     snapshot: int
@@ -101,7 +101,7 @@ class Catalogue(Protocol):
 
 
 def read_overview(url: str) -> Overview:
-    """A lake at a glance; a place that is no lake is refused with the reason that opening it gives."""
+    """The overview of a lake; a place that is no lake is refused with the error that opening it gives."""
     return _read_local(url) or _read_any(url)
 
 

@@ -1,4 +1,4 @@
-"""SELECT and EXPLAIN: a query over the lake at one snapshot, under a lease for as long as it is read."""
+"""`run_select` and `run_explain`: a query over the lake at one snapshot, under a lease while it is read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run_select(
     progress: ProgressHandler | None = None,
     tags: tuple[str, ...] = (),
 ) -> Result:
-    """Run a query and return its result: all of it where it fits into memory, else once its first rows are there."""
+    """Run a query and return its result: complete if it fits into memory, else as soon as its first rows are there."""
     query = statement.query
     if "session" in query.text.lower():
         from platform_plugin.relations.streams.follow.session import reads_session, run_session
@@ -86,7 +86,7 @@ def _held(work: Workspace) -> tuple[Snapshot, Callable[[], None]]:
 
 
 def run_explain(work: Workspace, statement: Explain, arguments: Arguments) -> Result:
-    """How a statement would be run, as its entry in the registry says it."""
+    """How a statement would run, by the function in its registry entry."""
     explain = find_statement_kind(statement.statement).explain
     if explain is None:
         raise locate_offset(statement.span).attach(

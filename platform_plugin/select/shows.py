@@ -1,4 +1,4 @@
-"""SHOW and DESCRIBE: what the catalogue knows, as rows."""
+"""`run_show` and `run_describe`: SHOW, SHOW CREATE and DESCRIBE, as rows from the catalogue."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snaps
 
 
 def relation_rows(lake: Lake, connection: Connection, snapshot: Snapshot, *, schema: str | None = None) -> list[dict[str, Any]]:
-    """Every relation but the parts of views with its kind and size; rows are counted from the catalogue, deleted ones taken off."""
+    """Every relation except hidden ones, with its kind and size; row counts are the catalogue's, without deleted rows."""
     counts = count_tables(connection, snapshot)
     rows = []
     relations: list[Table | View] = [*lake.tables(snapshot), *lake.views(snapshot)]
@@ -122,7 +122,7 @@ def column_rows(fields: Sequence[Field]) -> list[dict[str, Any]]:
 
 
 def run_describe(work: Workspace, statement: s.Describe) -> Result:
-    """A relation's columns; when extended, also what it is and how it was declared."""
+    """A relation's columns; with EXTENDED also its kind, options and figures."""
     lake = work.lake
     snapshot = lake.snapshot()
     with lake.reading() as connection, place_errors(statement.name.span):
@@ -155,7 +155,7 @@ def _sizes(lake: Lake, connection: Connection, relation: Table | View, snapshot:
 
 
 def fact_rows(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What DESCRIBE EXTENDED says beside the columns."""
+    """The rows of DESCRIBE EXTENDED after the columns."""
     return [
         {"column": f"# {name}", "type": str(value), "nullable": None, "default": None, "comment": None}
         for name, value in facts.items()
@@ -164,7 +164,7 @@ def fact_rows(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def create_statement(lake: Lake, connection: Connection, name: s.WrittenName, snapshot: Snapshot) -> str:
-    """The statement that makes a relation like this one."""
+    """The statement that creates a relation like this one."""
     relation = lake.find_relation(connection, lake_name(name), snapshot)
     declaration = read_declaration(connection, relation.uuid)
     return find_kind(lake, relation, snapshot).text(lake, relation, declaration, snapshot)
@@ -196,7 +196,7 @@ _SHAPES |= {"COLUMNS": _SHAPES["DESCRIBE"]}
 
 
 def as_table(rows: list[dict[str, Any]], shape: dict[str, pa.DataType]) -> pa.Table:
-    """Rows as Arrow with these columns, also when there are none."""
+    """Rows as Arrow with these columns, even without rows."""
     return pa.table({name: pa.array([row.get(name) for row in rows], kind) for name, kind in shape.items()})
 
 

@@ -105,9 +105,9 @@ def find_dependencies(work: Workspace, view: View, snapshot: Snapshot) -> Iterat
 
 
 def find_inputs(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list[Dependency] | None:
-    """What a view's answer depends on, each with whether only appends count; None where it also depends on the clock or on chance.
+    """The relations that a view's answer depends on, each with whether only appends count; None if the time or chance counts too.
 
-    Of other views that it reads, what they depend on counts, and whether they are still the same.
+    For other views that it reads, their own dependencies count, and whether their definitions are the same.
     """
     if find_plan(work, record, snapshot).volatile:
         return None
