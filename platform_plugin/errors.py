@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from platform_plugin.redaction import redact_cause, redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class PlatformError(Exception):
@@ -49,6 +53,45 @@ def _rebuild(kind: type[PlatformError], message: str, detail: str | None, hint: 
 
 class InvalidStatement(PlatformError):
     """A statement can't be parsed, or names something that can't be."""
+
+
+class InvalidFiles(InvalidStatement):
+    """Several files can't be loaded; `errors` has what is wrong with each, in their order.
+
+    >>> print(InvalidFiles([UnknownObject('file "a.sql": no', hint="try b"), InvalidValue('file "b.yml": no', detail="line 3")]))
+    2 errors in files
+      detail: file "a.sql": no
+          hint: try b
+        file "b.yml": no
+          line 3
+      hint: correct each of them
+    """
+
+    def __init__(self, errors: Iterable[PlatformError]) -> None:
+        self.errors = tuple(errors)
+        told = "\n".join(_block(error) for error in self.errors)
+        super().__init__(f"{len(self.errors)} errors in files", detail=told.lstrip(), hint="correct each of them")
+
+
+def combine_errors(errors: Iterable[PlatformError]) -> PlatformError | None:
+    """Errors as one, in which each stands once: itself if there is one, `InvalidFiles` for several, None for none."""
+    found: dict[str, PlatformError] = {}
+    for error in errors:
+        for each in error.errors if isinstance(error, InvalidFiles) else (error,):
+            found.setdefault(str(each), each)
+    return InvalidFiles(found.values()) if len(found) > 1 else next(iter(found.values()), None)
+
+
+def in_file(error: PlatformError, file: str) -> PlatformError:
+    """The error of what a file holds, with the file's name; one that names a file already stays."""
+    if error.message.startswith('file "'):
+        return error
+    return InvalidStatement(f'file "{file}": {error.message}', detail=error.detail, hint=error.hint)
+
+
+def _block(error: PlatformError) -> str:
+    lines = [*(error.detail or "").splitlines(), *([f"hint: {error.hint}"] if error.hint else [])]
+    return "\n".join([f"    {error.message}", *(f"      {line}" for line in lines)])
 
 
 class UnknownObject(PlatformError):

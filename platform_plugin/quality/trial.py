@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.errors import InvalidValue, PlatformError, UnknownObject
+from platform_plugin.errors import InvalidValue, PlatformError, UnknownObject, combine_errors, in_file
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements.create_stream import CreateStream
@@ -24,10 +24,10 @@ from platform_plugin.relations.bind import lake_name
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from platform_plugin.language.text.names import WrittenName
-    from platform_plugin.quality.cases import Case, Row
+    from platform_plugin.quality.cases import Case, Epoch, Place, Row
 
     Definition = CreateTable | CreateStream | CreateView
 
@@ -58,10 +58,18 @@ def run_trials(folder: Path, cases: Sequence[Case]) -> Iterator[TrialOutcome]:
 def read_definitions(folder: Path) -> dict[str, Definition]:
     """The relations that the files of a folder define, by full name."""
     found: dict[str, Definition] = {}
+    errors: list[PlatformError] = []
     for path in sorted(folder.rglob("*.sql")):
-        statement = parse_statement(path.read_text(encoding="utf-8-sig"))
+        try:
+            statement = parse_statement(path.read_text(encoding="utf-8-sig"))
+        except PlatformError as error:
+            errors.append(in_file(error, path.relative_to(folder).as_posix()))
+            continue
         if isinstance(statement, CreateTable | CreateStream | CreateView):
             found[str(lake_name(statement.name)).lower()] = statement
+    failure = combine_errors(errors)
+    if failure is not None:
+        raise failure
     return found
 
 
@@ -70,22 +78,24 @@ def _run(case: Case, definitions: Mapping[str, Definition]) -> str | None:
     if not isinstance(view, CreateView):
         raise InvalidValue(f'file "{case.sql_file.name}" defines no view', hint="cases are for views")
     needed = list(_needed(view, definitions, ()))
-    given = {relation for epoch in case.epochs for relation in epoch.given}
     names = {str(lake_name(statement.name)).removeprefix("main."): statement for statement in needed}
-    unread = sorted(given - set(names))
-    if unread:
-        hint = did_you_mean(unread[0], names) or f"it reads {', '.join(names)}"
-        raise UnknownObject(f'rows are given for "{unread[0]}", which the view does not read', hint=hint)
+    for epoch in case.epochs:
+        for relation in sorted(set(epoch.given) - set(names)):
+            what = f'rows are given for "{relation}", which the view does not read'
+            raise case.unknown((*epoch.given_at, relation), what, relation, names)
     with tempfile.TemporaryDirectory(prefix="platform-case-") as place, Platform.create(Path(place) / "lake") as platform:
         for statement in needed:
             platform.execute(_standing_alone(statement))
         platform.execute(statement_text(view))
         for number, epoch in enumerate(case.epochs, 1):
             for relation, rows in epoch.given.items():
+                if not isinstance(names[relation], CreateView):
+                    known = [field.name for field in platform.lake.table(lake_name(names[relation].name)).fields]
+                    _check_columns(case, (*epoch.given_at, relation), rows, f'"{relation}"', known, fold=str.lower)
                 _insert(platform, names[relation].name, rows)
             # Before and after a run has taken the rows up: a view that answers differently is maintained wrongly.
             for moment in ("", ", once maintained"):
-                difference = None if epoch.expect is None else _compare(platform, view.name, epoch.expect)
+                difference = None if epoch.expect is None else _compare(platform, view.name, case, epoch)
                 if difference is not None:
                     return f"  epoch {number}{moment}\n{difference}"
                 for error in run_maintenance(platform.work).failed.values():
@@ -139,11 +149,20 @@ def _exact(value: Any) -> Any:
     return Decimal(repr(value)) if isinstance(value, float) and math.isfinite(value) else value
 
 
-def _compare(platform: Platform, name: WrittenName, expected: Sequence[Row]) -> str | None:
-    with platform.execute(f"SELECT * FROM {name_text(name)}") as result:
-        unknown = next((str(column) for row in expected for column in row if column not in result.columns), None)
+def _check_columns(
+    case: Case, place: Place, rows: Sequence[Row], relation: str, known: Sequence[str], *, fold: Callable[[str], str] = str
+) -> None:
+    """Refuse a row with a column that a relation has not."""
+    names = set(map(fold, known))
+    for number, row in enumerate(rows):
+        unknown = next((str(column) for column in row if fold(str(column)) not in names), None)
         if unknown is not None:
-            hint = did_you_mean(unknown, result.columns) or f"its columns are {', '.join(result.columns)}"
-            raise UnknownObject(f'column "{unknown}" is expected of view "{name}", which has none', hint=hint)
+            raise case.unknown((*place, number, unknown), f'{relation} has no column "{unknown}"', unknown, known)
+
+
+def _compare(platform: Platform, name: WrittenName, case: Case, epoch: Epoch) -> str | None:
+    expected = epoch.expect or ()
+    with platform.execute(f"SELECT * FROM {name_text(name)}") as result:
+        _check_columns(case, epoch.expect_at, expected, f'view "{name}"', result.columns)
         found = [dict(zip(result.columns, row, strict=True)) for row in result]
     return find_difference(expected, found)

@@ -186,6 +186,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "orchestration/shown/history": ("orchestration/assets/test_overview",),
     "orchestration/shown/metadata": ("orchestration/assets/test_assets",),
     "quality/difference": ("quality/test_cases",),
+    "quality/yaml_lines": ("quality/test_cases", "orchestration/components/test_documentation"),
     "relations/alter": ("sql/test_scripts",),
     "relations/answers": ("relations/views/test_maintaining",),
     "relations/bind": ("relations/streams/test_reading", "sql/test_scripts"),

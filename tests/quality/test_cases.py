@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from platform_plugin.errors import InvalidValue, UnknownObject
+from platform_plugin.errors import InvalidFiles, InvalidValue, UnknownObject
 from platform_plugin.quality.cases import find_cases, parse_case
 from platform_plugin.quality.difference import find_difference
 
@@ -42,6 +42,19 @@ def test_expectations_are_by_epoch_or_of_the_end():
 def test_what_is_wrong_is_said(body, says):
     with pytest.raises(InvalidValue, match=says):
         parse(body)
+
+
+def test_a_typo_is_told_with_file_line_and_the_word_that_was_meant(tmp_path):
+    (tmp_path / "v.sql").write_text("CREATE VIEW v AS SELECT 1 AS n")
+    (tmp_path / "v.test.yml").write_text("one:\n  expect: []\ntwo:\n  givven: {}\n  expect: []\n")
+    (tmp_path / "u.sql").write_text("CREATE VIEW u AS SELECT 1 AS n")
+    (tmp_path / "u.test.yml").write_text("one:\n  given: {}\n  expext: []\n")
+    with pytest.raises(InvalidFiles, match="2 errors in files") as caught:
+        find_cases(tmp_path)
+    assert [(error.message, error.hint) for error in caught.value.errors] == [
+        ('case "one" in "u.test.yml", line 3: "expext" is no part of a case', "did you mean expect?"),
+        ('case "two" in "v.test.yml", line 4: "givven" is no part of a case', "did you mean given?"),
+    ]
 
 
 def test_files_are_found_beside_their_views(tmp_path):

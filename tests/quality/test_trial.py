@@ -27,7 +27,7 @@ def write(folder, case):
 
 
 def test_what_differs_is_shown(tmp_path, spark_server):
-    wrong, unread, overflowing, misspelt = write(
+    wrong, unread, overflowing, misspelt, *typos = write(
         tmp_path,
         """
 wrong:
@@ -46,10 +46,28 @@ overflowing:
   expect: []
 misspelt:
   expect: [{idd: 1}]
+in a row:
+  given:
+    - s: [{id: 1}]
+    - s:
+        - {ID: 1}
+        - {id: 1, tagz: [a]}
+  expect: [null, []]
+in an epoch:
+  given: {s: [{id: 1}]}
+  expect:
+    - - {id: 1}
+      - {id: 2, m: 1}
 """,
     )
     assert wrong.difference == "  epoch 2\n              id  n\n  - expected   1  6\n  + got        1  5\n  1 row as expected"
     assert 'rows are given for "t", which the view does not read' in str(unread.difference)
-    assert 'column "idd" is expected' in str(misspelt.difference)
+    assert "v.test.yml" in str(unread.difference)
+    assert "line 11: rows are given" in str(unread.difference)
+    assert 'case "misspelt" in "v.test.yml", line 17: view "v" has no column "idd"' in str(misspelt.difference)
     assert "did you mean id?" in str(misspelt.difference)
+    assert [each.difference.splitlines() for each in typos] == [
+        ['  case "in a row" in "v.test.yml", line 23: "s" has no column "tagz"', "    hint: did you mean tags?"],
+        ['  case "in an epoch" in "v.test.yml", line 29: view "v" has no column "m"', "    hint: there are id, n, d"],
+    ]
     assert not overflowing.passed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field, PrivateAttr
@@ -15,10 +16,19 @@ from platform_plugin.orchestration.components.documentation import RowPartitions
 from platform_plugin.orchestration.components.file_memory import JsonFileMemory
 from platform_plugin.orchestration.components.model import Model, fingerprint, read_models
 from platform_plugin.orchestration.components.nouns import Noun
-from platform_plugin.orchestration.components.project import ProjectDeclarations, find_components, find_declared, refuse_duplicates
+from platform_plugin.orchestration.components.project import (
+    ProjectDeclarations,
+    file_errors,
+    find_components,
+    find_declared,
+    refuse_duplicates,
+)
 from platform_plugin.orchestration.components.scaffolding import FolderScaffolder
 from platform_plugin.orchestration.sensors.arrivals import RowPartitionedTable
 from platform_plugin.orchestration.sensors.sensing import Sensing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dg.scaffold_with(FolderScaffolder)
@@ -41,12 +51,11 @@ class SqlFolder(Sensing):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Read the files and the catalogue."""
-        folder = (Path(context.path) / self.path).resolve()
+        folder = self._folder(Path(context.path))
         try:
             models = self._models = read_models(folder)
         except PlatformError as error:
-            # What a parser said to it would stand last, a screen below the place in the file.
-            raise error.with_traceback(None) from None
+            raise file_errors(context, error) from None
         before = self.find_before(context)
         elsewhere = ProjectDeclarations() if before else self._find_declared(context)
         refuse_duplicates(models, elsewhere, self.translator)
@@ -78,6 +87,17 @@ class SqlFolder(Sensing):
             built={self.translator.asset_key(model.name) for model in told if model.is_built},
         )
         return dg.Definitions.merge(dg.Definitions(assets=[*built.assets], asset_checks=list(built.checks)), sensors)
+
+    def find_errors(self, path: Path, file: str) -> Iterator[PlatformError]:
+        """What is wrong with its files."""
+        del file
+        try:
+            read_models(self._folder(path))
+        except PlatformError as error:
+            yield error
+
+    def _folder(self, path: Path) -> Path:
+        return (path / self.path).resolve()
 
     def _find_folders(self, context: dg.ComponentLoadContext) -> list[SqlFolder]:
         """The folders on the same lake, itself included."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.quality.yaml_lines import find_yaml_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -22,7 +21,7 @@ def read_faults(error: ValidationError, text: str, keys: Collection[str]) -> tup
     told, hints = [], []
     for fault in error.errors():
         place = [str(part) for part in fault["loc"]]
-        line = _line(text, fault["loc"])
+        line = find_yaml_line(text, fault["loc"])
         said, hint = _fault(fault, place, keys)
         told.append(f"line {line}: {said}" if line else said)
         hints += [hint] if hint else []
@@ -42,22 +41,3 @@ def _fault(fault: Any, place: Sequence[str], keys: Collection[str]) -> tuple[str
         case _:
             said = fault["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
             return f"{where}: {said}", None
-
-
-def _line(text: str, place: Sequence[str | int]) -> int | None:
-    """The line of a key or of an entry of a list; of the nearest one around it where that is not in the file."""
-    try:
-        node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError:
-        return None
-    line = None
-    for part in place:
-        if isinstance(node, yaml.MappingNode):
-            found = next(((key, value) for key, value in node.value if key.value == str(part)), None)
-            if found is None:
-                continue
-            line, node = found[0].start_mark.line + 1, found[1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            node = node.value[part]
-            line = node.start_mark.line + 1
-    return line

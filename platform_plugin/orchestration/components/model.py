@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from platform_plugin.cache import Cache
-from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError, UnknownObject
+from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError, UnknownObject, combine_errors, in_file
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements.create_stream import CreateStream
@@ -75,17 +75,25 @@ class Model:
 
 
 def read_models(folder: Path) -> tuple[Model, ...]:
-    """The models of a folder and the folders in it, by path; a fault is told with its file and its place there."""
+    """The models of a folder and the folders in it, by path; what is wrong with any of its files is told at once, with the places."""
     if not folder.is_dir():
         raise UnknownObject(f'folder "{folder}" does not exist', hint="correct `path`, or make the folder and put an SQL file in it")
     models: dict[str, Model] = {}
+    errors: list[PlatformError] = []
     for path in sorted(folder.rglob("*.sql")):
-        model = _read(path, path.relative_to(folder).as_posix())
-        other = models.setdefault(str(model.name).lower(), model)
-        if other is not model:
-            raise InvalidStatement(
-                f'relation "{model.name}" is declared twice', detail=f"in {other.file} and {model.file}", hint="keep one of the files"
-            )
+        try:
+            model = _read(path, path.relative_to(folder).as_posix())
+            other = models.setdefault(str(model.name).lower(), model)
+            if other is not model:
+                raise InvalidStatement(
+                    f'relation "{model.name}" is declared twice', detail=f"in {other.file} and {model.file}", hint="keep one of the files"
+                )
+        except PlatformError as error:
+            errors.append(error)
+    failure = combine_errors(errors)
+    if failure is not None:
+        # What a parser said to it would stand last, a screen below the place in the file.
+        raise failure.with_traceback(None) from None
     return tuple(models.values())
 
 
@@ -94,12 +102,20 @@ def _read(path: Path, file: str) -> Model:
         text = path.read_text(encoding="utf-8-sig")
     except (UnicodeDecodeError, OSError) as error:
         raise InvalidStatement(f'file "{file}" can\'t be read', detail=str(error), hint="write it in UTF-8") from error
-    documentation = read_documentation(path, shown=file)
+    errors: list[PlatformError] = []
+    documentation = None
+    try:
+        documentation = read_documentation(path, shown=file)
+    except PlatformError as error:
+        errors.append(error)
     try:
         model = parse_model(text, file=file, path=path, documentation=documentation)
         model = with_suite(model, read_suite(path, shown=file, named=suite_path(model)))
     except PlatformError as error:
-        raise InvalidStatement(f'file "{file}": {error.message}', detail=error.detail, hint=error.hint) from error
+        named = in_file(error, file)
+        raise combine_errors([*errors, named]) or named from None
+    if errors:
+        raise errors[0]
     _check_columns(model)
     if model.documentation.partitions is not None and not model.is_built:
         raise InvalidValue(f'"{file}" has partitions but no query', hint="only CREATE TABLE … AS query is built part by part")

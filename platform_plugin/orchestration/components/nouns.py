@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field
 
-from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError
+from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError, in_file
 from platform_plugin.language.text.writing import identifier
 from platform_plugin.orchestration.assets.assets import build_assets
 from platform_plugin.orchestration.assets.inventory import Inventory, read_inventory
@@ -17,11 +17,12 @@ from platform_plugin.orchestration.assets.translator import Translator
 from platform_plugin.orchestration.components.documentation import Check, Documentation, read_suite
 from platform_plugin.orchestration.components.model import parse_model, suite_path, with_suite
 from platform_plugin.orchestration.components.place import lake_url
+from platform_plugin.orchestration.components.project import file_errors
 from platform_plugin.orchestration.components.scaffolding import NounScaffolder
 from platform_plugin.orchestration.sensors.sensing import Sensing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from platform_plugin.orchestration.assets.assets import BuiltAssets
     from platform_plugin.orchestration.components.model import Model
@@ -55,11 +56,20 @@ class Noun(dg.Component, dg.Model, dg.Resolvable):
         try:
             model = self.model_at(Path(context.path) / "defs.yaml")
         except PlatformError as error:
-            what = f'{type(self).__name__} "{self.name}": {error.message}'
-            raise InvalidStatement(what, detail=error.detail, hint=error.hint) from None
+            raise file_errors(context, self._named(error)) from None
         inventory = read_inventory(self.url or lake_url(context.project_root))
         built = build_single(model, inventory, self.translator)
         return dg.Definitions(assets=list(built.assets), asset_checks=list(built.checks))
+
+    def find_errors(self, path: Path, file: str) -> Iterator[PlatformError]:
+        """What is wrong with what it declares."""
+        try:
+            self.model_at(path / "defs.yaml")
+        except PlatformError as error:
+            yield in_file(self._named(error), file)
+
+    def _named(self, error: PlatformError) -> PlatformError:
+        return InvalidStatement(f'{type(self).__name__} "{self.name}": {error.message}', detail=error.detail, hint=error.hint)
 
     def model_at(self, path: Path) -> Model:
         """What a file would declare."""

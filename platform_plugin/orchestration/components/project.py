@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import dagster as dg
 from dagster.components.core.decl import PythonFileDecl
 
-from platform_plugin.errors import InvalidStatement
+from platform_plugin.errors import InvalidStatement, PlatformError, combine_errors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -70,6 +71,34 @@ def find_declared(
             if isinstance(name, str) and isinstance(component, tuple(own)):
                 names.setdefault(name.lower(), place)
     return ProjectDeclarations(keys=keys, names=names)
+
+
+@runtime_checkable
+class FileReader(Protocol):
+    """A component whose files can be read without its definitions."""
+
+    def find_errors(self, path: Path, file: str) -> Iterator[PlatformError]:
+        """What is wrong with its files; `path` is where the component stands, `file` the one that says so."""
+
+
+def file_errors(context: dg.ComponentLoadContext, error: PlatformError) -> PlatformError:
+    """The error of one component's files with those of all others of the project, so that all are told at once and each once."""
+    tree = _tree(context)
+    found: list[PlatformError] = []
+    for decl in _leaves(tree.find_root_decl()) if tree is not None else ():
+        try:
+            component: Any = tree.load_structural_component_at_loc(decl.loc) if tree is not None else None
+        except Exception:  # noqa: BLE001, S112  Dagster tells of a component that it can't load
+            continue
+        if isinstance(component, FileReader):
+            found += component.find_errors(Path(decl.context.path), _yaml_file(Path(decl.context.path), context.project_root))
+    # What a parser said to it would stand last, a screen below the place in the file.
+    return (combine_errors(found) or error).with_traceback(None)
+
+
+def _yaml_file(path: Path, root: Path) -> str:
+    file = path if path.is_file() else path / "defs.yaml"
+    return str(file.relative_to(root) if file.is_relative_to(root) else file)
 
 
 def refuse_duplicates(models: Iterable[Model], declared: ProjectDeclarations, translator: Translator) -> None:

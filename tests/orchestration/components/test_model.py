@@ -1,6 +1,6 @@
 import pytest
 
-from platform_plugin.errors import PlatformError
+from platform_plugin.errors import InvalidFiles, PlatformError
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.orchestration.components.model import fingerprint, parse_model, read_models
 
@@ -41,6 +41,21 @@ def test_a_broken_file_is_named_with_the_place(shop, text, said):
     with pytest.raises(PlatformError) as caught:
         read_models(shop.folder)
     assert [part for part in said if part not in str(caught.value)] == []
+
+
+def test_all_wrong_files_are_told_at_once_and_each_once(shop):
+    shop.write(
+        bad="CREATE TABLE t (\n  id INTT\n)",
+        bad_yml="descripton: x",
+        worse="CREATE VIEW v AS SELECT * FORM posts",
+        again="CREATE STREAM Users (id INT)",
+    )
+    with pytest.raises(InvalidFiles, match="4 errors in files") as caught:
+        read_models(shop.folder)
+    told = str(caught.value)
+    assert [told.count(each) for each in ('file "bad.sql"', 'file "bad.yml"', 'file "worse.sql"', "declared twice")] == [1, 1, 1, 1]
+    assert ["line 2, column 6" in told, 'line 1: "descripton"' in told, "did you mean FROM?" in told] == [True, True, True]
+    assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True), "no chain that tells the same again"
 
 
 def test_bytes_that_are_no_text_are_refused(project):

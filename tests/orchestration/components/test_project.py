@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from itertools import combinations
 
 import dagster as dg
@@ -163,6 +164,34 @@ def test_a_relation_that_two_components_declare_is_told_with_both_places(tmp_pat
             pass
     assert 'relation "main.orders" is declared twice' in told(caught)
     assert "in streams/orders.sql and by beside" in told(caught)
+
+
+@pytest.mark.parametrize("places", [("a", "b"), ("b", "a")])
+def test_wrong_files_of_all_components_are_told_at_once_whichever_is_loaded_first(tmp_path, places):
+    (tmp_path / "posts.sql").write_text("CREATE STREAM posts (uid INTT)")
+    with create_defs_folder_sandbox() as sandbox:
+        of_yaml(sandbox, SqlFolder, places[0], path=str(tmp_path))
+        of_yaml(sandbox, ContinuousView, places[1], name="impact", query="SELECT uid, count(*) AS n FORM posts GROUP BY uid")
+        with pytest.raises(ComponentTreeException) as caught, sandbox.build_all_defs():
+            pass
+    text = "".join(traceback.format_exception(caught.value))
+    assert text.count("2 errors in files") == 1
+    assert [text.count(each) for each in ('file "posts.sql"', f'{places[1]}/defs.yaml": ContinuousView "impact"', "FORM posts")] == [
+        1,
+        1,
+        1,
+    ]
+
+
+def test_a_wrong_file_beside_a_right_folder_is_told_once(tmp_path):
+    (tmp_path / "posts.sql").write_text("CREATE STREAM posts (uid INT)")
+    with create_defs_folder_sandbox() as sandbox:
+        of_yaml(sandbox, SqlFolder, "a", path=str(tmp_path))
+        of_yaml(sandbox, ContinuousView, "b", name="impact", query="SELECT uid, count(*) AS n FORM posts GROUP BY uid")
+        with pytest.raises(ComponentTreeException) as caught, sandbox.build_all_defs():
+            pass
+    text = "".join(traceback.format_exception(caught.value))
+    assert (text.count("unexpected FORM"), "errors in files" in text) == (1, False)
 
 
 def test_upkeep_brings_what_a_folder_leaves_out(tmp_path):
