@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 
 from deploy.interrupt import SparkServer, heed_interrupts
 from deploy.waiting import Ticker
-from platform_plugin.errors import ObjectExists
 from platform_plugin.language.text.counting import count_text
 
 if TYPE_CHECKING:
@@ -166,8 +165,7 @@ def _found_lake(url: str) -> None:
     """Make the lake where there is none, so that nothing has to be said of its absence."""
     from platform_plugin.platform import Platform
 
-    with suppress(ObjectExists):
-        Platform.create(url).close()
+    Platform.create(url, exist_ok=True).close()
 
 
 def _make_relations(log: Path, environment: dict[str, str], over: threading.Event, started: list[subprocess.Popen[bytes]]) -> None:

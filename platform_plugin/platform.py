@@ -59,9 +59,11 @@ class Platform:
         return cls(Lake.open(url), settings=settings, watcher=watcher)
 
     @classmethod
-    def create(cls, url: str | Path, *, settings: ServerSettings | None = None, watcher: Watcher | None = None) -> Platform:
-        """Create an empty lake and open it; a place that holds one already is refused."""
-        return cls(Lake.create(url), settings=settings, watcher=watcher)
+    def create(
+        cls, url: str | Path, *, exist_ok: bool = False, settings: ServerSettings | None = None, watcher: Watcher | None = None
+    ) -> Platform:
+        """Create an empty lake and open it; a place that holds one already is refused, or with `exist_ok` that lake is opened as it is."""
+        return cls(Lake.create(url, exist_ok=exist_ok), settings=settings, watcher=watcher)
 
     @property
     def lake(self) -> Lake:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import sqlalchemy as sa
 
 from platform_plugin.cache import Cache, set_budget
-from platform_plugin.errors import SnapshotExpired, UnknownObject
+from platform_plugin.errors import ObjectExists, SnapshotExpired, UnknownObject
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue import founding
 from platform_plugin.lake.catalogue.bulk import split_chunks
@@ -90,9 +90,17 @@ class Lake:
     # Life
 
     @classmethod
-    def create(cls, url: str | Path | Location) -> Lake:
-        """Create an empty lake; a place that holds a lake or anything else already is refused."""
-        return cls._opened(url, founding.create)
+    def create(cls, url: str | Path | Location, *, exist_ok: bool = False) -> Lake:
+        """Create an empty lake; a place that holds a lake or anything else already is refused.
+
+        With `exist_ok` a lake that is there is opened as it is; any number of processes may do that at once, and one creates it.
+        """
+        try:
+            return cls._opened(url, founding.create)
+        except ObjectExists:
+            if not exist_ok:
+                raise
+        return cls.open(url)
 
     @classmethod
     def open(cls, url: str | Path | Location) -> Lake:

@@ -1,10 +1,13 @@
 """Schemas, tables and views come, change their names and go; DuckDB sees the same."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pyarrow as pa
 import pytest
 
+from platform_plugin import Lake, Platform
 from platform_plugin.algebra.types.data_types import Field, Primitive
-from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
+from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name
 from tests.lake.agreement import append, assert_agree, create, kept, quoted, rows_of
 
@@ -172,3 +175,33 @@ def test_views_of_ours_in_duckdb_s_dialect_run_there(lake, reader):
     (view,) = lake.views()
     assert (view.name, view.columns, view.comment) == (Name(schema="main", relation="v"), ("the max",), None)
     assert [old.columns for old in lake.views(lake.snapshot(2))] == [("the sum",)]
+
+
+def test_a_lake_that_is_there_is_opened_where_that_is_allowed(tmp_path):
+    with Lake.create(tmp_path / "lake", exist_ok=True) as made, made.commit("create") as commit:
+        commit.create_table("t", made.columns_of(ROWS))
+    with pytest.raises(ObjectExists, match="exists already") as caught:
+        Lake.create(tmp_path / "lake")
+    assert "exist_ok=True" in str(caught.value.hint)
+    with Lake.create(tmp_path / "lake", exist_ok=True) as again:
+        assert (again.uuid, again.snapshot().id, again.table("t").name.relation) == (made.uuid, 1, "t")
+    with pytest.raises(ObjectExists):
+        Platform.create(tmp_path / "lake")
+    with Platform.create(tmp_path / "lake", exist_ok=True) as platform:
+        assert platform.lake.uuid == made.uuid
+
+
+def test_many_may_create_the_same_lake_and_one_does(tmp_path):
+    def create(_):
+        with Lake.create(tmp_path / "lake", exist_ok=True) as lake:
+            return lake.uuid
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(create, range(8)))) == 1
+
+
+def test_what_is_no_lake_is_refused_all_the_same(tmp_path):
+    (tmp_path / "lake" / "data").mkdir(parents=True)
+    (tmp_path / "lake" / "data" / "x.parquet").write_bytes(b"of somebody else")
+    with pytest.raises(PlatformError, match="data"):
+        Lake.create(tmp_path / "lake", exist_ok=True)

@@ -48,7 +48,8 @@ def create(location: Location) -> tuple[UUID, str]:
                 connection.execute(sa.schema.CreateSchema(location.schema))
             if sa.inspect(connection).has_table(c.METADATA.name, schema=location.schema):
                 raise ObjectExists(
-                    f'lake "{location}" exists already', hint=f'Platform.open("{location}") opens it; or choose another place'
+                    f'lake "{location}" exists already',
+                    hint="use it as it is (Platform.open, or Platform.create with exist_ok=True), or choose another place",
                 )
             c.metadata.create_all(connection, checkfirst=False)
             identity = marks.claim_folder(Storage(location.data_path), location, marks.database_identity(connection))

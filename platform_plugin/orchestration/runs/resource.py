@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr
 
 from platform_plugin.engine.spark.session.metrics import JobMetrics, parse_metrics
 from platform_plugin.engine.workspace import Workspace
-from platform_plugin.errors import CatalogueError, ObjectExists
+from platform_plugin.errors import CatalogueError
 from platform_plugin.lake.catalogue.location import CATALOGUE_FILE, Location
 from platform_plugin.lake.upkeep.leases import Lease
 from platform_plugin.platform import Platform
@@ -120,11 +120,8 @@ class PlatformResource(dg.ConfigurableResource[Any]):
             folder = Location.parse(self.url).folder
             if not self.create or folder is None or (folder / CATALOGUE_FILE).exists():
                 raise
-        try:
-            return Platform.create(self.url)
-        except ObjectExists:
-            # Another run created it meanwhile.
-            return Platform.open(self.url)
+        # Another run may create it meanwhile.
+        return Platform.create(self.url, exist_ok=True)
 
 
 class _TaggedWorkspace(Workspace):
