@@ -1,4 +1,4 @@
-"""Orchestration: relations of the lake as Dagster assets, kept current by sensors. Dagster's component registry imports this package."""
+"""Dagster: relations of the lake as assets, sensors and components. Dagster's component registry imports this package."""
 
 from __future__ import annotations
 

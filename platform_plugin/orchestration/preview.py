@@ -1,4 +1,4 @@
-"""Previews: each Dagster feature that may still change is used here and nowhere else."""
+"""The Dagster features that may still change; each is used in this module only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERSION_TAG = "dagster/data_version"
 
 
 def version_tags(version: str, code_version: str, inputs: Mapping[dg.AssetKey, tuple[str, int] | None]) -> dict[str, str]:
-    """The tags that Dagster writes on what an asset job materializes: the version of the data, of the code, and of each input."""
+    """The tags of a materialization in an asset job: the version of the data, of the code, and of each input."""
     tags = {VERSION_TAG: version, "dagster/code_version": code_version, "dagster/data_version_is_user_provided": "true"}
     for key, known in inputs.items():
         name = key.to_user_string()
@@ -31,14 +31,14 @@ def version_tags(version: str, code_version: str, inputs: Mapping[dg.AssetKey, t
 
 
 def as_virtual(spec: AssetSpec) -> AssetSpec:
-    """The same asset as one that is always current with what it reads, so that nothing waits for it to be materialized."""
+    """The asset as one that is always as current as its inputs, so that nothing waits for it to be materialized."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.PreviewWarning)
         return spec.replace_attributes(is_virtual=True)
 
 
 def source_link(path: Path) -> dg.CodeReferencesMetadataValue:
-    """A link that opens a file in the editor of whoever looks at the asset on the same machine."""
+    """A link that opens a file in the editor of a user on the same machine."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
         file = dg.LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name)
@@ -46,7 +46,7 @@ def source_link(path: Path) -> dg.CodeReferencesMetadataValue:
 
 
 def every_asset() -> dg.AssetSelection:
-    """All assets, those included that somebody else materializes."""
+    """All assets, external ones included."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
         return dg.AssetSelection.all(include_sources=True)

@@ -1,4 +1,4 @@
-"""Assets: one for each model of a folder, and one for each relation of the lake that no model declares."""
+"""`build_assets`: an asset for each model of a folder, and for each relation of the lake that no model declares."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 UPKEEP = "platform/upkeep"
-"""The tag of assets that a sensor keeps current: `maintain` for bases of views, `ingest` for streams that pull, `sample` for samples."""
+"""The tag of assets that a sensor keeps current: `maintain` for bases of views, `ingest` for streams with a feed, `sample` for samples."""
 _CROWD = 100
 INTAKE_POOLS = {"ingest": INGESTION_POOL, "sample": SAMPLE_POOL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltAssets:
-    """The assets of some models and a lake, with what sensors ask runs for and what is asserted afterwards."""
+    """The assets of some models and a lake, with the targets of sensors and the relations with checks."""
 
     assets: tuple[dg.AssetsDefinition | dg.AssetSpec, ...]
     checks: tuple[dg.AssetChecksDefinition, ...]
@@ -49,7 +49,7 @@ class BuiltAssets:
 
 
 def build_definitions(models: Sequence[Model], inventory: Inventory, *, translator: Translator | None = None) -> dg.Definitions:
-    """The assets of some models and a lake. Neither the lake's data nor Spark is touched."""
+    """The assets of some models and a lake. Neither the lake's data nor Spark is used."""
     built = build_assets(models, inventory, translator or Translator())
     return dg.Definitions(assets=[*built.assets], asset_checks=[*built.checks])
 
@@ -64,10 +64,10 @@ def build_assets(
     checked_within: bool = False,
     elsewhere: Callable[[Name], bool] | None = None,
 ) -> BuiltAssets:
-    """The same, with what sensors need to know of the views; `step` tells the step of these views from that of others in their pool.
+    """The same, with what sensors need to know of the views; `step` tells the step of these views from others in their pool.
 
-    With `checked_within` the steps of the assets also check them, and there is no other step that does. With `elsewhere`, which says what
-    others declare, names in queries that there is nothing of are warned of.
+    With `checked_within` the steps of the assets also run their checks, and there is no other step for them. With `elsewhere`, which tells
+    what other components declare, names in queries that nothing declares are warned of.
     """
     if inventory.absence is not None:
         _warn(f"only the SQL files are loaded: {absence_text(inventory.absence)}")
@@ -156,7 +156,7 @@ class _Builder:
     groups: Mapping[Name, str]
 
     def spec(self, relation: Relation) -> dg.AssetSpec:
-        """What Dagster knows of a relation before anything runs; a view is virtual, since it is current at every read."""
+        """The spec of a relation's asset; a view's asset is virtual, since a view is current at every read."""
         translator, model, stored = self.translator, relation.model, relation.stored
         traced = self.tracing.of(relation.name)
         metadata = {**_sql(relation), **(model_metadata(model) if model is not None else {})}
@@ -186,7 +186,7 @@ class _Builder:
         return as_virtual(spec) if relation.kind == "view" else spec
 
     def base_spec(self, relation: Relation) -> dg.AssetSpec:
-        """The maintained part of a continuous view: what a run writes, and readers merge with the rows that still wait."""
+        """The spec of a continuous view's base: what runs write, and what readers merge with unconsumed rows."""
         translator, split = self.translator, self.tracing.of(relation.name).split
         metadata: dict[str, Any] = status_metadata(relation.stored)
         metadata["view"] = dg.MetadataValue.asset(translator.asset_key(relation.name))

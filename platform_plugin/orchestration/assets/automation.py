@@ -1,4 +1,4 @@
-"""Automation: the conditions under which Dagster should materialize what stands downstream of streams and views."""
+"""`upstream_changed`: when Dagster should materialize what is downstream of streams and views."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import dagster as dg
 
 
 def upstream_changed() -> dg.AutomationCondition[Any]:
-    """Something that the asset reads has another data version than when it was last asked for; views are looked through.
+    """True when an input of the asset has another data version than at the last request; a view counts as its own inputs.
 
     `eager()` also fires when a stream reports a version that it had before, and never through a view, which nobody materializes.
 

@@ -1,4 +1,4 @@
-"""Checks: what is asserted of relations, and the one step in which Dagster asks for it."""
+"""Asset checks: the checks of each relation, and the one step that evaluates them."""
 
 # Dagster compares the annotation of a step's context with its own classes, so annotations must not be text in this module.
 
@@ -31,7 +31,7 @@ from platform_plugin.relations.views.kind import VIEW
 
 RESOURCE_KEY = "platform"
 MOST_SINGLE = 8
-"""A suite of more expectations than this is one check with a table: planning thousands of checks takes a run minutes."""
+"""A suite with more expectations is one check with a table: to plan thousands of checks takes a run minutes."""
 TOGETHER = "expectations"
 _ROWS_COMPARED = 50_000
 _REMEMBERED = 5
@@ -41,7 +41,7 @@ _SEVERITY = {"critical": dg.AssetCheckSeverity.ERROR, "warning": dg.AssetCheckSe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedRelation:
-    """A relation, the asset that its checks stand on, and what has to be there before they can be made."""
+    """A relation with checks, the asset that they belong to, and the assets that must be there before."""
 
     model: Model
     key: dg.AssetKey
@@ -49,7 +49,9 @@ class CheckedRelation:
 
 
 def check_names(model: Model) -> list[str]:
-    """The checks of a relation: what its YAML file asks for, what goes without saying, and the expectations beside it.
+    """The checks of a relation: those in its YAML file, those that every such relation has, and its expectations.
+
+    A view with a target lag is checked for it, a stream with a feed for its quarantine.
 
     A view with a target lag is checked for it, a stream that pulls for its quarantine.
     """
@@ -63,7 +65,7 @@ def check_names(model: Model) -> list[str]:
 
 
 def build_checks(checked: Sequence[CheckedRelation], *, step: str | None = None) -> dg.AssetChecksDefinition | None:
-    """All checks of some relations as one step, of which any may be chosen; None if there are none."""
+    """All checks of some relations as one step, from which any can be selected; None without checks."""
     specs = check_specs(checked)
     if not specs:
         return None
@@ -77,7 +79,7 @@ def build_checks(checked: Sequence[CheckedRelation], *, step: str | None = None)
 
 
 def check_specs(checked: Sequence[CheckedRelation]) -> list[dg.AssetCheckSpec]:
-    """What Dagster knows of the checks of some relations."""
+    """The specs of the checks of some relations."""
     return [
         dg.AssetCheckSpec(name, asset=each.key, additional_deps=list(each.after), description=_describe(name, each.model))
         for each in checked
@@ -88,7 +90,7 @@ def check_specs(checked: Sequence[CheckedRelation]) -> list[dg.AssetCheckSpec]:
 def evaluate(
     instance: dg.DagsterInstance, platform: Platform, checked: Sequence[CheckedRelation], asked: Sequence[dg.AssetCheckKey]
 ) -> Iterator[dg.AssetCheckResult]:
-    """How some checks come out, one after the other; what nobody declares is passed over."""
+    """The results of some checks, one after the other; checks that nobody declares are skipped."""
     models = {each.key: each.model for each in checked} if asked else {}
     known: dict[dg.AssetCheckKey, dg.AssetCheckResult] = {}
     for key in asked:

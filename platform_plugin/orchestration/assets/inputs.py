@@ -1,4 +1,4 @@
-"""Inputs: an ordinary asset receives relations as Arrow, pandas or Spark, all of them at one snapshot that is stated."""
+"""`ContinuousViewInput`: relations as arguments of ordinary assets, in Arrow, pandas or Spark, at one stated snapshot."""
 
 # Dagster looks at the annotations of a resource's fields, so they must not be text in this module.
 
@@ -17,7 +17,7 @@ from platform_plugin.orchestration.runs.failure import raise_failures
 from platform_plugin.orchestration.runs.resource import PlatformResource
 
 MANAGER = "platform_views"
-"""The key of the resource that hands views to assets."""
+"""The key of the resource that loads views for assets."""
 
 
 def ContinuousViewInput(  # noqa: N802  used where `AssetIn` is
@@ -29,10 +29,10 @@ def ContinuousViewInput(  # noqa: N802  used where `AssetIn` is
     passed: bool = False,
     translator: Translator | None = None,
 ) -> dg.AssetIn:
-    """A relation as an argument of an asset; the annotation says as what: `pyarrow.Table`, `pandas.DataFrame` or a Spark `DataFrame`.
+    """A relation as an argument of an asset; the annotation gives its type: `pyarrow.Table`, `pandas.DataFrame` or a Spark `DataFrame`.
 
-    Without `snapshot`, all such arguments of an asset are at the one that is newest when the first of them is read; `where` is SQL. With
-    `passed` the argument is the version that passed its gate last.
+    Without `snapshot`, all such arguments of an asset are at the snapshot that is newest when the first of them is read; `where` is SQL.
+    With `passed` the argument is the version that passed its gate last.
 
     >>> import dagster as dg
     >>> @dg.asset(ins={"impact": ContinuousViewInput("impact", columns=["uid", "score"], where="score > 10")})
@@ -49,18 +49,18 @@ def ContinuousViewInput(  # noqa: N802  used where `AssetIn` is
 
 
 class ViewReader(dg.ConfigurableIOManager):
-    """Hands relations to assets as what their arguments are annotated with. It reads only: what an asset returns is not its business."""
+    """Loads relations in the types of assets' annotations. It only reads: it does not store what an asset returns."""
 
     platform: dg.ResourceDependency[PlatformResource]
 
     _pinned: dict[str, int] = PrivateAttr(default_factory=dict)
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        """Refuse: a relation is written by SQL."""
+        """Refuse: relations are written by SQL."""
         raise InvalidValue("a relation is not written by returning it", hint="use platform.execute, or another IO manager for this asset")
 
     def load_input(self, context: dg.InputContext) -> Any:
-        """Read what an argument asks for."""
+        """Read the relation of an argument."""
         asked = context.definition_metadata
         with raise_failures():
             told: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The inventory: what the catalogue knows of every relation, read at one snapshot and without Spark."""
+"""`Inventory`: the definition and size of every relation of a lake, from the catalogue at one snapshot."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeRelation:
-    """A relation as it is in the lake; the figures of a view are None, for it has no rows of its own.
+    """A relation in the lake; the sizes of a view are None, since it has no rows of its own.
 
-    `names` are a view's own names for its columns, and `takes_in` says that a run takes up what there is for it.
+    `names` are a view's own names for its columns, and `takes_in` says that a run ingests or draws rows for it.
     """
 
     name: Name
@@ -41,20 +41,20 @@ class LakeRelation:
     is_continuous: bool = False
     takes_in: bool = False
     is_maintained: bool = False
-    """Whether a run has taken up rows for it, of a continuous view."""
+    """Whether a run has consumed rows for it, if it is a continuous view."""
 
     @property
     def intake(self) -> str | None:
-        """How a run takes up what there is for it; None if no run does."""
+        """How a run adds rows to it: `ingest` or `sample`; None if no run does."""
         kind = declarable_kind(self.kind)
         return kind.intake if kind is not None and self.takes_in else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """The relations of a lake at a snapshot, by lower-case name; `absence` says why there is nothing to see.
+    """The relations of a lake at a snapshot, by lower-case name; `absence` is the error of a lake that can't be read.
 
-    What is `known` is no asset: queries may read it, and its columns are known.
+    Relations in `known` are no assets: queries may read them, and their columns are known.
     """
 
     snapshot: int | None = None
@@ -63,13 +63,13 @@ class Inventory:
     absence: PlatformError | None = None
 
     def find(self, name: Name) -> LakeRelation | None:
-        """The relation of a name, whatever its case."""
+        """The relation with a name, whatever its case."""
         key = str(name).lower()
         return self.relations.get(key) or self.known.get(key)
 
 
 def read_inventory(url: str) -> Inventory:
-    """The inventory of the lake at a URL; a lake that can't be opened gives an empty one that says so."""
+    """The inventory of the lake at a URL; for a lake that can't be opened an empty one with the error."""
     try:
         with Lake.open(url) as lake:
             return read_lake(lake)
@@ -78,7 +78,7 @@ def read_inventory(url: str) -> Inventory:
 
 
 def absence_text(error: PlatformError) -> str:
-    """Why there is nothing to see, in one line; a lake that nobody has made yet is no error, for a run makes it."""
+    """Why a lake could not be read, in one line; a lake that does not exist yet is no error, since a run creates it."""
     if isinstance(error, NoLake):
         return f"{error.message} yet; the first run creates it, or {error.hint}"
     return f"{error.message}; {error.hint}" if error.hint else error.message
@@ -136,7 +136,7 @@ def _stored(relation: Table | View, kind: str, row: Mapping[str, Any], described
 
 
 def read_changed(lake: Lake, table: Table) -> int:
-    """The snapshot that last changed a table: its rows or its columns. Later snapshots left it as it is."""
+    """The snapshot that last changed a table's rows or columns."""
     with lake.reading() as connection:
         found = read_last_note(connection, table.id or -1)
     return max(found or 0, table.begin_snapshot or 0)

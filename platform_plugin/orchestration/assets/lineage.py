@@ -1,4 +1,4 @@
-"""Lineage: which columns of which relations each column of a query's result is made of."""
+"""`trace_columns`: the columns of relations that each column of a query's result is computed from."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _Known = dict[Column, Origins]
 
 
 def trace_columns(query: Query) -> dict[str, Origins]:
-    """The columns whose values go into each column of a result; what only decides which rows there are does not count.
+    """The columns whose values go into each column of a result; columns that only select rows do not count.
 
     >>> from platform_plugin.algebra.plan.relations import RelationFacts
     >>> from platform_plugin.algebra.types.data_types import Field, Primitive

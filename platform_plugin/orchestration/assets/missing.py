@@ -1,4 +1,4 @@
-"""Missing: names in queries of files that neither a file nor the lake has, which are told when the files are loaded."""
+"""`find_missing`: names in queries of files that neither a file nor the lake has, for a warning when files are loaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLUMN = re.compile(r'column "(?:.*\.)?([^".]+)" does not exist')
 
 
 def find_missing(models: Sequence[Model], inventory: Inventory, tracing: Tracing, elsewhere: Callable[[Name], bool]) -> Iterator[str]:
-    """A line for each file whose query names a relation, or a column, that there is nowhere; `elsewhere` knows what others declare."""
+    """A line for each file whose query names an unknown relation or column; `elsewhere` tells what other components declare."""
     if inventory.absence is not None and not isinstance(inventory.absence, NoLake):
         return
     declared = {str(model.name).lower(): model.name for model in models}

@@ -1,4 +1,4 @@
-"""The overview: one asset that shows how the whole platform is, from the catalogue alone."""
+"""The overview asset: the state of the whole platform, from the catalogue alone."""
 
 # Dagster compares the annotation of a step's context with its own classes, so annotations must not be text in this module.
 
@@ -23,7 +23,7 @@ _MOST_LISTED = 50
 
 
 def build_overview() -> dg.AssetsDefinition:
-    """The asset; a sensor also reports it without a run, so that the page is current without anybody's doing."""
+    """The asset; a sensor also reports it without a run, so that it stays current."""
     spec = dg.AssetSpec(
         KEY,
         group_name="platform",
@@ -41,7 +41,7 @@ def build_overview() -> dg.AssetsDefinition:
 
 
 def overview_metadata(lake: Lake, snapshot: Snapshot, now: datetime) -> dict[str, Any]:
-    """A drawn timeline, tables of streams and views, and figures that make lines over time."""
+    """The metadata of the overview: a timeline, tables of streams and views, and figures for plots over time."""
     timeline = read_timeline(lake, snapshot, now)
     waiting = read_waiting(lake, snapshot)
     inventory = read_lake(lake)

@@ -1,4 +1,4 @@
-"""Ranges: the partitions of a table that is built from a stream so many rows at a time; each new row has the next number."""
+"""Row partitions: the partition keys of a table that is built from a stream so many rows at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def plan_keys(size: int, *, known: int, rows: int) -> list[str]:
-    """The ranges that there are for so many rows, but for those that are known; the last one need not be full.
+    """The keys for so many rows, without the `known` first ones; the last range may be partial.
 
     >>> plan_keys(100, known=1, rows=250)
     ['100-199', '200-299']
@@ -18,7 +18,7 @@ def plan_keys(size: int, *, known: int, rows: int) -> list[str]:
 
 
 def plan_spans(keys: Iterable[str]) -> list[tuple[int, int]]:
-    """The rows of some ranges, from the first up to but not including the second, those that meet as one.
+    """The rows of some keys, from a first row up to but not including a second; adjacent ranges are joined.
 
     >>> plan_spans(["200-299", "0-99", "100-199", "500-599"])
     [(0, 300), (500, 600)]

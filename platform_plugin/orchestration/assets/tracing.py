@@ -1,4 +1,4 @@
-"""Tracing: what a folder's queries give, what that is made of and how views are split, from the texts and the catalogue alone."""
+"""`Tracing`: the columns, lineage and splits of a folder's queries, from their texts and the catalogue alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSplit:
-    """What is shown of how a view is split: the streams below its groupings, all that is read below and above them, and the plan drawn."""
+    """A view's split for display: the streams below its groupings, all relations below and above them, and the drawn plan."""
 
     streams: tuple[str, ...]
     below: tuple[str, ...]
@@ -40,7 +40,7 @@ class ShownSplit:
 
     @classmethod
     def of(cls, plan: SplitPlan) -> ShownSplit:
-        """That of a plan."""
+        """The display of a plan."""
         kept = dict.fromkeys(table for static in plan.statics for table in static.tables)
         return cls(
             streams=plan.stream_names,
@@ -52,9 +52,9 @@ class ShownSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedRelation:
-    """What is known of a relation before anything runs; a column's type may be None. `split` is there for a continuous view.
+    """The columns, lineage and split of a relation, before anything runs; a column's type may be None. Only continuous views have a split.
 
-    `trouble` says why a query could not be followed: it is refused as a view, or reads what neither a file nor the lake has.
+    `trouble` is the error of a query that can't be traced: a refused view, or a query that reads unknown relations.
     """
 
     columns: tuple[Output, ...] = ()
@@ -65,23 +65,23 @@ class TracedRelation:
 
 
 class Memory:
-    """What was found out before of a query and what it reads; this one forgets at once, `remembered` keeps it in a file."""
+    """A memory of traced queries; this one forgets at once, `file_memory` has one that keeps them in a file."""
 
     def key(self, *_: object) -> str:
-        """A text that is another one whenever something could come out otherwise."""
+        """A text that differs whenever the result could differ."""
         return ""
 
     def recall(self, key: str) -> TracedRelation | None:
-        """What was kept under a key."""
+        """The result that was stored under a key."""
         return None
 
     def keep(self, key: str, traced: TracedRelation) -> TracedRelation:
-        """Keep something, and return it."""
+        """Store a result, and return it."""
         return traced
 
 
 class Tracing:
-    """The relations of some models and a lake, each followed when it is first asked for."""
+    """The relations of some models and a lake; each is traced when it is first used."""
 
     def __init__(self, models: Iterable[Model], inventory: Inventory, memory: Memory | None = None) -> None:
         self._memory = memory or Memory()
@@ -91,7 +91,7 @@ class Tracing:
         self._under_way: set[str] = set()
 
     def of(self, name: Name) -> TracedRelation:
-        """What is known of a relation; nothing if there is none of that name."""
+        """The traced relation with a name; an empty one for an unknown name."""
         key = _key(name)
         if key not in self._found:
             if key in self._under_way:
@@ -193,7 +193,7 @@ class Tracing:
 
 
 def describe_columns(models: Sequence[Model], inventory: Inventory) -> tuple[Model, ...]:
-    """The same models; what is said of the columns of a relation is said of its samples and histories too, unless they say otherwise."""
+    """The models with descriptions of columns: those of a relation also hold for its samples and histories, unless these have their own."""
     by_name = {_key(model.name): model for model in models}
 
     def said(name: Name, beneath: frozenset[str] = frozenset()) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The translator: how a relation is called, grouped and marked in Dagster."""
+"""`Translator`: the asset key, group, kinds, tags and owners of each relation in Dagster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """What an asset stands for: the model of a file, a relation of the lake, or both."""
+    """The relation behind an asset: the model of a file, a relation of the lake, or both."""
 
     name: Name
     kind: str
@@ -36,7 +36,7 @@ _NOUNS = ("streams", "tables", "views", "samples", "results")
 
 
 class Translator:
-    """Override a method to change that side of every asset; `asset_key` also decides what a query's relations are called.
+    """Override a method to change that attribute of every asset; `asset_key` also applies to the relations of a query.
 
     >>> from platform_plugin.lake.catalogue.tables import Name
     >>> Translator().asset_key(Name.of("posts")).to_user_string(), Translator().asset_key(Name.of(("raw", "clicks"))).to_user_string()
@@ -44,12 +44,12 @@ class Translator:
     """
 
     def asset_key(self, name: Name) -> dg.AssetKey:
-        """The relation's name, after its schema where that is not the default one; Dagster takes only ASCII words for it."""
+        """The relation's name, after its schema if that is not the default one; Dagster accepts only ASCII words."""
         parts = [name.relation] if name.schema == DEFAULT_SCHEMA else [name.schema, name.relation]
         return dg.AssetKey([_plain(part) for part in parts])
 
     def base_key(self, name: Name) -> dg.AssetKey:
-        """The maintained part of a continuous view, below the view itself; the graph shows the last word, so that names the view again.
+        """The key of a continuous view's base, below the view's own; the graph shows its last word, so that names the view again.
 
         >>> from platform_plugin.lake.catalogue.tables import Name
         >>> Translator().base_key(Name.of("impact")).to_user_string()
@@ -59,50 +59,50 @@ class Translator:
         return dg.AssetKey([*path, f"{path[-1]}_base"])
 
     def pool(self, relation: Relation) -> str:
-        """Views of one pool are maintained by one run at a time; of different pools, by runs side by side."""
+        """The pool of a view: views of one pool are maintained by one run at a time, those of different pools by runs side by side."""
         return USUAL_POOL
 
     def automation_condition(self, relation: Relation) -> dg.AutomationCondition[Any] | None:
-        """When Dagster materializes a table by itself: as the YAML file beside it says. Views are kept current by a sensor."""
+        """When Dagster materializes a table by itself, from its YAML file. Views are kept current by a sensor."""
         rebuild = relation.model.documentation.rebuild if relation.model is not None else None
         if rebuild is None:
             return None
         return upstream_changed() if rebuild == ON_CHANGE else dg.AutomationCondition.on_cron(rebuild)
 
     def group_name(self, relation: Relation) -> str:
-        """The noun in the plural, and `results` for tables that a query builds; below it the folders of the file that are not called so."""
+        """The kind in the plural, or `results` for tables of a query; below it the file's folders with other names."""
         model = relation.model
         noun = "results" if model is not None and model.is_built else f"{relation.kind}s"
         folders = model.file.split("/")[:-1] if model is not None else []
         return "/".join([noun, *(_plain(folder) for folder in folders if folder not in _NOUNS)])
 
     def crowded_group_name(self, relation: Relation, group: str) -> str:
-        """The group of a relation where its own would have more than a hundred: below that, what it reads first."""
+        """The group of a relation if its own would have more than a hundred members: below that, the first relation that it reads."""
         reads = relation.model.reads if relation.model is not None else ()
         return "/".join([group, _plain(reads[0].relation)]) if reads else group
 
     def kinds(self, relation: Relation) -> set[str]:
-        """What is drawn on the asset in the graph."""
+        """The kinds that the graph draws on the asset."""
         return {relation.kind, "spark"}
 
     def description(self, relation: Relation) -> str:
-        """What the file says, or else the comment in the lake, or what kind of thing it is; lists show all of it."""
+        """The description in the file, or the comment in the lake, or the kind of the relation; lists show all of it."""
         model, stored = relation.model, relation.stored
         said = (model.description if model is not None else None) or (stored.comment if stored is not None else None)
         return said or _sentence(relation)
 
     def base_description(self, relation: Relation) -> str:
-        """What a base is, in the words of its view; below it the view's SQL."""
+        """The description of a base: its role, then the description of its view."""
         view = relation.name.relation
         stored = f"The stored part of the view {view}: what maintenance runs have consumed. Readers add the rows that still wait."
         return f"{stored}\n\n{self.description(relation)}"
 
     def owners(self, relation: Relation) -> Sequence[str]:
-        """The owners that the YAML file beside the model names."""
+        """The owners in the YAML file beside the model."""
         return relation.model.documentation.owners if relation.model is not None else []
 
     def tags(self, relation: Relation) -> Mapping[str, str]:
-        """The tags that the YAML file beside the model names."""
+        """The tags in the YAML file beside the model."""
         return relation.model.documentation.tags if relation.model is not None else {}
 
 

@@ -1,1 +1,1 @@
-"""Components: what a project declares in SQL files, YAML and decorators, and how the lake is made to agree."""
+"""Components: relations that a project declares in SQL, YAML or Python, and applying them to the lake."""

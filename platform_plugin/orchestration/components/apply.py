@@ -1,4 +1,4 @@
-"""Applying a model: afterwards the lake holds what its file declares, or an error says what stands against it."""
+"""`run_model` and `run_declared`: make the lake agree with a model, or raise an error that says what is in the way."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LAG = "target_lag_seconds"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationRun:
-    """What was done for a relation, before anybody looked at how it stands; `work` are figures of what it took up."""
+    """What a run did for a relation; `work` has the figures of the rows that it added."""
 
     name: Name
     kind: str
@@ -70,16 +70,16 @@ class AppliedRelation:
     changed: int | None
     metrics: JobMetrics | None = None
     work: Mapping[str, Any] = field(default_factory=dict)
-    """What a stream's ingestion did, figure by figure."""
+    """The figures of a stream's ingestion."""
 
 
 def run_model(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> AppliedRelation:
-    """Create what is missing, rebuild a table that is the result of a query, and never touch rows that people put in."""
+    """Create the relation if it is missing, or compute a table of a query again; rows that users have written are never changed."""
     return read_applied(platform, [run_declared(platform, model, progress=progress)])[0]
 
 
 def run_declared(platform: Platform, model: Model, *, progress: ProgressHandler | None = None) -> RelationRun:
-    """The same, without looking at the relation afterwards."""
+    """The same, without reading the relation afterwards."""
     with hold_to_gate(platform.lake, model.name, model.suite, batches=find_declared_kind(model).has_arrivals, view=model.kind == VIEW.name):
         action, metrics = run_definition(platform, model, progress=progress)
         work = _run_intake(platform, model.name, model.intake, progress)
@@ -87,7 +87,7 @@ def run_declared(platform: Platform, model: Model, *, progress: ProgressHandler 
 
 
 def run_stored(platform: Platform, name: Name, kind: str, *, progress: ProgressHandler | None = None) -> RelationRun:
-    """Let a stream that pulls or a sample take up what there is for it; it needs no file."""
+    """Let a stream with a feed, or a sample, ingest or draw rows; it needs no file."""
     known = declarable_kind(kind)
     return RelationRun(
         name=name, kind=kind, action="unchanged", work=_run_intake(platform, name, known.intake if known is not None else None, progress)
@@ -97,7 +97,9 @@ def run_stored(platform: Platform, name: Name, kind: str, *, progress: ProgressH
 def run_parts(
     platform: Platform, model: Model, spans: Sequence[tuple[date | int, date | int]], *, progress: ProgressHandler | None = None
 ) -> AppliedRelation:
-    """Build parts of a table anew, days or numbers of rows, from the first up to but not including the second of each span.
+    """Build parts of a table again, by days or numbers of rows, from the first up to but not including the second of each span.
+
+    Its other rows stay as they are.
 
     Its other rows stay as they are.
     """
@@ -130,9 +132,9 @@ def _written(name: Name) -> str:
 def run_definition(
     platform: Platform, model: Model, *, since: Snapshot | None = None, progress: ProgressHandler | None = None
 ) -> tuple[Action, JobMetrics | None]:
-    """Make the relation that a file declares as it says; a view whose query has changed starts over.
+    """Create or change the relation that a file declares; a view whose query has changed starts over.
 
-    Views begin with what has arrived `since` a snapshot, so that those of one run cover the same rows.
+    Views begin with what has arrived `since` a snapshot, so that all views of one run cover the same rows.
     """
     work, lake = platform.work, platform.lake
     base = lake.snapshot()
@@ -170,7 +172,7 @@ def _note_suite(platform: Platform, old: Table, model: Model) -> bool:
 
 
 def find_declared_kind(model: Model) -> DeclarableKind[Any]:
-    """The kind that a model's statement declares."""
+    """The kind of relation that a model declares."""
     kind = declarable_kind(model.kind)
     if kind is None:
         raise UnknownObject(f'kind "{model.kind}" of "{model.name}" is not known here', hint="register it where the folder is loaded")
@@ -178,7 +180,7 @@ def find_declared_kind(model: Model) -> DeclarableKind[Any]:
 
 
 def find_changed(platform: Platform, models: Sequence[Model]) -> list[Model]:
-    """The views among some models that the lake has not, or not as their files say; the catalogue is asked once for all of them."""
+    """The views among some models that the lake does not have as their files declare them; the catalogue is read once for all."""
     lake = platform.lake
     base = lake.snapshot()
     views = {str(view.name).lower(): view for view in lake.views(base)}
@@ -210,7 +212,7 @@ def _run_intake(platform: Platform, name: Name, intake: str | None, progress: Pr
 
 
 def intake_text(work: Mapping[str, Any]) -> str:
-    """What a stream has read of its source, in a few words; nothing of a relation without one.
+    """What a stream has ingested, in a few words; empty for a relation without a feed.
 
     >>> intake_text({"rows_in": 200, "files_in": 1, "quarantined": 2, "waiting": 0})
     '200 rows read from 1 file, 2 in quarantine'
@@ -223,7 +225,7 @@ def intake_text(work: Mapping[str, Any]) -> str:
 
 
 def read_applied(platform: Platform, done: Sequence[RelationRun]) -> list[AppliedRelation]:
-    """How relations stand after something was done for them; the catalogue is read once for all of them."""
+    """The relations after something was done for them; the catalogue is read once for all."""
     inventory = read_lake(platform.lake)
     return [_applied(platform, ran, inventory) for ran in done]
 

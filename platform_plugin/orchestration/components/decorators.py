@@ -1,4 +1,4 @@
-"""Decorators: relations for people who prefer Python to YAML and SQL files."""
+"""The decorators `continuous_view` and `history_table`, and `stream` and `sample`: relations declared in Python."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def continuous_view(
     gate: str | None = None,
     translator: Translator | None = None,
 ) -> Callable[[Query], dg.AssetsDefinition]:
-    """A continuous view whose query a function returns: the assets `<view>/<view>_base` and `<view>`; `columns` describes them.
+    """A continuous view whose query a function returns, as the assets `<view>/<view>_base` and `<view>`; `columns` describes them.
 
     `suite` is the file of a suite of expectations, each of which is a check; `gate` the same where it has to be a gate.
 
@@ -73,7 +73,7 @@ def history_table(
     gate: str | None = None,
     translator: Translator | None = None,
 ) -> Callable[[Query], dg.AssetsDefinition]:
-    """A table that is built again from the query that a function returns whenever it is materialized.
+    """A table that is built from the query that a function returns, again whenever it is materialized.
 
     `suite` is the file of a suite of expectations, each of which is a check; `gate` the same where it has to be a gate.
 

@@ -1,4 +1,4 @@
-"""Differences between what a file declares and what the lake holds."""
+"""`plan_differences`: the differences between the statement of a file and that of the lake."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 
 
 def plan_differences(declared: Statement, stored: Statement) -> Iterator[str]:
-    """What a file says otherwise than the lake, one line each; comments do not count."""
+    """The differences between a file's definition and the lake's, one line each; comments do not count."""
     found = find_declared(declared)
     return iter(()) if found is None else found[0].differences(declared, stored)

@@ -1,4 +1,4 @@
-"""Documentation: the YAML file beside a model, which says what SQL has no words for."""
+"""`Documentation`: the YAML file beside a model, with its description, owners, checks, partitions and suite."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Check = Literal["within_lag", "reconciles", "schema_stable", "no_quarantine"]
 
 
 class DayPartitions(BaseModel):
-    """A table that a query builds day by day: the column that says the day, and the first day there is."""
+    """The partitions of a table that a query builds day by day: the column with the day, and the first day."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -32,7 +32,7 @@ class DayPartitions(BaseModel):
 
 
 class RowPartitions(BaseModel):
-    """A table that a query builds so many rows of a stream at a time, and the column that says the number of a row."""
+    """The partitions of a table that a query builds so many rows of a stream at a time, and the column with the row's number."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -48,7 +48,7 @@ Partitions = Annotated[Annotated[DayPartitions, Tag("days")] | Annotated[RowPart
 
 
 class Documentation(BaseModel):
-    """What people should know about a relation. Every key is optional, an unknown one is refused.
+    """The content of the YAML file beside a model. Every key is optional, an unknown one is refused.
 
     >>> Documentation.model_validate({"owners": ["team:growth"], "columns": {"id": "who it is"}}).columns
     {'id': 'who it is'}
@@ -63,9 +63,9 @@ class Documentation(BaseModel):
     checks: list[Check] = Field(default_factory=list)
     partitions: Partitions | None = None
     rebuild: str | None = None
-    """When a table that is the result of a query is built again by itself: `on_change`, or a cron expression."""
+    """When a table of a query is built again automatically: `on_change`, or a cron expression."""
     suite: str | None = None
-    """The file of its suite of expectations, seen from the folder of this one; where none is named, the one beside the model."""
+    """The file of its suite of expectations, relative to this file's folder; by default the one beside the model."""
 
     @field_validator("rebuild")
     @classmethod
@@ -92,7 +92,7 @@ def read_documentation(sql_file: Path, *, shown: str) -> Documentation:
 
 
 def read_suite(sql_file: Path, *, shown: str, named: str | None = None) -> Suite | None:
-    """The suite of expectations that is named, or else beside an SQL file, as YAML or as the JSON that Great Expectations writes.
+    """The suite of expectations that is named, or else the one beside an SQL file, as YAML or as Great Expectations' JSON.
 
     None if there is none.
     """

@@ -1,4 +1,4 @@
-"""Remembering: what was found out of queries stays in a file, so that a run of a thousand views does not plan them all to maintain ten."""
+"""`JsonFileMemory`: traced queries in a file, so that a run does not trace a thousand views to maintain ten."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class JsonFileMemory(Memory):
-    """Keeps what is known in one file of JSON; a file that can't be read or written costs time and nothing else."""
+    """Keeps traced queries in one file of JSON; a file that can't be read or written costs time and nothing else."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -41,7 +41,7 @@ class JsonFileMemory(Memory):
         return hashlib.sha256("\x1f".join(said).encode()).hexdigest()[:32]
 
     def recall(self, key: str) -> TracedRelation | None:
-        """What was kept under a key, if that can be read."""
+        """The result that was stored under a key, if it can be read."""
         try:
             traced = _from_plain(self._known[key])
         except (KeyError, TypeError, ValueError):
@@ -50,7 +50,7 @@ class JsonFileMemory(Memory):
         return traced
 
     def keep(self, key: str, traced: TracedRelation) -> TracedRelation:
-        """Keep what came out well; what failed is tried again next time."""
+        """Store a result without an error; a query with an error is traced again next time."""
         if traced.trouble is None:
             self._known[key] = _to_plain(traced)
             self._used.add(key)
@@ -58,7 +58,7 @@ class JsonFileMemory(Memory):
         return traced
 
     def save(self) -> None:
-        """Write what was used this time; processes that do so at once leave one of their files whole."""
+        """Write the entries that this process has used; of several processes at once, one's file remains as a whole."""
         if not self._has_news:
             return
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The component for a folder of SQL files: one asset a file, beside what else the lake holds."""
+"""`SqlFolder`: the component for a folder of SQL files, with one asset for each file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SqlFolder(Sensing):
 
     @property
     def rank(self) -> int:
-        """A folder that includes its lake goes first, for it has to know of all others."""
+        """A folder that includes its lake comes first, since it must know of all others."""
         return 0 if self.include_lake else 1
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:

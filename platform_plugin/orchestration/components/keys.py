@@ -1,4 +1,4 @@
-"""Keys of a YAML file: what is wrong with one, told with its line and with the key or value that may have been meant."""
+"""`read_faults`: the errors in a YAML file's keys, each with its line and the nearest known key or value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VALUE = re.compile(r"'([^']*)'")
 
 
 def read_faults(error: ValidationError, text: str, keys: Collection[str]) -> tuple[str, str]:
-    """Each fault of a file in a line of its own, and what to do: the key or value that was meant, else the keys there are."""
+    """Each error of a file on a line of its own, and a hint: the nearest key or value, else the known keys."""
     told, hints = [], []
     for fault in error.errors():
         place = [str(part) for part in fault["loc"]]

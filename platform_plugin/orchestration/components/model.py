@@ -1,4 +1,4 @@
-"""A model: one SQL file that declares one relation, what it reads and what identifies its meaning."""
+"""`Model`: one SQL file that declares one relation, what it reads, and the version of its code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _READ: Cache[str, tuple[Name, ...]] = Cache("relations that queries read", weigh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A relation as a file declares it; `file` is the path inside the folder, with `/`, and `path` the whole one."""
+    """The relation that a file declares; `file` is the path inside the folder, with `/`, and `path` the whole one."""
 
     name: Name
     kind: str
@@ -49,28 +49,28 @@ class Model:
 
     @property
     def columns(self) -> tuple[Field, ...]:
-        """The declared columns; none where a query decides."""
+        """The declared columns; none if a query decides them."""
         return self.declared.columns
 
     @property
     def primary_key(self) -> tuple[str, ...]:
-        """The columns that name a row."""
+        """The columns of the declared primary key."""
         return self.declared.primary_key
 
     @property
     def is_built(self) -> bool:
-        """Whether materializing it computes its rows anew: a table that is the result of a query."""
+        """Whether materializing it computes its rows again, as for a table of a query."""
         return self.declared.is_built
 
     @property
     def intake(self) -> str | None:
-        """How a run takes up what there is for it; None if no run does."""
+        """How a run adds rows to it: `ingest` or `sample`; None if no run does."""
         kind = declarable_kind(self.kind)
         return kind.intake if kind is not None and self.declared.takes_in else None
 
     @property
     def description(self) -> str | None:
-        """What the YAML file says, or the statement's COMMENT, or the comment at the head of the file."""
+        """The description in the YAML file, or the statement's COMMENT, or the comment at the head of the file."""
         return self.documentation.description or self.declared.comment or self.comment
 
 
@@ -184,7 +184,7 @@ def suite_path(model: Model) -> str | None:
 
 
 def suite_option(statement: Statement) -> str | None:
-    """The suite that a statement names."""
+    """The suite in a statement's options."""
     match statement:
         case CreateStream(suite=suite):
             return suite
@@ -195,7 +195,7 @@ def suite_option(statement: Statement) -> str | None:
 
 
 def with_suite(model: Model, suite: Suite | None) -> Model:
-    """The model with a suite; a gate that no run would ever pass through is refused."""
+    """The model with a suite; a gate on a relation that no run publishes is refused."""
     if suite is not None and suite.gate and not _is_published(model):
         raise InvalidValue(
             f'the suite of "{model.name}" is a gate, but no run publishes rows there',

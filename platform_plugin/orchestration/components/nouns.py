@@ -1,4 +1,4 @@
-"""Components for single relations: a stream, a continuous view or a history table that a YAML file declares without an SQL file."""
+"""The components `Stream`, `ContinuousView`, `HistoryTable`, `Sample` and `Upkeep`, which a YAML file declares."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Noun(dg.Component, dg.Model, dg.Resolvable):
-    """What every relation has: a name, words about it, and a statement that makes it. A noun of your own overrides `statement`."""
+    """The attributes that all relations have, and the statement that creates one. A noun of your own overrides `statement`."""
 
     name: str = Field(description="The relation, as `posts` or `raw.posts`.")
     description: str | None = Field(default=None, description="What people should know of it.")
@@ -43,13 +43,13 @@ class Noun(dg.Component, dg.Model, dg.Resolvable):
 
     @property
     def translator(self) -> Translator:
-        """How relations are called, grouped and marked."""
+        """The translator of the relations' assets."""
         return Translator()
 
     @property
     @abstractmethod
     def statement(self) -> str:
-        """The SQL that makes it."""
+        """The SQL that creates it."""
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The asset, or for a continuous view the two of them."""
@@ -72,7 +72,7 @@ class Noun(dg.Component, dg.Model, dg.Resolvable):
         return InvalidStatement(f'{type(self).__name__} "{self.name}": {error.message}', detail=error.detail, hint=error.hint)
 
     def model_at(self, path: Path) -> Model:
-        """What a file would declare."""
+        """The model that a file with this path would declare."""
         said = Documentation(
             description=self.description,
             owners=self.owners,
@@ -88,14 +88,14 @@ class Noun(dg.Component, dg.Model, dg.Resolvable):
 
 
 def build_single(model: Model, inventory: Inventory, translator: Translator, *, checked_within: bool = False) -> BuiltAssets:
-    """One relation's assets; of what else the lake holds only the columns count. They may be checked by their own step."""
+    """The assets of one relation; of the rest of the lake only the columns are used."""
     others = Inventory(snapshot=inventory.snapshot, known=inventory.relations, absence=inventory.absence)
     return build_assets([model], others, translator, step=f"{model.name.schema}__{model.name.relation}", checked_within=checked_within)
 
 
 @dg.scaffold_with(NounScaffolder)
 class Stream(Noun):
-    """A bounded relation whose oldest rows leave, filled by writers or from a source.
+    """A relation with retention, filled by writers or from a source.
 
     Rows that arrive are reported with their rates by the sensor of `Upkeep`; continuous views are made over it.
     """
@@ -109,7 +109,7 @@ class Stream(Noun):
 
     @property
     def statement(self) -> str:
-        """The SQL that makes it."""
+        """The SQL that creates it."""
         options = {"retention_rows": self.retention_rows, "retention": self.retention}
         source = f"\nFROM {self.source}" if self.source else ""
         return f"CREATE STREAM {_name(self.name)}{_columns(self.columns.items())}{source}{_options(options)}"
@@ -117,7 +117,7 @@ class Stream(Noun):
 
 @dg.scaffold_with(NounScaffolder)
 class ContinuousView(Noun):
-    """A query over streams that is kept current: a base that runs maintain, and a view that is right at every read.
+    """A query over streams that is kept current: a base that runs maintain, and a view that is current at every read.
 
     A query that can't be maintained is refused with the rule that it breaks and what to write instead.
     """
@@ -130,7 +130,7 @@ class ContinuousView(Noun):
 
     @property
     def statement(self) -> str:
-        """The SQL that makes it."""
+        """The SQL that creates it."""
         options = _options({"target_lag": self.target_lag, "start": self.start})
         return f"CREATE CONTINUOUS VIEW {_name(self.name)}{options} AS\n{self.query.strip().rstrip(';')}"
 
@@ -145,7 +145,7 @@ class HistoryTable(Noun):
 
     @property
     def statement(self) -> str:
-        """The SQL that makes it."""
+        """The SQL that creates it."""
         if self.query is not None:
             return f"CREATE TABLE {_name(self.name)} AS\n{self.query.strip().rstrip(';')}"
         keys = [("PRIMARY KEY", f"({', '.join(identifier(key) for key in self.primary_key)})")] if self.primary_key else []
@@ -154,7 +154,7 @@ class HistoryTable(Noun):
 
 @dg.scaffold_with(NounScaffolder)
 class Sample(Noun):
-    """A uniform draw of so many rows from a stream, a table or a view, kept up while rows arrive, or merged from other samples."""
+    """A uniform sample of a stream, a table or a view, maintained while rows arrive, or merged from other samples."""
 
     relation: str | None = Field(default=None, description="What it is drawn from, unless it merges samples.")
     samples: list[str] = Field(default_factory=list, description="The samples that it merges, of relations with the same columns.")
@@ -168,7 +168,7 @@ class Sample(Noun):
 
     @property
     def statement(self) -> str:
-        """The SQL that makes it."""
+        """The SQL that creates it."""
         where = f"\nWHERE {self.where}" if self.where else ""
         strata = f"\nSTRATIFIED BY ({', '.join(identifier(column) for column in self.strata)})" if self.strata else ""
         weight = f"\nWEIGHTED BY ({identifier(self.weighted_by)})" if self.weighted_by else ""
@@ -180,7 +180,7 @@ class Sample(Noun):
 
 
 class Upkeep(Sensing):
-    """The sensors that keep the relations of a lake current; an `SqlFolder` brings them by itself."""
+    """The sensors that keep the relations of a lake current; an `SqlFolder` brings them too."""
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The sensors and their jobs."""

@@ -1,4 +1,4 @@
-"""The place of the lake: where a project's code location finds it."""
+"""`lake_url`: the URL of a project's lake."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ URL_VARIABLE = "PLATFORM_URL"
 
 
 def lake_url(project: Path, environment: Mapping[str, str] = os.environ) -> str:
-    """The lake that the environment names, or else the project's own, in `.platform/lake`.
+    """The lake in PLATFORM_URL, or else the project's own, in `.platform/lake`.
 
     >>> from pathlib import Path
     >>> lake_url(Path("/srv/shop"), {}), lake_url(Path("/srv/shop"), {"PLATFORM_URL": "platform+local:///lake"})

@@ -1,4 +1,4 @@
-"""Beside: what other components of a project declare, so that each relation is one asset and each sensor is there once."""
+"""What the other components of a project declare, so that each relation is one asset and each sensor exists once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectDeclarations:
-    """The assets of other components by key, and the relations that components of this package declare by name, both in lower case.
+    """The assets of other components by key, and the relations of this package's components by name, both in lower case.
 
     Each has the place that declares it.
     """
@@ -34,12 +34,12 @@ class ProjectDeclarations:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def place(self, name: str, key: dg.AssetKey) -> str | None:
-        """Where a relation, or an asset of the same key, is declared."""
+        """The place that declares a relation, or an asset with the same key."""
         return self.names.get(name.lower()) or self.keys.get(key.to_user_string().lower())
 
 
 def find_components(context: dg.ComponentLoadContext, of_type: type[Some]) -> list[Some]:
-    """The components of a type in the whole project, in the order in which they are loaded; none where there is no project."""
+    """The components of a type in the whole project, in the order in which they are loaded; none without a project."""
     tree = _tree(context)
     return tree.get_all_components(of_type) if tree is not None else []
 
@@ -47,9 +47,9 @@ def find_components(context: dg.ComponentLoadContext, of_type: type[Some]) -> li
 def find_declared(
     context: dg.ComponentLoadContext, *, own: Collection[type[dg.Component]], apart: Iterable[dg.Component]
 ) -> ProjectDeclarations:
-    """What all components but those `apart` declare, and the Python files of the project; those of a type of our `own` also by name.
+    """What all components but those `apart`, and the project's Python files, declare; components of the types `own` also by relation name.
 
-    Their definitions are built for it, which Dagster does once and keeps.
+    This builds their definitions, which Dagster does once and caches.
     """
     keys: dict[str, str] = {}
     names: dict[str, str] = {}
@@ -102,7 +102,7 @@ def _yaml_file(path: Path, root: Path) -> str:
 
 
 def refuse_duplicates(models: Iterable[Model], declared: ProjectDeclarations, translator: Translator) -> None:
-    """Refuse what a file declares and another component as well."""
+    """Refuse a relation that both a file and another component declare."""
     for model in models:
         place = declared.place(str(model.name), translator.asset_key(model.name))
         if place is not None:

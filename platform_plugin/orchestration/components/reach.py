@@ -1,4 +1,4 @@
-"""The component for a project's lake: how runs, and the arguments of assets, reach it."""
+"""`Lake`: the component that gives runs and asset arguments access to the project's lake."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from platform_plugin.orchestration.runs.step import RESOURCE_KEY
 
 
 class Lake(dg.Component, dg.Model, dg.Resolvable):
-    """The lake that the assets of a project stand on: the resources `platform` and `platform_views`, and runs in one process.
+    """The lake of a project's assets: the resources `platform` and `platform_views`, and an executor that runs in one process.
 
-    A project has one of it, beside its folders of SQL; or it hands out the two resources itself, from Python.
+    A project has one, beside its folders of SQL; or it defines the two resources itself, in Python.
     """
 
     url: str | None = Field(default=None, description="The lake; by default the one in PLATFORM_URL, or .platform/lake in the project.")

@@ -1,4 +1,4 @@
-"""Scaffolding: what `dg scaffold defs platform_plugin.orchestration.…` writes, so that a beginner has an example to change."""
+"""Scaffolding: the example files that `dg scaffold defs platform_plugin.orchestration.…` writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _QUERY = "SELECT\n    product_id,\n    count(*) AS orders\nFROM orders\nGROUP BY
 
 
 def example_attributes(noun: str, name: str) -> Mapping[str, Any]:
-    """The attributes of a component of a noun, called after the folder that it is put into.
+    """The attributes of an example component, with the name of the folder that it is put into.
 
     >>> example_attributes("Stream", "clicks")["name"]
     'clicks'
@@ -30,7 +30,7 @@ def example_attributes(noun: str, name: str) -> Mapping[str, Any]:
 
 
 class NounScaffolder(dg.Scaffolder[Any]):
-    """Writes a relation that is complete and can be changed."""
+    """Writes a complete example of a relation."""
 
     def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
         """Write the YAML file."""
@@ -42,6 +42,6 @@ class FolderScaffolder(dg.Scaffolder[Any]):
     """Writes a folder of SQL files as `platform new` does: a stream with a feed, a table, a continuous view over both, and a sample."""
 
     def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
-        """Write the YAML file, and the files of `platform new` that are not there yet."""
+        """Write the YAML file, and those files of `platform new` that do not exist yet."""
         dg.scaffold_component(request, {"path": "sql"})
         write_templates(request.target_path / "sql", "sql")

@@ -1,1 +1,1 @@
-"""Runs: what a run of Dagster does for many relations, and what it reports of each."""
+"""Runs: the jobs and steps that maintain, ingest and build relations, and what they report to Dagster."""

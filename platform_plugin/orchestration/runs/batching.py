@@ -1,8 +1,8 @@
-"""Batching: what is told of many assets at once, written in a few transactions.
+"""Events of many assets written in a few transactions.
 
-Dagster writes each event in transactions of its own, which takes 6 ms on SQLite and 13 ms on PostgreSQL. The batches that it can make
-itself are about partitions of one asset: of a batch over many assets PostgreSQL's storage would list the last only. So this module uses
-what Dagster keeps to itself, and nothing else does.
+Dagster writes each event in transactions of its own, which takes 6 ms on SQLite and 13 ms on PostgreSQL. Its own batches are about
+partitions of one asset: of a batch over many assets PostgreSQL's storage would list the last only. So this module uses internals of
+Dagster, and no other module does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TOGETHER = 100
 
 
 def report_materializations(context: dg.OpExecutionContext, events: Sequence[dg.AssetMaterialization]) -> None:
-    """Tell of materializations as an op's `log_event` does, one after the other in the same run, but together."""
+    """Report materializations as an op's `log_event` does, in their order and in the same run, but together."""
     if not isinstance(context.instance.event_log_storage, SqlEventLogStorage):
         for event in events:
             context.log_event(event)
@@ -44,7 +44,7 @@ def report_materializations(context: dg.OpExecutionContext, events: Sequence[dg.
 
 
 def report_without_run(instance: dg.DagsterInstance, events: Sequence[dg.AssetMaterialization]) -> None:
-    """Tell of materializations that no run made, as `report_runless_asset_event` does for one."""
+    """Report materializations without a run, as `report_runless_asset_event` does for one."""
     if not isinstance(instance.event_log_storage, SqlEventLogStorage):
         for event in events:
             instance.report_runless_asset_event(event)

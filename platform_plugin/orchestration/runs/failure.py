@@ -1,4 +1,4 @@
-"""Failures: a platform error as Dagster shows it, with its detail and its hint."""
+"""Errors of the platform as failures in Dagster, with their details and hints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def raise_failures() -> Iterator[None]:
-    """Turn a platform error into a failure of the step, whose first line is the message and whose metadata say the rest."""
+    """Turn a platform error into a failure of the step, with the message on its first line and the rest as metadata."""
     try:
         yield
     except PlatformError as error:
@@ -26,12 +26,12 @@ def raise_failures() -> Iterator[None]:
 
 
 def as_failure(error: PlatformError) -> dg.Failure:
-    """One error as the failure of a step."""
+    """The failure of a step for one error."""
     return dg.Failure(description=str(error), metadata=error_metadata(error))
 
 
 def error_metadata(error: PlatformError) -> dict[str, Any]:
-    """What an error says beside its message."""
+    """The metadata of an error: all but its message."""
     metadata: dict[str, Any] = {"error": type(error).__name__}
     if error.detail:
         metadata["detail"] = dg.MetadataValue.md(f"```\n{error.detail}\n```")
@@ -41,7 +41,7 @@ def error_metadata(error: PlatformError) -> dict[str, Any]:
 
 
 def combine_failures(errors: Mapping[str, PlatformError]) -> dg.Failure:
-    """The errors of several relations as one failure that names each; what went well has been reported before."""
+    """One failure for the errors of several relations, which names each; successes are reported before."""
     if len(errors) == 1:
         return as_failure(next(iter(errors.values())))
     told = "\n\n".join(f"{name}: {error}" for name, error in errors.items())
@@ -49,7 +49,7 @@ def combine_failures(errors: Mapping[str, PlatformError]) -> dg.Failure:
 
 
 def note_failed(instance: dg.DagsterInstance, run_id: str, names: Iterable[str]) -> None:
-    """Write on a run what of it failed, beside what is written there already, so that a sensor leaves just that alone for a while."""
+    """Add to a run's tags which relations failed, so that a sensor pauses these only."""
     run = instance.get_run_by_id(run_id)
     known = json.loads(run.tags.get(FAILED, "[]")) if run is not None else []
     if run is not None:

@@ -1,4 +1,4 @@
-"""Jobs: what a sensor asks to run, a plain job for relations that are done together, an asset job for those of other components."""
+"""`Jobs`: the jobs that a sensor requests, plain ones for relations of this code location, asset jobs for others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintainedAsset:
-    """A relation that is kept current, and the asset that says so: the base of a continuous view, else the relation's own."""
+    """A relation that is kept current, and its asset: the base of a continuous view, else the relation's own."""
 
     name: Name
     kind: str
@@ -31,12 +31,12 @@ class MaintainedAsset:
     code_version: str | None = None
     parents: tuple[dg.AssetKey, ...] = ()
     view: dg.AssetKey | None = None
-    """What readers of a continuous view see, beside its base."""
+    """The asset of a continuous view itself, beside its base."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunNeed:
-    """A relation that a run is to be asked for, and why; without a reason it only goes along."""
+    """A relation that a run is requested for, and the reason; without a reason it is only taken along."""
 
     key: dg.AssetKey
     name: Name
@@ -45,28 +45,28 @@ class RunNeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs:
-    """The jobs for one kind of upkeep: `together` by pool, for the assets that it knows; `apart` for any other."""
+    """The jobs of one kind of upkeep: `together` by pool, for the assets that it knows; `apart` for any other."""
 
     apart: UnresolvedAssetJobDefinition
     together: Mapping[str, dg.JobDefinition] = field(default_factory=dict)
     pools: Mapping[dg.AssetKey, str] = field(default_factory=dict)
-    """The assets that are done together, each with its pool."""
+    """The assets of the jobs `together`, each with its pool."""
 
     @property
     def all(self) -> list[dg.JobDefinition | UnresolvedAssetJobDefinition]:
-        """Every one of them."""
+        """All jobs."""
         return [*self.together.values(), self.apart]
 
     def can_run(self, key: dg.AssetKey, moment: Moment) -> bool:
-        """Whether any of them takes an asset."""
+        """Whether any of them can run an asset."""
         return key in self.pools or key in moment.keys
 
     def ask(
         self, due: Sequence[RunNeed], checks: Iterable[dg.AssetCheckKey], *, pool: str, runs: Sequence[PastRun] = (), **said: Any
     ) -> list[Ask]:
-        """The runs for some relations of a pool and for what is to be asserted afterwards.
+        """The requests of runs for some relations of a pool, with the checks to evaluate afterwards.
 
-        A pool has one run at a time, so what the last run left out goes first: else those that are done together would be all that is done.
+        A pool has one run at a time, so what the last run left out comes first: else only the relations done together would ever be done.
         """
         job = self.together.get(pool)
         some = [need for need in due if job is not None and need.key in self.pools]
@@ -97,5 +97,5 @@ def _config(job: str, group: Sequence[RunNeed], checks: Iterable[dg.AssetCheckKe
 
 
 def op_name(job: str) -> str:
-    """The one op of a job that does many relations together; no other op of a code location may be called so."""
+    """The name of the one op of a job for many relations; no other op of a code location may have it."""
     return f"{job}_step"

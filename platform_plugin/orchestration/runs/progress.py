@@ -1,4 +1,4 @@
-"""Progress: how far Spark is, told in the log of a run a few times and not for every task."""
+"""`log_progress`: Spark's progress in the log of a run, as a few lines and not one for every task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FACTOR = 1.6
 
 
 def log_progress(log: Any) -> ProgressHandler:
-    """A handler that writes a line when a job has taken a second, and then ever more rarely, for each line is an event of the run.
+    """A handler that logs a line when a job has run for a second, and then at growing intervals, since each line is an event of the run.
 
     >>> from platform_plugin.engine.spark.session.job import Progress
     >>> class Log:

@@ -1,4 +1,4 @@
-"""The platform as a Dagster resource: open for the length of a run, its Spark jobs tagged with the run."""
+"""`PlatformResource`: the platform as a Dagster resource, open during a run, with its Spark jobs tagged by the run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class PlatformResource(dg.ConfigurableResource[Any]):
-    """The lake at a URL. The first use in a run opens it, and it is closed when the run ends, however that is.
+    """The lake at a URL. The first use in a run opens it, and it is closed when the run ends, even by an error.
 
     >>> import tempfile
     >>> resource = PlatformResource(url=tempfile.mkdtemp() + "/lake", create=True)
@@ -45,13 +45,13 @@ class PlatformResource(dg.ConfigurableResource[Any]):
 
     @contextmanager
     def yield_for_execution(self, context: InitResourceContext) -> Iterator[Self]:
-        """Hand the resource to one run."""
+        """Give the resource to one run."""
         with self.opened(context.run.run_id if context.run is not None else "no-run"):
             yield self
 
     @contextmanager
     def opened(self, tag: str) -> Iterator[Self]:
-        """Tag what runs inside, and afterwards stop what still runs and close the platform."""
+        """Tag the Spark jobs of the `with` block; afterwards stop those that still run, and close the platform."""
         self._tag = tag
         try:
             yield self
@@ -82,19 +82,19 @@ class PlatformResource(dg.ConfigurableResource[Any]):
         return self.platform.execute(sql, parameters)
 
     def frame(self, sql: str) -> DataFrame:
-        """A query as a Spark DataFrame, which can be used until the run ends."""
+        """A query as a Spark DataFrame, which is valid until the run ends."""
         work = self.platform.work
         # It is read when its user asks it for rows: until the run ends.
         self.hold()
         return bind_query(work, sql, self._leases[-1].snapshot).frame
 
     def hold(self) -> int:
-        """The newest snapshot, which stays readable until the run ends."""
+        """The newest snapshot, under a lease until the run ends."""
         self._leases.append(self.platform.lake.lease(holder=f"run {self._tag}"))
         return self._leases[-1].snapshot.id
 
     def read_metrics(self) -> JobMetrics | None:
-        """What Spark has done in this run so far; None if it was not needed, or is a server that can't be asked."""
+        """The cost of this run's Spark jobs so far; None if Spark was not used, or if its server can't be asked."""
         if self._platform is None or self._tag is None or not self._platform.work.is_attached:
             return None
         answer = self._platform.work.session.read_metrics(self._tag)
@@ -107,7 +107,7 @@ class PlatformResource(dg.ConfigurableResource[Any]):
         return self._platform.work.session.read_tasks(self._tag)
 
     def read_links(self) -> dict[str, str]:
-        """Where Spark shows the jobs of this run, and the tag that they carry; empty where its server has no web page."""
+        """The addresses of Spark's pages about this run's jobs, and their tag; empty if its server has no web page."""
         if self._platform is None or self._tag is None or not self._platform.work.is_attached:
             return {}
         page = self._platform.work.session.read_page()
@@ -125,7 +125,7 @@ class PlatformResource(dg.ConfigurableResource[Any]):
 
 
 class _TaggedWorkspace(Workspace):
-    """A workspace whose Spark jobs carry a tag, whichever thread starts them."""
+    """A workspace whose Spark jobs have a tag, whichever thread starts them."""
 
     def __init__(self, lake: Any, *, tag: str) -> None:
         super().__init__(lake)

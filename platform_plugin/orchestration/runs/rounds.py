@@ -1,6 +1,6 @@
-"""Rounds: a run that keeps many relations current at once and tells of all of them together, as sensors ask for it.
+"""`build_round`: the plain job that keeps many relations current at once and reports all of them, as sensors request it.
 
-It is a plain job that reports materializations, for a run of an asset job costs Dagster three events and some bookkeeping for each asset.
+It reports materializations itself, since a run of an asset job costs Dagster three events and some bookkeeping for each asset.
 """
 
 # Dagster compares the annotation of an op's context with its own classes, so annotations must not be text in this module.
@@ -25,7 +25,7 @@ Work = Callable[[Any, Sequence[MaintainedAsset], Any], RunOutcome]
 
 
 class RoundPurpose(dg.Config):
-    """What a round is for."""
+    """The assets and the checks of a round."""
 
     assets: list[str] = Field(
         default_factory=list, description="The assets, as `impact/impact_base`; all that the job is for if none is named."
@@ -36,7 +36,7 @@ class RoundPurpose(dg.Config):
 def build_round(
     name: str, work: Work, targets: Sequence[MaintainedAsset], checked: Sequence[CheckedRelation], *, pool: str | None, description: str
 ) -> dg.JobDefinition:
-    """The job, whose one op may be asked for any of its targets."""
+    """The job, whose one op may be requested for any of its targets."""
     by_key = {target.key.to_user_string(): target for target in targets}
 
     @dg.op(name=op_name(name), pool=pool, required_resource_keys={RESOURCE_KEY}, description=description, out=dg.Out(dg.Nothing))
@@ -93,7 +93,7 @@ def _target(known: Mapping[str, MaintainedAsset], key: str) -> MaintainedAsset:
 
 
 def read_inputs(instance: dg.DagsterInstance, targets: Sequence[MaintainedAsset]) -> dict[dg.AssetKey, tuple[str, int]]:
-    """The data version and the event of everything that some targets are made of, as far as Dagster was told of it."""
+    """The last reported data version and event of each input of some targets."""
     found: dict[dg.AssetKey, tuple[str, int]] = {}
     for record in instance.get_asset_records(list({key for target in targets for key in target.parents})):
         last = record.asset_entry.last_materialization_record

@@ -1,4 +1,4 @@
-"""The step of a model: what runs when its asset is materialized."""
+"""The steps of asset jobs: `build_asset` for one model, `build_upkeep` for the continuous views of a pool."""
 
 # Dagster compares the annotation of a step's context with its own classes, so annotations must not be text in this module.
 
@@ -24,7 +24,7 @@ RESOURCE_KEY = "platform"
 
 
 def build_asset(model: Model, spec: dg.AssetSpec, *, checked: Sequence[CheckedRelation] = ()) -> dg.AssetsDefinition:
-    """A model as an asset: materializing it makes the lake hold what the file declares; what is `checked` is so in the same step."""
+    """The asset of a model: materializing it makes the lake agree with the file; the checks of `checked` run in the same step."""
     parts = model.documentation.partitions
     checks = check_specs(checked)
 
@@ -92,9 +92,9 @@ def build_upkeep(
     *,
     checked: Sequence[CheckedRelation] = (),
 ) -> dg.AssetsDefinition:
-    """The continuous views of a pool as assets of one step, of which any may be chosen; `specs` are those of bases and views.
+    """The continuous views of a pool as assets of one step, from which any can be selected; `specs` are those of bases and views.
 
-    What is `checked` is so in the same step.
+    The checks of `checked` run in the same step.
     """
     by_key = {spec.key: name for name, spec in specs}
     virtual = {spec.key for _, spec in specs if spec.is_virtual}

@@ -1,4 +1,4 @@
-"""Upkeep: one run that makes continuous views as their files say, and in which all of them consume what has arrived."""
+"""`run_upkeep`: one run that defines continuous views as their files say, and lets all of them consume what has arrived."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepResult:
-    """What a run did for one view, and how the view stands afterwards."""
+    """What a run did for one view, and the view's figures afterwards."""
 
     name: Name
     action: Action
     taken_up: int
-    """The snapshot at which the view last took up rows: its data version."""
+    """The snapshot at which the view last consumed rows, which is its data version."""
     rows_in: int = 0
     groups_touched: int = 0
     bytes_written: int = 0
@@ -52,7 +52,7 @@ class UpkeepResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepRun:
-    """A run for many views at once; the figures of Spark are those of all of them together."""
+    """A run for many views at once; the figures of Spark are those of all together."""
 
     snapshot: Snapshot
     kept: tuple[UpkeepResult, ...] = ()
@@ -61,7 +61,7 @@ class UpkeepRun:
 
 
 def run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model], *, progress: ProgressHandler | None = None) -> UpkeepRun:
-    """Maintain the views of these names, those with a file made first as it says; a view that fails holds up no other.
+    """Maintain the views with these names, after those with a file are defined as it says; a failure of one stops no other.
 
     A result that does not pass its view's gate is not published.
     """

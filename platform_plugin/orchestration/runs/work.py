@@ -1,4 +1,4 @@
-"""Work: what one run does for many relations, and what it has to tell of each."""
+"""`run_views` and `run_each`: what one run does for many relations, and its report on each of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_WITH_TASKS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """What a run has to tell of one relation; `version` is that of its data, and `kept` how a view stands."""
+    """A run's report on one relation; `version` is the version of its data, and `kept` has a view's figures."""
 
     name: Name
     metadata: Mapping[str, Any]
@@ -47,7 +47,7 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """What a run did for many; `shared` are the figures of Spark for all of them."""
+    """What a run did for many relations; `shared` are the figures of Spark for all of them."""
 
     summary: str
     told: tuple[RunReport, ...] = ()
@@ -56,19 +56,19 @@ class RunOutcome:
 
 
 def is_new(told: RunReport) -> bool:
-    """Whether a run has just made what it tells of, or made it anew."""
+    """Whether the run has created or replaced the relation of a report."""
     return told.kept is not None and told.kept.action in ("created", "replaced")
 
 
 def view_event(target: MaintainedAsset, told: RunReport) -> dg.AssetMaterialization:
-    """What is told of a view itself, once it is there."""
+    """The event of a view's own asset, when the view exists."""
     said = target.model.documentation.columns if target.model is not None else {}
     shown = view_metadata(told.kept, said) if told.kept is not None else {}
     return dg.AssetMaterialization(target.view or target.key, metadata={**shown, **told.metadata}, tags={VERSION_TAG: str(told.version)})
 
 
 def run_views(resource: PlatformResource, targets: Sequence[MaintainedAsset], log: Any) -> RunOutcome:
-    """Make continuous views as their files say, and let all of them take up what has arrived."""
+    """Define continuous views as their files say, and let all of them consume what has arrived."""
     models = [target.model for target in targets if target.model is not None]
     done = run_upkeep(resource.platform, [target.name for target in targets], models, progress=log_progress(log))
     shared = {**job_metadata(resource.read_metrics()), "seconds": round(done.seconds, 3), "views": len(done.kept)}
@@ -88,7 +88,7 @@ def run_views(resource: PlatformResource, targets: Sequence[MaintainedAsset], lo
 
 
 def run_each(resource: PlatformResource, targets: Sequence[MaintainedAsset], log: Any) -> RunOutcome:
-    """Let streams read a batch of their sources, and samples take up what has arrived; one that fails holds up no other."""
+    """Let streams ingest a batch of their sources, and samples consume what has arrived; a failure of one stops no other."""
     done: list[RelationRun] = []
     seconds: dict[Name, float] = {}
     failed: dict[str, PlatformError] = {}

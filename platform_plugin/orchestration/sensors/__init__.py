@@ -1,1 +1,1 @@
-"""Sensors: when a run pays, decided from the catalogue alone."""
+"""Sensors: when a run is worth its cost, decided from the catalogue alone."""

@@ -1,4 +1,4 @@
-"""Arrivals: a sensor that tells Dagster of new rows in streams, with their rates, and of tables that somebody wrote to."""
+"""The sensor `stream_arrivals`: reports new rows in streams, with their rates, and changes of tables, without a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowPartitionedTable:
-    """A table that is built `size` rows of a stream at a time; the stream's name is in lower case."""
+    """A table that is built from `size` rows of a stream at a time; the stream's name is in lower case."""
 
     table: str
     stream: str
@@ -49,10 +49,10 @@ def build_arrivals_sensor(
     overview: bool = True,
     running: bool = True,
 ) -> dg.SensorDefinition:
-    """The sensor for all streams of a lake, and for tables that people write to; those that runs build are `built`.
+    """The sensor for all streams of a lake, and for tables that users write to; those that runs build are `built`.
 
-    It adds a partition to each of the tables that are `ranged` when the rows of its stream reach it.
-    It also draws the overview anew now and then. It starts no run and no Spark.
+    It adds a partition to each table in `ranged` when the rows of its stream reach it. It also draws the overview again from time to time.
+    It starts no run and no Spark.
     """
 
     def decide(moment: Moment) -> Decision:
@@ -132,7 +132,7 @@ def _read_figures(moment: Moment, streams: Sequence[Table]) -> Iterator[tuple[Ta
 
 
 def arrival_metadata(figures: StreamFigures, rows_in: int, snapshot: Snapshot, now: datetime) -> Mapping[str, Any]:
-    """A stream's figures under names that stay, so that they make lines over time."""
+    """A stream's figures under names that never change, so that Dagster plots them over time."""
     return {
         "snapshot": snapshot.id,
         "rows_in": rows_in,

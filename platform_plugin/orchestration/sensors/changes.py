@@ -1,4 +1,4 @@
-"""Changes: which tables other snapshots gave other rows or columns, from the catalogue's own notes."""
+"""`read_changes` and `find_outdated`: the tables that a range of snapshots changed, and the stored results that this outdates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OTHER_ROWS = ("inserted", "deleted", "altered", "inlined")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChange:
-    """The first and the last snapshot of some that changed a table, and when the first was."""
+    """The first and the last snapshot of a range that changed a table, and the time of the first."""
 
     first: int
     last: int
@@ -51,7 +51,7 @@ def read_changes(connection: Connection, *, after: int, until: int) -> dict[int,
 def find_outdated(
     connection: Connection, views: Mapping[UUID, View], records: Mapping[UUID, ViewRecord], until: int
 ) -> dict[UUID, TableChange]:
-    """The views with a stored result that was the answer before a table that they look up was changed, each with the oldest such change."""
+    """The views whose stored result is older than a change of a table that they look up, each with the oldest such change."""
     of = read_results(connection, until)
     kept = {view.id: uuid for uuid, view in views.items() if str(uuid) in of and uuid in records and _is_kept(records[uuid])}
     if not kept:

@@ -1,8 +1,8 @@
-"""Firing: the frame of every sensor of the platform. A new one brings a decision and a job, nothing else.
+"""`build_sensor`: the frame of every sensor of the platform; a sensor adds a decision and a job.
 
-A tick reads the catalogue, never rows, and starts no Spark. It asks for at most one run for each pool: for none while one of its runs
-is under way there, and for none while a run of any sensor is starting. What it did or why it did nothing stands in the run's tags or in
-the tick's skip reason.
+A tick reads the catalogue, never rows, and starts no Spark. It requests at most one run for each pool: none while one of its runs is under
+way there, and none while a run of any sensor is starting. What it did, or the reason why it did nothing, is in the run's tags or in the
+tick's skip reason.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
 
 FOR, WHY, FAILED = "for", "why", "platform/failed"
-"""Tags of a run: what it was asked for and why, and afterwards what of it failed. The page of runs shows them, in a narrow column."""
+"""Tags of a run: what it was requested for and why, and afterwards what failed. The page of runs shows them in a narrow column."""
 SENSOR, RUN_KEY = "dagster/sensor_name", "dagster/run_key"
 """Dagster's own tags of a run: what asked for it; and in which pool, over which snapshots and for the how-manieth time."""
 USUAL_POOL = "spark"
@@ -44,7 +44,7 @@ _LONGEST_START = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """A run that this sensor asked for; `seconds` is how long it took, None while it is under way."""
+    """An earlier run that this sensor requested; `seconds` is its duration, None while it is under way."""
 
     pool: str
     snapshots: str = ""
@@ -53,9 +53,9 @@ class PastRun:
     seconds: float | None = None
     succeeded: bool = False
     failed: frozenset[str] = frozenset()
-    """What of it failed, where the run could say so; empty for a run that ended without a word."""
+    """The assets that failed, if the run has reported them; empty for a run that ended without a report."""
     assets: frozenset[str] = frozenset()
-    """What it was for."""
+    """The assets that it was requested for."""
 
     @property
     def is_under_way(self) -> bool:
@@ -65,7 +65,7 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What a decision is made from: the lake at its newest snapshot, the clock, earlier runs (newest first), and what was kept."""
+    """The input of a decision: the lake at its newest snapshot, the time, earlier runs (newest first), and the memory of the last tick."""
 
     lake: Lake
     snapshot: Snapshot
@@ -80,15 +80,15 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """One run: over the snapshots from `first` to `last`, on some assets or with some configuration of a job of the sensor."""
+    """The request of one run: over the snapshots from `first` to `last`, for some assets, or with a configuration of one of the jobs."""
 
     job: str | None = None
-    """Which of the sensor's jobs, where it has several."""
+    """The name of the job, if the sensor has several."""
     first: int
     last: int
     reason: str
     relations: tuple[Name, ...] = ()
-    """What it is for; `reason` is that of the first."""
+    """The relations that it is for; `reason` is that of the first."""
     pool: str = USUAL_POOL
     assets: tuple[dg.AssetKey, ...] = ()
     checks: tuple[dg.AssetCheckKey, ...] = ()
@@ -97,20 +97,20 @@ class Ask:
 
     @property
     def told(self) -> str:
-        """What it is for and why, as a tick says it that can't ask for it now."""
+        """What it is for and why, for the skip reason of a tick that can't request it now."""
         return f"{name_list(self.relations)}: {self.reason}" if self.relations else self.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What a tick comes to; `reason` says why nothing is asked for, and `memory` is what the next tick is given."""
+    """The result of a tick; `reason` says why no run is requested, and `memory` is passed to the next tick."""
 
     asks: tuple[Ask, ...] = ()
     reason: str = "nothing to do"
     events: Sequence[dg.AssetMaterialization] = ()
     memory: Mapping[str, Any] = field(default_factory=dict)
     partitions: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """New partitions, by the name of what they are added to."""
+    """New partitions, by the name of the partitions definition that they are added to."""
 
 
 Decide = Callable[[Moment], Decision]
@@ -126,7 +126,7 @@ def build_sensor(
     interval_seconds: int = 5,
     running: bool = True,
 ) -> dg.SensorDefinition:
-    """A sensor that asks for runs of its jobs whenever the decision says so, at most one for each pool at a time."""
+    """A sensor that requests runs of its jobs as the decision says, at most one for each pool at a time."""
 
     @dg.sensor(
         name=name,
@@ -175,7 +175,7 @@ def build_sensor(
 
 
 def request_runs(asks: Sequence[Ask], runs: Sequence[PastRun]) -> list[dg.RunRequest]:
-    """The requests, one for each pool; since Dagster runs no key twice, the key says which attempt it is where that range was run before.
+    """The run requests, one for each pool; the run key has the number of the attempt, since Dagster runs no key twice.
 
     >>> from platform_plugin.lake.catalogue.tables import Name
     >>> (request,) = request_runs([Ask(first=3, last=9, relations=(Name.of("impact"),), reason="lag 9 s of 10 s")], [])
@@ -206,7 +206,7 @@ def request_runs(asks: Sequence[Ask], runs: Sequence[PastRun]) -> list[dg.RunReq
 
 
 def name_list(names: Sequence[Name]) -> str:
-    """Names as people say them: without the schema where that is the default one, and not all of very many.
+    """Names as a text for people: without the default schema, and only the first of very many.
 
     >>> from platform_plugin.lake.catalogue.tables import Name
     >>> name_list([Name.of("sales"), Name.of(("raw", "clicks"))]), name_list([Name.of(f"v{number}") for number in range(7)])
@@ -217,14 +217,14 @@ def name_list(names: Sequence[Name]) -> str:
 
 
 def count_starting(instance: dg.DagsterInstance) -> int:
-    """How many runs of sensors of the platform have a process that has not begun to work yet; one that is stuck counts for a while only."""
+    """How many runs of the platform's sensors are starting; one that is stuck counts for a limited time only."""
     since = datetime.now(UTC) - _LONGEST_START
     waiting = dg.RunsFilter(statuses=[dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING], created_after=since)
     return sum({SENSOR, WHY} <= run.tags.keys() for run in instance.get_runs(filters=waiting, limit=_REMEMBERED_RUNS))
 
 
 def count_failures(runs: Sequence[PastRun], pool: str, what: str | None = None) -> int:
-    """How many of the newest runs of a pool failed in a row: any of them, or those in which one thing failed."""
+    """How many of the newest runs of a pool failed in a row: any of them, or those in which `what` failed."""
     count = 0
     for run in runs:
         if run.pool != pool or run.is_under_way:
@@ -236,7 +236,7 @@ def count_failures(runs: Sequence[PastRun], pool: str, what: str | None = None) 
 
 
 def pause_seconds(failures: int) -> float:
-    """How long a failed thing is left alone, twice as long after each failure.
+    """The pause after so many failures in a row; it doubles with each failure.
 
     >>> [pause_seconds(failures) for failures in (0, 1, 2, 30)]
     [0.0, 10.0, 20.0, 600.0]
@@ -245,13 +245,13 @@ def pause_seconds(failures: int) -> float:
 
 
 def read_runs(instance: dg.DagsterInstance, sensor: str) -> tuple[PastRun, ...]:
-    """The newest runs that a sensor asked for, newest first."""
+    """The newest runs that a sensor requested, newest first."""
     records = instance.get_run_records(filters=dg.RunsFilter(tags={SENSOR: sensor}), limit=_REMEMBERED_RUNS)
     return tuple(_past_run(record) for record in records)
 
 
 def read_keys(context: dg.SensorEvaluationContext) -> tuple[frozenset[dg.AssetKey], frozenset[dg.AssetCheckKey]]:
-    """The assets and checks of the code location that a sensor stands in."""
+    """The assets and checks of a sensor's code location."""
     repository = context.repository_def
     if repository is None:
         return frozenset(), frozenset()
@@ -259,7 +259,7 @@ def read_keys(context: dg.SensorEvaluationContext) -> tuple[frozenset[dg.AssetKe
 
 
 def checks_of(moment: Moment, keys: Iterable[dg.AssetKey]) -> tuple[dg.AssetCheckKey, ...]:
-    """The checks of some assets, in an order that stays."""
+    """The checks of some assets, in a stable order."""
     wanted = set(keys)
     return tuple(sorted((check for check in moment.checks if check.asset_key in wanted), key=str))
 
@@ -295,7 +295,7 @@ def _assets(run: dg.DagsterRun) -> Iterator[str]:
 
 
 def find_unreported(runs: Sequence[PastRun], pool: str) -> frozenset[str]:
-    """What a run was for that was killed, or lost its machine, as the last of its pool: it may have done its work and not told of it.
+    """The assets of a pool's last run if it was killed or lost its machine: it may have done its work without reporting it.
 
     >>> find_unreported([PastRun(pool="spark", ended=datetime.now(UTC), assets=frozenset({"impact/impact_base"}))], "spark")
     frozenset({'impact/impact_base'})
@@ -305,7 +305,7 @@ def find_unreported(runs: Sequence[PastRun], pool: str) -> frozenset[str]:
 
 
 def read_memory(cursor: str | None) -> dict[str, Any]:
-    """What the last tick kept; a cursor of another version counts as none."""
+    """The memory of the last tick; a cursor of another version gives an empty one."""
     try:
         known = json.loads(cursor or "{}")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Ingesting: when a pulled stream has something to read, and the sensor that asks for bounded batches."""
+"""The ingestion sensor: finds streams whose sources have unread rows, and requests a batch for each."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SENSOR_NAME = "bounded_ingestion"
 POOL = "ingestion"
 POLL_SECONDS = 30.0
-"""How often a source is read that can't be looked at cheaply, such as a topic."""
+"""The interval at which a source is read that can't be checked cheaply, such as a topic."""
 # Looking at a folder of very many files must not take more than this share of a sensor's time.
 _SHARE = 0.2
 # What takes longer than that is found out by a run, since a tick that takes a minute is ended.
@@ -48,14 +48,14 @@ _LISTED_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLook:
-    """What was seen of a source: what waits there, or None where only reading it can tell."""
+    """What is unread in a source, or None if only reading it can tell."""
 
     waiting: int | None
     what: str
 
     @property
     def told(self) -> str:
-        """How much waits, as a sentence.
+        """What is unread, as a sentence.
 
         >>> SourceLook(waiting=1, what="files").told, SourceLook(waiting=2000, what="rows").told
         ('1 file waits', '2,000 rows wait')
@@ -65,7 +65,7 @@ class SourceLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The files of a glob, or why there is no telling them, and how long it took."""
+    """The files of a glob, or the error of listing them, and the time that it took."""
 
     files: Sequence[SourceFile] = ()
     trouble: PlatformError | None = None
@@ -73,7 +73,7 @@ class Listing:
 
 
 def read_listings(globs: Collection[str], *, sources: Sources = EVERYWHERE, seconds: float = _LONGEST_SECONDS) -> dict[str, Listing]:
-    """The files of some globs, several listed at a time; one that takes too long is not among them, and nobody waits for it."""
+    """The files of some globs, several listed at a time; a glob that takes too long is left out."""
     waiting, found = deque(dict.fromkeys(globs)), dict[str, Listing]()
 
     def work() -> None:
@@ -98,7 +98,7 @@ def read_listings(globs: Collection[str], *, sources: Sources = EVERYWHERE, seco
 
 
 def look_at_source(lake: Lake, stream: Table, feed: Feed, listings: Mapping[str, Listing]) -> SourceLook:
-    """How much of a source was not read yet, by a listing or from the catalogue; no row is read."""
+    """How much of a source is unread, by a listing or from the catalogue; no row is read."""
     with lake.reading() as connection:
         match feed:
             case FilesFeed() if feed.glob not in listings:
@@ -130,7 +130,7 @@ def look_at_source(lake: Lake, stream: Table, feed: Feed, listings: Mapping[str,
 
 
 def read_streams_with_sources(lake: Lake, snapshot: Snapshot) -> list[tuple[Name, Feed]]:
-    """The streams of a lake that have a source, with it."""
+    """The streams of a lake that have a feed, with the feed."""
     found = []
     with lake.reading() as connection:
         declared = {uuid: feed for uuid, declaration in read_declarations(connection).items() if (feed := read_declared_feed(declaration))}
@@ -147,7 +147,7 @@ def build_ingestion_sensor(
     asset_key: Callable[[Name], dg.AssetKey],
     running: bool = True,
 ) -> dg.SensorDefinition:
-    """The sensor that lets streams read their sources: one run for all that have something to read, one batch for each."""
+    """The sensor that lets streams read their sources: one run for all streams with unread rows, one batch for each."""
 
     def decide(moment: Moment) -> Decision:
         ended = [run for run in moment.runs if run.ended is not None]

@@ -1,4 +1,4 @@
-"""Loops: the list of the sensors of a lake, with the jobs that they ask for."""
+"""`SENSORS`, the list of the sensors of a lake, and the jobs that each of them requests."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ REBUILD_SENSOR = "rebuilding"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensorSetting:
-    """What sensors are built from: the lake, what the assets of a code location are called, and what components said of them.
+    """What sensors are built from: the lake, the translator of a code location, and the attributes of its components.
 
-    `targets` are kept current together, `built` are tables that runs make, `notices` names the variable with the address of a webhook.
+    `targets` are kept current together, `built` are tables that runs build, `notices` names the variable with the address of a webhook.
     """
 
     url: str
@@ -53,7 +53,7 @@ class SensorSetting:
 
 
 class SensorKind(NamedTuple):
-    """An entry of the list of sensors: the attribute of components that says whether it is there, and what builds it with its jobs."""
+    """An entry of the list: the components' attribute that switches the sensor on, and the function that builds it with its jobs."""
 
     switch: str
     build: Callable[[SensorSetting], dg.Definitions]
@@ -71,7 +71,7 @@ def build_loops(
     running: bool = True,
     without: Collection[str] = (),
 ) -> dg.Definitions:
-    """The sensors that keep the assets of a code location current, and their jobs; not those that are switched off by `without`.
+    """The sensors that keep the assets of a code location current, and their jobs; those named in `without` are left out.
 
     `targets` are kept current together, and `built` are tables that runs make.
     """
@@ -137,11 +137,11 @@ SENSORS = [
     SensorKind("rebuild", _build_rebuilding),
     SensorKind("notices", _build_notices),
 ]
-"""The sensors of a lake, each there once. One more is a module with its decision and a line here."""
+"""The sensors of a lake. A new one is a module with its decision, and a line here."""
 
 
 def build_jobs(name: str, upkeep: str, work: Work, kind: str, setting: SensorSetting, *, description: str) -> Jobs:
-    """The jobs that do one kind of upkeep for relations of a kind, those of the setting together and any other apart."""
+    """The jobs of one kind of upkeep for relations of a kind: those of the setting together, any other apart."""
     targets = [target for target in setting.targets if target.kind == kind]
     return _build_jobs(name, upkeep, work, targets, setting.checked, description=description)
 

@@ -1,4 +1,4 @@
-"""Notices: somebody is told when a run has failed, with the platform's error and its hint."""
+"""The sensor `failure_notices`: sends a notice of each failed run, with the platform's error and hint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SENSOR_NAME = "failure_notices"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A run that failed: what it was, why, and what each step that failed said."""
+    """A failed run: its job, its error, and the message of each step that failed."""
 
     run_id: str
     job: str
@@ -57,9 +57,9 @@ def build_notices(tell: Tell, *, running: bool = True) -> dg.SensorDefinition:
 
 
 def webhook(variable: str) -> Tell:
-    """A function that posts `{"text": …}`, as chat programs take it, to the address in an environment variable.
+    """A function that posts `{"text": …}`, the form of chat programs, to the address in an environment variable.
 
-    The address lets anybody write there who knows it, so it is never in a file or in a message.
+    Anybody who knows the address can write there, so it is never stored in a file or shown in a message.
     """
 
     def tell(notice: Notice) -> None:

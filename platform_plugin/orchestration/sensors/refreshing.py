@@ -1,4 +1,4 @@
-"""Refreshing: when it pays that continuous views consume what has arrived, and the sensor that asks for it."""
+"""The refresh sensor: decides when it is worth a run that continuous views consume what has arrived."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _UNTOLD = "the last run ended before it could tell what it did"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshPolicy:
-    """When a view without a target lag of its own is due, and how much of Spark's time maintenance may take.
+    """When a view without a target lag is due, and how much of Spark's time maintenance may take.
 
-    Readers merge what waits, so a late run makes reads dearer and never wrong: there is no need to run for every row.
+    Readers merge unconsumed rows themselves, so a late run makes reads slower and never wrong: not every row needs a run.
     """
 
     target_lag: timedelta = timedelta(minutes=1)
@@ -52,14 +52,14 @@ class RefreshPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueViews:
-    """The views that runs should maintain: those with a reason, and others because their streams are read anyway."""
+    """The views that a run should maintain: those with a reason, and others because their streams are read anyway."""
 
     views: tuple[WaitingView, ...]
     reasons: Mapping[Name, str]
 
     @property
     def reason(self) -> str:
-        """That of the first."""
+        """The reason of the first view."""
         return self.reasons[self.views[0].view]
 
     def needs(self, key: Callable[[Name], dg.AssetKey]) -> list[RunNeed]:
@@ -77,11 +77,11 @@ def plan_refresh(
     untold: Collection[Name] = (),
     noun: str = "views",
 ) -> DueViews | str:
-    """What to maintain in a pool, or the reason why nothing.
+    """The views to maintain in a pool, or the reason why there are none.
 
-    A view is due when its oldest row will have waited for its target lag before the next run could end, when too many rows wait,
-    or when rows that it needs fill its stream. Whoever reads a stream that is read anyway is taken along: the scan is shared. Of what is
-    `untold` a run was killed, which may have done its work but not told of it.
+    A view is due when its oldest row will have waited for its target lag before the next run could end, when too many rows wait, or when
+    rows that it needs fill its stream. Other views over a stream that is read anyway are taken along: the scan is shared. Views in `untold`
+    had a run that was killed, which may have done its work without reporting it.
     """
     policy = policy or RefreshPolicy()
     behind = [view for view in waiting if view.wants_run or view.view in untold]
@@ -153,7 +153,7 @@ def build_refresh_sensor(
     policy: RefreshPolicy | None = None,
     running: bool = True,
 ) -> dg.SensorDefinition:
-    """The sensor that keeps the views current whose bases a run can maintain."""
+    """The sensor that keeps those views current whose bases a run can maintain."""
 
     def decide(moment: Moment) -> Decision:
         by_pool: defaultdict[str, list[WaitingView]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Reporting: what a tick tells Dagster of assets, without a run and without taking back what runs and checks have told."""
+"""`report_events`: a tick's report of assets to Dagster, which does not overwrite reports of runs and checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def report_events(instance: dg.DagsterInstance, events: Sequence[dg.AssetMaterialization], checks: Iterable[dg.AssetCheckKey]) -> None:
-    """Tell of assets; of one whose version a run has told of the figures alone, and a check that failed before has failed still."""
+    """Report assets; where a run has reported the version already, only figures are reported, and failed checks stay failed."""
     known = _read_versions(instance, [event.asset_key for event in events])
     versions = {event.asset_key: (event.tags or {}).get(VERSION_TAG) for event in events}
     again = [event for event in events if versions[event.asset_key] and known.get(event.asset_key) == versions[event.asset_key]]

@@ -1,4 +1,4 @@
-"""Sampling: when the reservoirs of samples should consume what has arrived, and the sensor that asks for it."""
+"""The sample sensor: decides when samples of streams should consume what has arrived."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ POOL = "samples"
 
 
 def read_sample_waiting(lake: Lake, snapshot: Snapshot) -> list[WaitingView]:
-    """Every sample of a stream and the rows that no reservoir stands for yet; readers draw of them themselves until then."""
+    """Every sample of a stream, with the rows without a reservoir; until then readers draw from these rows themselves."""
     found = []
     for sample in all_samples(lake, snapshot):
         if sample.definition.source != "stream":
@@ -74,7 +74,7 @@ def build_sample_sensor(
     policy: RefreshPolicy | None = None,
     running: bool = True,
 ) -> dg.SensorDefinition:
-    """The sensor that lets reservoirs take up what has arrived before much of it waits, by the same rules as for views."""
+    """The sensor that lets samples consume what has arrived before much of it waits, by the same rules as views."""
 
     def decide(moment: Moment) -> Decision:
         samples = [each for each in read_sample_waiting(moment.lake, moment.snapshot) if jobs.can_run(asset_key(each.view), moment)]

@@ -1,4 +1,4 @@
-"""What components say that bring the sensors of a lake: which of them, and on which lake."""
+"""`Sensing`: the base of components that bring sensors, with the attributes that switch each of them on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from platform_plugin.orchestration.sensors.loops import SENSORS, build_loops
 
 
 class Sensing(dg.Component, dg.Model, dg.Resolvable):
-    """A component with sensors. To change what they call assets, and other names, subclass it and override `translator`."""
+    """A component with sensors. To change asset keys and other names, subclass it and override `translator`."""
 
     url: str | None = Field(
         default=None, description="The lake whose catalogue is read; by default the one in PLATFORM_URL, or .platform/lake in the project."
@@ -34,7 +34,7 @@ class Sensing(dg.Component, dg.Model, dg.Resolvable):
 
     @property
     def translator(self) -> Translator:
-        """How relations are called, grouped and marked."""
+        """The translator of the relations' assets."""
         return Translator()
 
     def lake(self, context: dg.ComponentLoadContext) -> str:
@@ -43,19 +43,19 @@ class Sensing(dg.Component, dg.Model, dg.Resolvable):
 
     @property
     def rank(self) -> int:
-        """The place among components with sensors on one lake: the first brings them, and those that know assets go first."""
+        """The rank among components with sensors on one lake: the first one brings them, and components that know assets come first."""
         return 2
 
     def find_before(self, context: dg.ComponentLoadContext) -> list[Sensing]:
-        """The components with sensors on the same lake that go before this one, by rank and then by their places in the project."""
+        """The components with sensors on the same lake that come before this one, by rank and then by their places in the project."""
         found = [each for each in find_components(context, Sensing) if each.lake(context) == self.lake(context)]  # type: ignore[type-abstract]
         ordered = sorted(found, key=lambda each: each.rank)
         return ordered[: next((place for place, each in enumerate(ordered) if each is self), 0)]
 
     def build_sensors(self, context: dg.ComponentLoadContext, **known: Any) -> dg.Definitions:
-        """The sensors that are wanted and that no other component on the lake brings, with their jobs and the page that they draw.
+        """The sensors that are switched on and that no other component on the lake brings, with their jobs and the overview.
 
-        `known` is what `build_loops` takes.
+        `known` is passed to `build_loops`.
         """
         others = self.find_before(context)
         brought = {kind.switch for kind in SENSORS if self.brings(kind.switch) and not any(each.brings(kind.switch) for each in others)}
@@ -70,5 +70,5 @@ class Sensing(dg.Component, dg.Model, dg.Resolvable):
         return dg.Definitions.merge(dg.Definitions(assets=[build_overview()] if "report_arrivals" in brought else []), loops)
 
     def brings(self, switch: str) -> bool:
-        """Whether its attributes ask for a sensor; one that no attribute switches off is always asked for."""
+        """Whether its attributes switch a sensor on; a sensor without an attribute is always on."""
         return bool(getattr(self, switch, True))

@@ -1,4 +1,4 @@
-"""Waiting: what every continuous view has still to consume and since when, from the catalogue alone."""
+"""`read_waiting`: the unconsumed rows of every continuous view and their age, from the catalogue alone."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingView:
-    """A view and the rows that wait for it. `taken_up` is the snapshot at which it last took up any.
+    """A view and its unconsumed rows. `taken_up` is the snapshot at which it last consumed any.
 
-    `position` counts the rows that it has passed, of all its streams. `fullness` says how much of the fullest ring is rows that
-    wait, from 0 to 1: at 1 a stream has no room left.
+    `position` counts the rows that it has consumed, of all its streams. `fullness` is the share of unconsumed rows in its fullest stream,
+    from 0 to 1: at 1 a stream has no room left.
     """
 
     view: Name
@@ -38,14 +38,14 @@ class WaitingView:
     since: datetime | None = None
     taken_up: int = 0
     waits_for_first_run: bool = False
-    """Whether rows wait for it, and no run has ever taken up any."""
+    """Whether rows wait for it, and no run has consumed any yet."""
     position: int = 0
     fullness: float = 0.0
     target_lag_seconds: float | None = None
     rows_wanted: int = 1
-    """How many rows have to wait before it wants a run."""
+    """How many rows must wait before it needs a run."""
     looked_up_at: datetime | None = None
-    """When a table was changed that it looks up, since its stored result was made."""
+    """The time at which a table that it looks up was changed, since its stored result was made."""
 
     @property
     def wants_run(self) -> bool:
@@ -53,12 +53,12 @@ class WaitingView:
         return self.rows >= self.rows_wanted or self.looked_up_at is not None
 
     def lag_seconds(self, now: datetime) -> float:
-        """How long the oldest row has waited, or the change of a table that it looks up."""
+        """The age of its oldest unconsumed row, or of the change of a table that it looks up."""
         return max([(now - since).total_seconds() for since in (self.since, self.looked_up_at) if since is not None], default=0.0)
 
 
 def share_of_ring(rows: int, options: Mapping[str, Any]) -> float:
-    """How much of a stream with these options rows fill that may not leave before somebody has taken them up.
+    """The share of a stream with these options that rows fill which it may not evict before they are consumed.
 
     >>> share_of_ring(500, {"retention_rows": 1000}), share_of_ring(500, {"retention_rows": 1000, "on_unconsumed": "drop"})
     (0.5, 0.0)
@@ -76,7 +76,7 @@ class _Sum:
 
 
 def read_waiting(lake: Lake, snapshot: Snapshot) -> list[WaitingView]:
-    """Every continuous view, whether anything waits for it or not; the number of queries does not grow with that of views."""
+    """Every continuous view, whether or not rows wait for it; the number of queries does not depend on that of views."""
     with lake.reading() as connection:
         options = read_options(connection)
         if not (options and has_consumers(connection)):

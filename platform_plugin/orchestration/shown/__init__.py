@@ -1,1 +1,1 @@
-"""What Dagster shows: metadata, charts and drawings."""
+"""What Dagster shows: metadata of assets, charts over time, and drawings of lineage, plans and samples."""

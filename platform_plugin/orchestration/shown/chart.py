@@ -1,4 +1,4 @@
-"""A chart: lines over time as a small SVG picture, drawn without any library, that a Markdown field can hold."""
+"""`draw_panels`: lines over time as a small SVG for a Markdown field, without a library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_LINES = len(_COLOURS)
 
 
 def draw_panels(panels: Sequence[tuple[str, str, Mapping[str, Sequence[float]]]], *, since: str, until: str) -> str:
-    """Panels below each other, each a title, a unit and its lines by name; of more lines than colours those that reach highest.
+    """Panels one below the other, each with a title, a unit and its lines by name; if there are too many lines, the highest ones.
 
     >>> draw_panels([("lag", "s", {"impact": [0.0, 2.0]})], since="12:00", until="12:15").startswith("<svg")
     True
@@ -31,7 +31,7 @@ def draw_panels(panels: Sequence[tuple[str, str, Mapping[str, Sequence[float]]]]
 
 
 def as_markdown(svg: str, *, said: str) -> str:
-    """A picture inside a text."""
+    """An SVG as an image in Markdown."""
     return f"![{said}](data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()})"
 
 

@@ -1,4 +1,4 @@
-"""Drawing: lineage, plans and samples as Markdown, for those who look at an asset."""
+"""`draw_lineage`, `draw_split` and `draw_sample`: drawings of an asset as Markdown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DRAWN_COLUMNS, _DRAWN_ROWS = 6, 500_000
 
 
 def draw_lineage(name: str, traced: TracedRelation) -> str | None:
-    """Each column with what it is made of as a table, and the same as a Mermaid chart; None where nothing is known.
+    """A table of each column with its origins, and the same as a Mermaid chart; None where nothing is known.
 
     >>> from platform_plugin.algebra.plan.nodes import Output
     >>> from platform_plugin.orchestration.assets.lineage import Origin
@@ -58,11 +58,11 @@ def _node(column: str) -> str:
 
 
 def draw_split(plan: SplitPlan) -> str:
-    """How a view is split: what runs for each range of a stream, what is stored, and what runs when somebody reads."""
+    """The split of a view: what runs for each range of a stream, what is stored, and what runs at each read."""
     return f"```text\n{explain_split(plan, trees=False).rstrip()}\n```"
 
 
 def draw_sample(work: Workspace, name: Name) -> str:
-    """The first numeric columns of a sample, beside its population where that is small."""
+    """The first numeric columns of a sample, with its population if that is small."""
     svg = plot_sample(work, (name.schema, name.relation), most_columns=_DRAWN_COLUMNS, most_rows=_DRAWN_ROWS)
     return as_markdown(svg.decode(), said=f"histograms of {name}")

@@ -1,4 +1,4 @@
-"""History: what the catalogue still knows of the last while, as series over time: rows that came, and how far views were behind."""
+"""`read_timeline`: the last minutes as series from the catalogue: arrival rates of streams, and lags of views."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHORTEST = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A segment of a stream: up to which row, when, and how many rows."""
+    """A segment of a stream: the row id after its last, its time, and its row count."""
 
     next_row_id: int
     at: datetime
@@ -32,7 +32,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """Rows a second of each stream and seconds of lag of each view at `POINTS` moments up to `until`, the oldest first."""
+    """The rows per second of each stream and the lag of each view at `POINTS` moments up to `until`, the oldest first."""
 
     since: datetime
     until: datetime
@@ -41,7 +41,7 @@ class Timeline:
 
 
 def read_timeline(lake: Lake, snapshot: Snapshot, now: datetime, window: timedelta = timedelta(minutes=15)) -> Timeline:
-    """The last while from the catalogue alone; of a ring that has turned since, only what it still holds."""
+    """The timeline of a window from the catalogue alone; of a stream that has evicted rows since, only what it still holds."""
     with lake.reading() as connection:
         if not has_segments(connection):
             return Timeline(since=now - window, until=now)
@@ -75,7 +75,7 @@ def read_timeline(lake: Lake, snapshot: Snapshot, now: datetime, window: timedel
 
 
 def plan_rates(arrivals: Sequence[Arrival], since: datetime, window: timedelta) -> list[float]:
-    """Rows a second in each of the steps of a window."""
+    """The rows per second in each step of a window."""
     step = window / POINTS
     counts = [0] * POINTS
     for arrival in arrivals:
@@ -86,7 +86,7 @@ def plan_rates(arrivals: Sequence[Arrival], since: datetime, window: timedelta) 
 
 
 def plan_lags(arrivals: Sequence[Arrival], known: Sequence[tuple[datetime, int]], moments: Sequence[datetime]) -> list[float]:
-    """How long the oldest row that a view had not taken up had waited at each moment.
+    """The age of a view's oldest unconsumed row at each moment.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Metadata: figures and columns under the names that the Dagster web interface draws."""
+"""The metadata of assets and events: figures and columns under the names that Dagster's web interface shows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STATUS = "status"
 
 
 def column_schema(columns: tuple[Field, ...], primary_key: tuple[str, ...], said: Mapping[str, str]) -> dg.TableSchema:
-    """Columns with their types in SQL, keys, and comments; what the YAML file says of a column goes first."""
+    """Columns with their SQL types, keys and comments; descriptions in the YAML file come first."""
     keys = {name.lower() for name in primary_key}
     descriptions = {name.lower(): text for name, text in said.items()}
     return dg.TableSchema(
@@ -53,7 +53,7 @@ def _default(field: Field) -> list[str]:
 
 
 def model_metadata(model: Model) -> dict[str, Any]:
-    """What is known of a relation from its file alone."""
+    """The metadata of a relation from its file alone."""
     found: dict[str, Any] = {
         "dagster/table_name": str(model.name),
         "dagster/code_references": source_link(model.path),
@@ -64,7 +64,7 @@ def model_metadata(model: Model) -> dict[str, Any]:
 
 
 def stored_metadata(stored: LakeRelation, snapshot: int | None, said: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What is known of a relation from the catalogue; a view has no figures."""
+    """The metadata of a relation from the catalogue; a view has no figures."""
     found: dict[str, Any] = {
         "dagster/table_name": str(stored.name),
         "dagster/row_count": stored.rows,
@@ -78,7 +78,7 @@ def stored_metadata(stored: LakeRelation, snapshot: int | None, said: Mapping[st
 
 
 def traced_metadata(relation: Relation, traced: TracedRelation, translator: Translator) -> dict[str, Any]:
-    """What is known of a query's result from its text: its columns, and what each is made of."""
+    """The metadata of a query's result from its text: its columns, and the origins of each."""
     found: dict[str, Any] = {}
     if traced.columns and all(column.type is not None for column in traced.columns):
         columns = tuple(Field(name=column.name, type=cast("Any", column.type)) for column in traced.columns)
@@ -106,14 +106,14 @@ def traced_metadata(relation: Relation, traced: TracedRelation, translator: Tran
 
 
 def status_metadata(stored: LakeRelation | None) -> dict[str, Any]:
-    """That a continuous view waits for its first run, where it does; what a run tells of the view afterwards has the same name."""
+    """The status of a continuous view that waits for its first run; what a run reports of the view later has the same name."""
     if stored is None:
         return {STATUS: "waits for its first run, which creates it"}
     return {} if stored.is_maintained else {STATUS: "waits for its first run; reads are current without it"}
 
 
 def upkeep_metadata(kept: UpkeepResult) -> dict[str, Any]:
-    """What a run did for one view, under names that stay, so that they make lines over time."""
+    """What a run did for one view, under names that never change, so that Dagster plots them over time."""
     names = [each.name for each in fields(kept) if each.name not in ("name", "taken_up", "action", "columns")]
     figures = {name: getattr(kept, name) for name in names}
     rounded = {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}
@@ -121,7 +121,7 @@ def upkeep_metadata(kept: UpkeepResult) -> dict[str, Any]:
 
 
 def applied_metadata(applied: AppliedRelation, said: Mapping[str, str], *, seconds: float) -> dict[str, Any]:
-    """How a relation stands after its file was applied, and what that took."""
+    """A relation's metadata after its file was applied, and the cost of that."""
     return {
         **stored_metadata(applied.stored, applied.snapshot, said),
         **job_metadata(applied.metrics),
@@ -133,22 +133,22 @@ def applied_metadata(applied: AppliedRelation, said: Mapping[str, str], *, secon
 
 
 def view_metadata(kept: UpkeepResult, said: Mapping[str, str]) -> dict[str, Any]:
-    """What a view looks like to its readers."""
+    """The metadata of a view for its readers."""
     return {"dagster/table_name": str(kept.name), "dagster/column_schema": column_schema(kept.columns, (), said)}
 
 
 def task_metadata(tasks: list[dict[str, Any]]) -> dict[str, Any]:
-    """The tasks of the stage that worked longest, as a table: how even the work was."""
+    """The tasks of the stage that worked longest, as a table, which shows how even the work was."""
     return {"task_list": dg.MetadataValue.table([dg.TableRecord(task) for task in tasks])} if tasks else {}
 
 
 def link_metadata(links: Mapping[str, str]) -> dict[str, Any]:
-    """Links as the interface opens them, other texts as they are."""
+    """Links in the form that the interface opens; other texts stay as they are."""
     return {name: dg.MetadataValue.url(text) if "://" in text else text for name, text in links.items()}
 
 
 def job_metadata(metrics: JobMetrics | None) -> dict[str, Any]:
-    """What Spark did, under names that stay, so that the interface can plot them from run to run."""
+    """The cost of Spark's jobs, under names that never change, so that Dagster plots them from run to run."""
     if metrics is None:
         return {}
     wanted = ("jobs", "tasks", "task_skew", "rows_read", "bytes_read", "bytes_written", "shuffle_bytes", "task_seconds")
