@@ -61,6 +61,7 @@ class _MaintainReport:
                     "groups": done.groups,
                     "compacted": done.compacted,
                     "jobs": done.jobs,
+                    "on_spark": done.on_spark,
                     "seconds": done.seconds,
                     "snapshot": done.snapshot.id,
                     "failed": {name: failure_document(error) for name, error in done.failed.items()},

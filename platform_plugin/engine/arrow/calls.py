@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from platform_plugin.engine.arrow.values import NotSupportedByArrow, evaluate, evaluate_node, repeat_value, sortable_values
+from platform_plugin.engine.arrow.values import NotSupportedByArrow, describe_node, evaluate, evaluate_node, repeat_value, sortable_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ def aggregate(rows: ArrowRows, keys: Sequence[Item], calls: Sequence[Item]) -> p
     """One row for each group; without keys a single row, even of no input."""
     grouped = [evaluate(key.value, rows) for key in keys]
     if not all(is_grouped(value.type) for value in grouped):
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("GROUP BY of fractions or nested values")
     if not keys:
         grouped = [pa.repeat(pa.scalar(0, pa.int8()), max(rows.count, 1))]
     inputs: list[Any] = []
@@ -63,7 +63,7 @@ def _plan(node: exp.Expr, rows: ArrowRows, inputs: list[Any], wanted: list[tuple
         mask = evaluate_node(node.expression.this, rows)
         node = node.this
     if not isinstance(node, exp.Anonymous) or len(node.expressions) != 1:
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow(f"{describe_node(node)} of several arguments, or with an order")
     name, argument = str(node.this), node.expressions[0]
 
     def put(value: Any, function: str, options: Any = None) -> int:
@@ -79,17 +79,17 @@ def _plan(node: exp.Expr, rows: ArrowRows, inputs: list[Any], wanted: list[tuple
     if name == "count":
         if isinstance(argument, exp.Distinct):
             if len(argument.expressions) != 1:
-                raise NotSupportedByArrow
+                raise NotSupportedByArrow("count(DISTINCT …) of several columns")
             value = masked(evaluate_node(argument.expressions[0], rows))
             if not is_grouped(value.type):
-                raise NotSupportedByArrow
+                raise NotSupportedByArrow(f"count(DISTINCT …) of values of type {value.type}")
             place = put(value, "count_distinct", valid)
         else:
             value = pa.scalar(value=True) if isinstance(argument, exp.Star) else evaluate_node(argument, rows)
             place = put(masked(value), "count", valid)
         return lambda found: found[place]
     if isinstance(argument, exp.Distinct):
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow(f"DISTINCT in {name}")
     value = masked(evaluate_node(argument, rows))
     match name:
         case "count_if" if pa.types.is_boolean(value.type):
@@ -109,7 +109,7 @@ def _plan(node: exp.Expr, rows: ArrowRows, inputs: list[Any], wanted: list[tuple
             total = put(_summed(value), "sum", pc.ScalarAggregateOptions(min_count=1))
             number = put(value, "count", valid)
             return lambda found: _average(found[total], found[number])
-    raise NotSupportedByArrow
+    raise NotSupportedByArrow(f"the aggregate {name}")
 
 
 def _cast_sum(node: exp.Cast, rows: ArrowRows, inputs: list[Any], wanted: list[tuple[str, str, Any]]) -> Callable[[list[Any]], Any]:
@@ -117,7 +117,7 @@ def _cast_sum(node: exp.Cast, rows: ArrowRows, inputs: list[Any], wanted: list[t
     finish = _plan(node.this, rows, inputs, wanted)
     text = node.to.sql("spark").upper().replace(" ", "")
     if not (text.startswith("DECIMAL(") and text.endswith(")")):
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("a cast of an aggregate to something other than DECIMAL")
     precision, _, scale = text[8:-1].partition(",")
     kind = pa.decimal128(int(precision), int(scale or 0))
     return lambda found: finish(found).cast(kind)
@@ -129,7 +129,7 @@ def _summed(value: Any) -> Any:
         ends = pc.min_max(value)
         low, high = ends["min"].as_py() or 0, ends["max"].as_py() or 0
         if max(abs(low), abs(high)) * max(len(value), 1) >= _LARGEST:
-            raise NotSupportedByArrow
+            raise NotSupportedByArrow("a sum that could leave BIGINT", for_good=False)
         return value
     if value.type == pa.float64():
         return value
@@ -138,9 +138,9 @@ def _summed(value: Any) -> Any:
             ends = [end.as_py() for end in pc.min_max(value).values() if end.is_valid]
             digits = max((end.adjusted() + 1 + value.type.scale for end in ends), default=0)
             if 10 ** max(digits, 0) * len(value) > _LARGEST_DECIMAL:
-                raise NotSupportedByArrow
+                raise NotSupportedByArrow("a sum that could leave 38 digits", for_good=False)
         return value
-    raise NotSupportedByArrow
+    raise NotSupportedByArrow(f"a sum of values of type {value.type}")
 
 
 def _sum_type(kind: pa.DataType) -> pa.DataType:

@@ -51,14 +51,19 @@ class ArrowTables:
     made: dict[Source, ArrowRows] = field(default_factory=dict)
 
 
+def is_lasting(error: Exception) -> bool:
+    """Whether Arrow fails on a plan whatever the rows are."""
+    return isinstance(error, (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError, RecursionError))
+
+
 def run_plan(query: Query, tables: Mapping[str, pa.Table]) -> pa.Table:
     """The result of a query over tables by their full names; `NotSupportedByArrow` if it is left to Spark."""
     if not outputs(query):
-        raise NotSupportedByArrow  # without a column an Arrow table forgets how many rows it has
+        raise NotSupportedByArrow("a query without columns")  # without a column an Arrow table forgets how many rows it has
     try:
         return _query(query, ArrowTables(tables=dict(tables)))
     except (pa.ArrowException, OverflowError, RecursionError) as error:
-        raise NotSupportedByArrow from error
+        raise NotSupportedByArrow(f"{error}", for_good=is_lasting(error)) from error
 
 
 def run_grouping(source: Source, keys: Sequence[Item], calls: Sequence[Item], known: ArrowTables) -> pa.Table:
@@ -66,7 +71,7 @@ def run_grouping(source: Source, keys: Sequence[Item], calls: Sequence[Item], kn
     try:
         return aggregate(_rows(source, known), keys, calls)
     except (pa.ArrowException, OverflowError, RecursionError) as error:
-        raise NotSupportedByArrow from error
+        raise NotSupportedByArrow(f"{error}", for_good=is_lasting(error)) from error
 
 
 def _query(query: Query, known: ArrowTables) -> pa.Table:
@@ -79,19 +84,19 @@ def _query(query: Query, known: ArrowTables) -> pa.Table:
         case Distinct(query=inner):
             found = _query(inner, known)
             if any(pa.types.is_floating(kind) or pa.types.is_nested(kind) for kind in found.schema.types):
-                raise NotSupportedByArrow
+                raise NotSupportedByArrow("DISTINCT of fractions or nested values")
             return found.group_by(found.column_names).aggregate([])
         case SetOperation(left=left, right=right, kind="union", all=all_of) if all_of:
             before, after = _query(left, known), _query(right, known)
             if before.schema.types != after.schema.types:
-                raise NotSupportedByArrow
+                raise NotSupportedByArrow("UNION ALL of columns of different types")
             return pa.concat_tables([before, after.rename_columns(before.column_names)])
         case Limit(query=Sort() as inner, count=count, offset=None) if count is not None:
             number = evaluate_node(count.node, ArrowRows(columns={}, count=1))
             return _query(inner, known).slice(0, number.as_py())
         case Sort(query=inner, keys=by):
             return _sorted(_query(inner, known), by)
-    raise NotSupportedByArrow
+    raise NotSupportedByArrow(f"the operator {type(query).__name__}")
 
 
 def _sorted(found: pa.Table, by: tuple[SortKey, ...]) -> pa.Table:
@@ -120,7 +125,7 @@ def _make_rows(source: Source, known: ArrowTables) -> ArrowRows:
         case Scan(relation=relation, alias=alias):
             found = known.tables.get(".".join(relation))
             if found is None:
-                raise NotSupportedByArrow
+                raise NotSupportedByArrow(f"relation {'.'.join(relation)}, which was not read")
             return _named(found, alias)
         case Derived(query=query, alias=alias):
             found = _query(query, known)
@@ -129,16 +134,16 @@ def _make_rows(source: Source, known: ArrowTables) -> ArrowRows:
             rows = _rows(inner, known)
             kept = evaluate(condition, rows)
             if not pa.types.is_boolean(kept.type):
-                raise NotSupportedByArrow
+                raise NotSupportedByArrow(f"a filter of type {kept.type}")
             return rows.picked(pc.fill_null(kept, False))  # noqa: FBT003
         case Join():
             return _joined(source, known)
-    raise NotSupportedByArrow
+    raise NotSupportedByArrow(f"the operator {type(source).__name__}")
 
 
 def _named(found: pa.Table, alias: str) -> ArrowRows:
     if not found.column_names:
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("a relation without columns")
     return ArrowRows(
         columns={Column(alias, name): found.column(name).combine_chunks() for name in found.column_names}, count=found.num_rows
     )
@@ -147,19 +152,19 @@ def _named(found: pa.Table, alias: str) -> ArrowRows:
 def _joined(join: Join, known: ArrowTables) -> ArrowRows:
     """A join by equal columns: the places of the rows that meet, then the rows."""
     if join.lateral or (join.condition is not None and join.condition.plans):
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("a lateral join, or a sub-query in a join")
     left, right = _rows(join.left, known), _rows(join.right, known)
     if join.kind == "cross" and join.condition is None and left.count * right.count <= _PAIRS:
         ours = pa.array(np.repeat(np.arange(left.count), right.count))
         theirs = pa.array(np.tile(np.arange(right.count), left.count))
         return _beside(left.picked(ours), right.picked(theirs))
     if join.kind not in _JOINS or join.condition is None:
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow(f"a {join.kind} join")
     pairs = [_pair(part, join) for part in conjuncts(join.condition.node)]
     ours = [key for pair in pairs for key in _keys(left.columns[pair[0]], null_safe=pair[2])]
     theirs = [key for pair in pairs for key in _keys(right.columns[pair[1]], null_safe=pair[2])]
     if any(a.type != b.type for a, b in zip(ours, theirs, strict=True)):
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("a join of keys of different types")
     if len(ours) == 1 and len(pairs) == 1:
         looked_up = _looked_up(join.kind, left, ours[0], right, theirs[0])
         if looked_up is not None:
@@ -212,17 +217,17 @@ def conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
 def _pair(condition: exp.Expr, join: Join) -> tuple[Column, Column, bool]:
     """The columns of either side that must be equal, and whether NULL is equal to NULL."""
     if not isinstance(condition, exp.EQ | exp.NullSafeEQ):
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("a join by more than equal columns")
     null_safe = isinstance(condition, exp.NullSafeEQ)
     ours, theirs = columns(join.left), columns(join.right)
     one, other = column_of(condition.this), column_of(condition.expression)
     if one is None or other is None:
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("a join by more than equal columns")
     if one in ours and other in theirs:
         return one, other, null_safe
     if other in ours and one in theirs:
         return other, one, null_safe
-    raise NotSupportedByArrow
+    raise NotSupportedByArrow("a join by more than equal columns")
 
 
 def _keys(found: Any, *, null_safe: bool) -> list[Any]:
@@ -230,5 +235,5 @@ def _keys(found: Any, *, null_safe: bool) -> list[Any]:
     if pa.types.is_integer(found.type):
         found = found.cast(pa.int64())
     if found.type not in _NOTHING:
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow(f"a join key of type {found.type}")
     return [pc.is_null(found), pc.fill_null(found, _NOTHING[found.type])] if null_safe else [found]

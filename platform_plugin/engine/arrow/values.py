@@ -27,6 +27,7 @@ from platform_plugin.engine.arrow.decimals import (
     widest_decimal,
 )
 from platform_plugin.engine.arrow.functions import call_function, match_like, part_of_day
+from platform_plugin.engine.refusal import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +50,22 @@ _CASTS = {"TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(), "BIGI
 
 
 class NotSupportedByArrow(Exception):
-    """The kernel can't run something, which is left to Spark."""
+    """The kernel can't run something, which is left to Spark; `refusal` says why."""
+
+    def __init__(self, why: str, *, for_good: bool = True, operator: str | None = None) -> None:
+        super().__init__(why)
+        self.refusal = Refusal(why=why, for_good=for_good, operator=operator)
+
+
+def describe_node(node: exp.Expr) -> str:
+    """What an expression is, for a refusal.
+
+    >>> describe_node(exp.Anonymous(this="soundex")), describe_node(exp.Case())
+    ('the function soundex', 'the expression CASE')
+    """
+    if isinstance(node, exp.Anonymous):
+        return f"the function {node.this}"
+    return "a function over a window" if isinstance(node, exp.Window) else f"the expression {node.key.upper()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +129,7 @@ class RelationColumns(Mapping[Column, Any]):
 def evaluate(value: Scalar, rows: ArrowRows) -> Any:
     """The values of an expression, one for each row."""
     if value.plans:
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("a sub-query in an expression")
     return repeat_value(evaluate_node(value.node, rows), rows.count)
 
 
@@ -130,7 +146,7 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
         case exp.Column():
             found = rows.columns.get(Column(node.table, node.name))
             if found is None:
-                raise NotSupportedByArrow
+                raise NotSupportedByArrow("a column that was not read")
             return found
         case exp.Literal():
             return _literal(node)
@@ -161,9 +177,13 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
         case exp.Anonymous() if str(node.this) == "coalesce":
             return pc.coalesce(*_alike([evaluate_node(item, rows) for item in node.expressions]))
         case exp.Anonymous() if not any(isinstance(item, exp.Distinct | exp.Star) for item in node.expressions):
-            return _known(call_function(str(node.this), [evaluate_node(item, rows) for item in node.expressions]))
+            values = [evaluate_node(item, rows) for item in node.expressions]
+            return _known(call_function(str(node.this), values), describe_node(node))
         case exp.Like() if isinstance(node.expression, exp.Literal):
-            found = _known(match_like(evaluate_node(node.this, rows), evaluate_node(node.expression, rows)))
+            found = _known(
+                match_like(evaluate_node(node.this, rows), evaluate_node(node.expression, rows)),
+                "a pattern of LIKE with escapes, or a text that is none",
+            )
             return pc.invert(found) if node.args.get("negate") else found
         case exp.Extract():
             return _known(part_of_day(str(node.this), evaluate_node(node.expression, rows)))
@@ -171,7 +191,7 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
         return compare_values(type(node), evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
     if type(node) in CHECKED:
         return _calculated(node, evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
-    raise NotSupportedByArrow
+    raise NotSupportedByArrow(describe_node(node), operator=node.key)
 
 
 def _calculated(node: exp.Expr, left: Any, right: Any) -> Any:
@@ -183,9 +203,9 @@ def _calculated(node: exp.Expr, left: Any, right: Any) -> Any:
     return CHECKED[type(node)](left, right)
 
 
-def _known(found: Any | None) -> Any:
+def _known(found: Any | None, what: str = "values of a type that only Spark computes with") -> Any:
     if found is None:
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow(what)
     return found
 
 
@@ -195,37 +215,37 @@ def _literal(node: exp.Literal) -> pa.Scalar:
     if node.is_string or (len(text) > 1 and text[0] == text[-1] == "'"):
         inside = text if node.is_string else text[1:-1]
         if "\\" in inside or "'" in inside:
-            raise NotSupportedByArrow
+            raise NotSupportedByArrow("a text with a quote or a backslash in it")
         return pa.scalar(inside)
     if text.replace(".", "", 1).isdigit() and "." in text and len(text) <= _DIGITS:
         return parse_decimal(text)
     if text[:4].upper() == "DATE":
         return _day(text[4:].strip().strip("'"))
     if not text.isdigit() or int(text) >= 1 << 63:
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("a literal that only Spark reads")
     return pa.scalar(int(text), pa.int32() if int(text) < 1 << 31 else pa.int64())
 
 
 def _day(text: str) -> pa.Scalar:
     # Spark reads more, such as a year alone; Python's own forms beyond this one it does not.
     if len(text) != 10 or text[4] != "-" or text[7] != "-":
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("a date that is not written as year-month-day")
     try:
         return pa.scalar(date.fromisoformat(text), pa.date32())
     except ValueError as error:
-        raise NotSupportedByArrow from error
+        raise NotSupportedByArrow("a date that is not written as year-month-day") from error
 
 
 def _truth(node: exp.Expr, rows: ArrowRows) -> Any:
     found = evaluate_node(node, rows)
     if not pa.types.is_boolean(found.type):
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow(f"a condition of type {found.type}")
     return found
 
 
 def _number(found: Any) -> Any:
     if found.type not in (*_WHOLE, pa.float64()):
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow(f"arithmetic on values of type {found.type}")
     return found
 
 
@@ -245,11 +265,11 @@ def _exact(left: Any, right: Any) -> tuple[Any, Any]:
     for part, other in ((left, right), (right, left)):
         if other.type == pa.float64() or part.type == pa.float64():
             if pa.types.is_decimal(part.type) and not isinstance(part, pa.Scalar):
-                raise NotSupportedByArrow
+                raise NotSupportedByArrow("a column of decimals beside a double")
             pair.append(pa.scalar(float(part.as_py())) if pa.types.is_decimal(part.type) else sortable_values(_double(_number(part))))
             continue
         if part.type not in _WHOLE and not pa.types.is_decimal(part.type):
-            raise NotSupportedByArrow
+            raise NotSupportedByArrow(f"a comparison of values of type {part.type}")
     return (pair[0], pair[1]) if pair else align_decimals(left, right)
 
 
@@ -258,11 +278,11 @@ def sortable_values(found: Any) -> Any:
     if pa.types.is_decimal(found.type) or pa.types.is_timestamp(found.type):
         return found
     if found.type not in _COMPARED:
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow(f"an order of values of type {found.type}")
     if found.type == pa.float64():
         unknown = pc.is_nan(found)
         if (unknown if isinstance(unknown, pa.Scalar) else pc.any(unknown)).as_py():
-            raise NotSupportedByArrow
+            raise NotSupportedByArrow("NaN among the values", for_good=False)
     return found
 
 
@@ -279,7 +299,7 @@ def _alike(found: Sequence[Any]) -> list[Any]:
     if any(map(pa.types.is_decimal, types)):
         kind = _known(widest_decimal(types))
         return [part.cast(pa.decimal128(20, 0)).cast(kind) if part.type in _WHOLE else part.cast(kind) for part in found]
-    raise NotSupportedByArrow
+    raise NotSupportedByArrow(f"values of types {', '.join(map(str, types))} side by side")
 
 
 def _double(found: Any) -> Any:
@@ -295,7 +315,7 @@ def _divided(left: Any, right: Any) -> Any:
     left, right = _double(_number(left)), _double(_number(right))
     by_zero = pc.equal(right, 0.0)
     if (by_zero.as_py() if isinstance(by_zero, pa.Scalar) else pc.any(by_zero).as_py()) is True:
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("a division by zero", for_good=False)
     return pc.divide(left, right)
 
 
@@ -304,11 +324,11 @@ def _cast(found: Any, kind: str) -> Any:
     if wanted == pa.float64() and pa.types.is_decimal(found.type):
         return _double(found)
     if wanted is None or found.type not in (*_WHOLE, pa.float64()):
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow(f"a cast from {found.type}")
     if wanted == pa.float64():
         return _double(found)
     if found.type == pa.float64():
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("a cast of doubles to whole numbers")
     return found.cast(wanted)
 
 

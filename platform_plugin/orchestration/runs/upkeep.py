@@ -14,7 +14,7 @@ from platform_plugin.lake.read.sizes import read_files, read_rewritten
 from platform_plugin.orchestration.components.apply import find_changed, run_definition
 from platform_plugin.orchestration.sensors.waiting import WaitingView, read_waiting
 from platform_plugin.quality.gate import hold_to_gate
-from platform_plugin.relations.views.follow.maintain import run_maintenance
+from platform_plugin.relations.views.follow.maintain import MaintenanceOutcome, run_maintenance
 from platform_plugin.relations.views.read.stored import find_result_requests, store_results
 from platform_plugin.relations.views.record import RESULT_PART, read_records, result_fields
 
@@ -48,6 +48,8 @@ class UpkeepResult:
     state_bytes: int = 0
     state_files: int = 0
     columns: tuple[Field, ...] = ()
+    engine: str = "arrow"
+    """What grouped the new rows: `arrow` in this process, or `spark`, with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,7 @@ def _run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Mode
                 before=before.get(name, WaitingView(view=name)),
                 after=after.get(name, WaitingView(view=name)),
                 began=began,
+                engine=_engine(str(name), done),
             )
             for name in chosen
             if str(name) not in failed
@@ -154,7 +157,15 @@ def _read_states(platform: Platform, views: Sequence[View], snapshot: Snapshot, 
     return found
 
 
-def _kept(name: Name, action: Action, state: _State, *, before: WaitingView, after: WaitingView, began: datetime) -> UpkeepResult:
+def _engine(name: str, done: MaintenanceOutcome) -> str:
+    if name in done.on_spark:
+        return f"spark: {done.on_spark[name]}"
+    return "arrow" if name in done.views else "none: no new rows"
+
+
+def _kept(
+    name: Name, action: Action, state: _State, *, before: WaitingView, after: WaitingView, began: datetime, engine: str
+) -> UpkeepResult:
     return UpkeepResult(
         name=name,
         action=action,
@@ -169,4 +180,5 @@ def _kept(name: Name, action: Action, state: _State, *, before: WaitingView, aft
         state_bytes=state.size,
         state_files=state.files,
         columns=state.columns,
+        engine=engine,
     )

@@ -70,7 +70,7 @@ class SampleQuery:
 
     def _ask_here(self, rows: pa.Table) -> pa.Table:
         if len(self.asked.relations) > 1:
-            raise NotSupportedByArrow
+            raise NotSupportedByArrow("several samples in one query")
         return _ask_arrow(_with_values(self.asked, self.arguments), rows)
 
     def as_written(self, reference: Reference) -> Reference:
@@ -118,7 +118,7 @@ def _with_values(asked: Query, arguments: Arguments) -> str:
             case date() if not isinstance(value, datetime):
                 written = f"DATE '{value.isoformat()}'"
             case _:
-                raise NotSupportedByArrow
+                raise NotSupportedByArrow(f"a value of type {type(value).__name__}")
         parts += [text[end : parameter.span.start - asked.span.start], written]
         end = parameter.span.end - asked.span.start
     return "".join([*parts, text[end:]])
@@ -129,23 +129,23 @@ def _ask_arrow(text: str, sampled: pa.Table) -> pa.Table:
     try:
         tree = read_body(text)
     except PlatformError as error:
-        raise NotSupportedByArrow from error
+        raise NotSupportedByArrow("a query that only Spark reads") from error
     source = tree.args["from_"].this
     if not isinstance(tree, exp.Select) or not isinstance(source, exp.Table) or tree.args.get("joins") or tree.args.get("laterals"):
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("more than a filter and a projection of one sample")
     rows = ArrowRows(columns=RelationColumns(sampled, source.alias_or_name), count=sampled.num_rows)
     try:
         where = tree.args.get("where")
         if where is not None:
             mask = evaluate_node(where.this, rows)
             if not pa.types.is_boolean(mask.type):
-                raise NotSupportedByArrow
+                raise NotSupportedByArrow(f"a condition of type {mask.type}")
             rows = rows.picked(repeat_value(mask, rows.count))
         found = {item.alias_or_name: repeat_value(evaluate_node(item.unalias(), rows), rows.count) for item in tree.expressions}
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise NotSupportedByArrow from error  # an overflow, for instance, which Spark tells in its own words
+        raise NotSupportedByArrow(f"{error}", for_good=False) from error  # an overflow, for instance, which Spark tells in its own words
     if not all(column.type in _GROUPED or pa.types.is_decimal(column.type) for name, column in found.items() if name.startswith("_g")):
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("a grouping of a type that only Spark groups")
     return pa.table(found)
 
 

@@ -48,10 +48,10 @@ class RowCondition:
         try:
             tree = read_body(f"SELECT 1 FROM {identifier(name)} WHERE ({where})")
         except PlatformError as error:
-            raise NotSupportedByArrow from error
+            raise NotSupportedByArrow("a condition that only Spark reads") from error
         found = tree.args.get("where")
         if found is None:
-            raise NotSupportedByArrow
+            raise NotSupportedByArrow("a condition that only Spark reads")
         self._node = found.this
         used = {column.name.lower() for column in self._node.find_all(exp.Column)}
         self.columns = [field.name for field in table.fields if field.name.lower() in used]
@@ -62,9 +62,11 @@ class RowCondition:
         try:
             found = evaluate_node(self._node, ArrowRows(columns=RelationColumns(rows, self._relation), count=rows.num_rows))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise NotSupportedByArrow from error  # an overflow, for instance, which Spark tells in its own words
+            raise NotSupportedByArrow(
+                f"{error}", for_good=False
+            ) from error  # an overflow, for instance, which Spark tells in its own words
         if not pa.types.is_boolean(found.type):
-            raise NotSupportedByArrow
+            raise NotSupportedByArrow(f"a condition of type {found.type}")
         if isinstance(found, pa.Scalar):
             return np.full(rows.num_rows, found.as_py() is True)
         return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=bool)  # noqa: FBT003
@@ -120,7 +122,7 @@ def _look(
     names = {name.lower() for name in (*definition.strata, *(condition.columns if condition is not None else ()))}
     fields = [field for field in scan.table.fields if field.name.lower() in names] or list(scan.table.fields[:1])
     if isinstance(piece.source, InlinedTable):
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("inlined rows", for_good=False)
     raw, kept = read_raw(lake, piece.source, scan.snapshot, fields=fields, hidden=(ROW_ID,))
     rows, own = adapt_rows(raw, fields), find_column(raw, ROW_ID)
     positions = kept.to_numpy(zero_copy_only=False)
@@ -128,7 +130,7 @@ def _look(
     if inside is not None:
         rows, positions = rows.slice(inside.start, inside.stop - inside.start), positions[inside]
     if rows.num_rows != piece.count:
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("a file that is not as the catalogue says", for_good=False)
     start = piece.source.row_id_start or 0
     ids = positions + start if own is None else own.to_numpy()[inside or slice(None)]
     return lowest_of_rows(rows, keys_of_ids(part.seed, ids), definition, condition, lambda key, count: _bound(part, key, count))

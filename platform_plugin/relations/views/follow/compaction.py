@@ -97,7 +97,7 @@ def compact_locally(work: Workspace, found: Sequence[Additions]) -> tuple[list[A
 
 def _rows_of(work: Workspace, additions: Additions) -> pa.Table:
     if additions.scan.size_bytes > STATE_BYTES:
-        raise NotSupportedByArrow("for now")
+        raise NotSupportedByArrow("a large state", for_good=False)
     if additions.state is None:
         return read_rows(work.lake, additions.scan)
     return read_merged(work, additions.state, additions.scan)

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from platform_plugin.engine.refusal import Refusal
 from platform_plugin.errors import CatalogueError, CommitConflict, PlatformError, QueryInterrupted, ServerError, StorageError
 from platform_plugin.lake.catalogue.stalls import end_stalls, note_stall, read_stalled_names
 from platform_plugin.lake.commit.gates import GateRefusal
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.views.record import ViewRecord
 
 _ATTEMPTS = 5
+_JOINT = Refusal(why="a sample has Spark look at the same rows", for_good=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,8 @@ class MaintenanceOutcome:
     failed: dict[str, PlatformError] = field(default_factory=dict)
     samples: tuple[str, ...] = ()
     """The samples that consumed the same rows in the same commit."""
+    on_spark: dict[str, str] = field(default_factory=dict)
+    """The views whose new rows Spark grouped, and why that was not done in this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +237,7 @@ def _maintain_together(
         tasks=sum(part.tasks for part in parts),
         snapshot=max((part.snapshot for part in parts), key=lambda made: made.id),
         failed={name: error for part in parts for name, error in part.failed.items()},
+        on_spark={name: why for part in parts for name, why in part.on_spark.items()},
     )
 
 
@@ -249,6 +254,7 @@ def _maintain(
     for view in behind:
         for stream, tail in view.ranges.items():
             by_range[stream, tail.first_row_id, tail.next_row_id].append(view)
+    reasons: dict[str, str] = {}
     answers: list[Answer] = []
     cached: list[DataFrame] = []
     written: list[tuple[StateTarget, list[DataFile]]] = []
@@ -257,10 +263,11 @@ def _maintain(
         for key, views in by_range.items():
             looking = [guest for guest in guests if guest.key == key and guest.looks_at_rows]
             # Who has to look at the rows with Spark anyway lets the views look too.
-            rest, made = (views, []) if looking else take_locally(work, snapshot, key[0], views)
+            rest, made = ([(view, _JOINT) for view in views], []) if looking else take_locally(work, snapshot, key[0], views)
             written += made
+            reasons |= {view.name: refusal.why for view, refusal in rest}
             if rest:
-                takings = [view.taking(work, snapshot) for view in rest]
+                takings = [view.taking(work, snapshot) for view, _ in rest]
                 answers += range_queries(work, snapshot, key[0], takings, cached, guests=looking)
         left, made = compact_locally(work, find_additions(work, snapshot, behind))
         written += made
@@ -290,4 +297,5 @@ def _maintain(
         tasks=0 if metrics is None else metrics.tasks,
         snapshot=commit.made,
         samples=tuple(change.name for change in joined),
+        on_spark={name: reasons[view.name] for view in behind if view.name in reasons for name in (view.name, *view.twins)},
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from platform_plugin.cache import Cache
 from platform_plugin.engine.arrow.plans import ArrowTables
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
+from platform_plugin.engine.refusal import Refusal
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.read.small import read_small
 from platform_plugin.operators.group.groupings import Groupings
@@ -38,20 +39,30 @@ _LARGEST_BYTES = 128 * 1024 * 1024
 # Groups are made, and files of them written, by so many at a time.
 _THREADS = min(4, os.cpu_count() or 1)
 
+_LARGE = Refusal(why="many rows, or rows that were changed", for_good=False)
+_DEFERRED = Refusal(why="rows are stored as they are, for reads to group", operator="deferred")
+_ORDERED = Refusal(why="an aggregate that depends on the order of the rows", operator="row id")
+
 # Parts that are Spark's whatever the rows are.
-_REFUSED: Cache[tuple[Any, ...], None] = Cache("parts that Arrow refuses")
+_REFUSED: Cache[tuple[Any, ...], Refusal] = Cache("parts that Arrow refuses")
 _GROUPINGS: Cache[tuple[Any, ...], Groupings] = Cache("groupings by Arrow", weigh=lambda _: 250_000)
 
 
-def take_locally(work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView]) -> tuple[list[PendingView], Written]:
+def take_locally(
+    work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView]
+) -> tuple[list[tuple[PendingView, Refusal]], Written]:
     """The files that a range adds to views that need no engine, and the views that are left to Spark."""
     tail = views[0].ranges[stream]
     if not tail.is_whole or tail.row_count > LARGEST_ROWS or tail.scan.size_bytes > _LARGEST_BYTES:
-        return list(views), []
+        return [(view, _LARGE) for view in views], []
     mine: list[PendingView] = []
-    rest: list[PendingView] = []
+    rest: list[tuple[PendingView, Refusal]] = []
     for view in views:
-        (mine if _may_be_local(work, snapshot, stream, view) else rest).append(view)
+        refusal = _find_refusal(work, snapshot, stream, view)
+        if refusal is None:
+            mine.append(view)
+        else:
+            rest.append((view, refusal))
     if not mine:
         return rest, []
     writing: list[tuple[StateTarget, Future[DataFile] | None]] = []
@@ -62,9 +73,9 @@ def take_locally(work: Workspace, snapshot: Snapshot, stream: str, views: Sequen
                 try:
                     made = taking.make(view)
                 except NotSupportedByArrow as refused:
-                    if not refused.args:
-                        _REFUSED.put(_key(work, snapshot, stream, view), None)
-                    rest.append(view)
+                    if refused.refusal.for_good:
+                        _REFUSED.put(_key(work, snapshot, stream, view), refused.refusal)
+                    rest.append((view, refused.refusal))
                     continue
                 for target, rows in made:
                     writing.append((target, pool.submit(work.lake.write, target.table, rows) if rows.num_rows else None))
@@ -81,12 +92,13 @@ def _key(work: Workspace, snapshot: Snapshot, stream: str, view: PendingView) ->
     return (work.lake.uuid, view.record.uuid, snapshot.schema_version, stream)
 
 
-def _may_be_local(work: Workspace, snapshot: Snapshot, stream: str, view: PendingView) -> bool:
-    return (
-        strategy_of(view.record) != DEFERRED
-        and not _REFUSED.has(_key(work, snapshot, stream, view))
-        and not any(part.row_id for part in view.plan.streams if part.stream == stream)
-    )
+def _find_refusal(work: Workspace, snapshot: Snapshot, stream: str, view: PendingView) -> Refusal | None:
+    """Why a view's part of a range is Spark's, where that is known before its rows are read."""
+    if strategy_of(view.record) == DEFERRED:
+        return _DEFERRED
+    if any(part.row_id for part in view.plan.streams if part.stream == stream):
+        return _ORDERED
+    return _REFUSED.get(_key(work, snapshot, stream, view))
 
 
 class _ArrowRun:
@@ -124,7 +136,7 @@ class _ArrowRun:
         made = []
         for part in self._parts(view):
             if any(_result(view.tables[static]) in self._missing for static in part.statics):
-                raise NotSupportedByArrow("for now")
+                raise NotSupportedByArrow("a large table that is looked up", for_good=False)
             table = view.tables[part.state]
             made.append((StateTarget(table=table), check_schema(self._grouped.rows_of(view.name, part.name), table.fields)))
         return made

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.plan.copies import columns_in
+from platform_plugin.cache import Cache
 from platform_plugin.engine.arrow.plans import run_plan
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.errors import PlatformError
@@ -21,6 +22,8 @@ from platform_plugin.relations.views.read.view import part_tables, split_name, v
 from platform_plugin.relations.views.record import RESULT_PART, read_records
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     import pyarrow as pa
 
     from platform_plugin.engine.workspace import Workspace
@@ -45,13 +48,13 @@ def read_local(work: Workspace, view: View, snapshot: Snapshot) -> LocalResult |
     """A view's rows at a snapshot, or None where they are left to Spark."""
     with work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
-    if record is None or strategy_of(record) == DEFERRED or _REFUSED.holds(work, record, snapshot):
+    if record is None or strategy_of(record) == DEFERRED or _REFUSED.has((work.lake.uuid, record.uuid, snapshot.schema_version)):
         return None
     try:
         return _read(work, view, record, snapshot)
     except NotSupportedByArrow as refused:
-        if not refused.args:
-            _REFUSED.add(work, record, snapshot)
+        if refused.refusal.for_good:
+            _REFUSED.put((work.lake.uuid, record.uuid, snapshot.schema_version), None)
         return None
     except PlatformError:
         return None  # told by the way that every other query goes
@@ -68,7 +71,7 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -
         or any(found.row_count > _TAIL_ROWS or not found.is_whole for found in ranges.values())
         or any(part.row_id for part in plan.streams)
     ):
-        raise NotSupportedByArrow("for now")
+        raise NotSupportedByArrow("a large input, or a part by row ids", for_good=False)
     known: dict[str, pa.Table] = {
         static.name: _whole(work, tables[static.name], snapshot) for static in plan.statics if static.feeds is None
     }
@@ -76,11 +79,11 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -
         with work.lake.reading() as connection:
             found = work.lake.find_relation(connection, Name.of(split_name(relation)), snapshot)
         if isinstance(found, View):
-            raise NotSupportedByArrow
+            raise NotSupportedByArrow("a view in the upper query")
         # A sample is more than what it has stored.
         small = find_kind(work.lake, found, snapshot).find_small(work, found, snapshot)
         if small is None or small.rows is None:
-            raise NotSupportedByArrow("for now")
+            raise NotSupportedByArrow("a large relation in the upper query", for_good=False)
         known[relation] = small.rows
     wanted: defaultdict[str, set[str]] = defaultdict(set)
     for part in plan.streams:
@@ -103,23 +106,9 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -
 def _whole(work: Workspace, table: Table, snapshot: Snapshot) -> pa.Table:
     rows = read_small(work.lake, table, snapshot)
     if rows is None:
-        raise NotSupportedByArrow("for now")
+        raise NotSupportedByArrow("a large state", for_good=False)
     return rows
 
 
-class _Refused:
-    """Views that are Spark's whatever their rows are, so that nobody tries again."""
-
-    def __init__(self) -> None:
-        self._known: set[tuple[Any, ...]] = set()
-
-    def holds(self, work: Workspace, record: ViewRecord, snapshot: Snapshot) -> bool:
-        return (work.lake.uuid, record.uuid, snapshot.schema_version) in self._known
-
-    def add(self, work: Workspace, record: ViewRecord, snapshot: Snapshot) -> None:
-        if len(self._known) > 10_000:
-            self._known.clear()
-        self._known.add((work.lake.uuid, record.uuid, snapshot.schema_version))
-
-
-_REFUSED = _Refused()
+# Views that are Spark's whatever their rows are.
+_REFUSED: Cache[tuple[UUID, UUID, int], None] = Cache("views that Arrow refuses")

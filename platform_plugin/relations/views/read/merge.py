@@ -42,7 +42,7 @@ def check_schema(rows: pa.Table, fields: tuple[Field, ...]) -> pa.Table:
     """The rows with the columns and types of `fields`; other columns or types are left to Spark."""
     schema = arrow_schema(fields)
     if rows.column_names != schema.names or rows.schema.types != schema.types:
-        raise NotSupportedByArrow
+        raise NotSupportedByArrow("a state of other columns than Spark gives")
     return pa.Table.from_arrays(rows.columns, schema=schema)
 
 
@@ -53,7 +53,7 @@ _MERGED: Cache[tuple[Any, ...], tuple[frozenset[int], pa.Table]] = Cache("merged
 def read_merged(work: Workspace, state: State, scan: TableScan) -> pa.Table:
     """One row for each group of a state's files; of the additions since the last read, only those are read."""
     if scan.inlined or not all(file.is_whole for file in scan.files):
-        raise NotSupportedByArrow("for now")
+        raise NotSupportedByArrow("deleted or inlined rows in a state", for_good=False)
     files = frozenset(file.id for file in scan.files)
     key = (work.lake.uuid, str(work.lake.location), scan.table.uuid, scan.snapshot.schema_version)
     known = _MERGED.get(key)
