@@ -27,6 +27,7 @@ NO_CODE = {"", "text"}
 RUN_BY = {
     ("README.md", "python"): "tests/test_docs.py",
     ("README.md", "sql"): "tests/test_docs.py",
+    ("docs/cli.md", "yaml"): "tests/cli/test_gates.py",
     ("docs/dagster.md", "python"): "tests/orchestration/test_docs.py",
     ("docs/dagster.md", "yaml"): "tests/orchestration/test_docs.py",
     ("docs/operations/backup.md", "python"): "tests/lake/test_backup.py",

@@ -1,5 +1,7 @@
+import argparse
 import json
 import os
+import re
 import subprocess
 from decimal import Decimal
 
@@ -137,3 +139,45 @@ def test_parameters_are_read_as_json_where_they_are_json(text, value):
 @given(st.text())
 def test_any_text_can_be_given_as_a_json_string(text):
     assert parse("sql", "--param", f"n={json.dumps(text)}").param == [("n", text)]
+
+
+def commands_of(parser):
+    (choices,) = (action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return choices
+
+
+def options_on_page(command):
+    """The options of a command's section of docs/cli.md, each with the text beside it."""
+    page = (ROOT / "docs" / "cli.md").read_text()
+    section = re.search(rf"^### `platform {command}`\n(.*?)^##", page, re.MULTILINE | re.DOTALL)
+    rows = re.findall(r"^\| (`.*?`[^|]*?) \| (.+) \|$", section[1].replace(r"\|", "/"), re.MULTILINE) if section else []
+    return {name: text for cell, text in rows for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def options_of_help(parser):
+    """The same of what `--help` prints, but for the common options."""
+    found = {}
+    for action in parser._actions:
+        if {"--help", "--url", "--json", "--debug"}.intersection(action.option_strings):
+            continue
+        value = action.metavar or "/".join(action.choices or ())
+        for name in action.option_strings or [value]:
+            wants = {0: "", "?": f" [{value}]"}.get(action.nargs, f" {value}") if action.option_strings else ""
+            found[name + wants] = (action.help or "") % {"default": action.default}
+    return found
+
+
+@pytest.mark.parametrize("command", sorted(commands_of(build_parser())))
+def test_the_page_has_each_option_of_each_command(command):
+    page, printed = options_on_page(command), options_of_help(commands_of(build_parser())[command])
+    assert page.keys() == printed.keys()
+    for name, text in printed.items():
+        default = re.search(r"\(default: [^)]+\)", text)
+        assert default is None or default[0] in page[name].replace("`", ""), f"{command} {name}: docs/cli.md has another default"
+
+
+def test_the_page_has_the_common_options():
+    page = (ROOT / "docs" / "cli.md").read_text()
+    for name in ("--url URL", "--json", "--debug", "--help"):
+        assert f"| `{name}`" in page
+    assert "`platform --version`" in page

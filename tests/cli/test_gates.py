@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 
 import pytest
@@ -11,6 +12,7 @@ from platform_plugin.cli.gates import hold_to_suites
 from platform_plugin.errors import InvalidValue
 from platform_plugin.platform import Platform
 from platform_plugin.quality.gate import RowsRefused
+from tests.cli.conftest import ROOT
 
 SUITE = "expectations: [{type: expect_column_values_to_be_between, kwargs: {column: amount, min_value: 0}}]"
 
@@ -42,3 +44,15 @@ def test_rows_that_break_a_gate_are_not_committed(tmp_path):
                 platform.execute("INSERT INTO t VALUES (2), (-1)")
         platform.execute("INSERT INTO t VALUES (-3)")
         assert sorted(platform.lake.read("t")["amount"].to_pylist()) == [-3, 1]
+
+
+def test_the_suite_of_the_page_is_a_gate(platform, lake, tmp_path):
+    """What docs/cli.md says of it."""
+    pytest.importorskip("great_expectations")
+    (suite,) = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs" / "cli.md").read_text(), re.MULTILINE | re.DOTALL)
+    file = tmp_path / "users.expectations.yml"
+    file.write_text(suite.replace("score", "id"))
+    told = platform("sql", "-c", "INSERT INTO users (id) VALUES (-1)", "--gate", f"users={file}", "--url", lake, check=1).stderr
+    assert 'nothing was published in "main.users"' in told
+    assert "-1" in told
+    platform("sql", "-c", "INSERT INTO users (id) VALUES (77)", "--gate", f"users={file}", "--url", lake, check=0)
