@@ -1,4 +1,4 @@
-"""The distribution: what the package is called where it is installed, which extras it has, and what to run to add one of them."""
+"""The installed distribution: its name and extras, whether it is a wheel, and the commands that install what is missing."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ FILE_SYSTEMS = {
     "s3": "s3fs",
     "s3a": "s3fs",
 }
-"""The packages that read the usual schemes of URLs through fsspec; none is an extra, because each has its own releases."""
+"""The packages by which fsspec opens the usual schemes of URLs; none is an extra, because each has its own releases."""
 
 _CLONE = Path(__file__).resolve().parent.parent
 
 
 @cache
 def is_wheel() -> bool:
-    """Whether this copy of the package was installed from a wheel, so that nothing of the project is here but the package itself."""
+    """Whether the package was installed from a wheel, so that no other file of the project is there."""
     try:
         origin = distribution(NAME).read_text("direct_url.json")
     except PackageNotFoundError:
@@ -43,7 +43,7 @@ def is_wheel() -> bool:
 
 
 def install_line(extra: Extra) -> str:
-    """The command that adds an extra to this installation: pip leaves the package as it is and installs what the extra names.
+    """The command that installs an extra: pip leaves the package as it is and installs what the extra names.
 
     >>> install_line("kafka").partition("pip install ")[2]
     '"platform-plugin[kafka]"'
@@ -57,7 +57,7 @@ def install_line(extra: Extra) -> str:
 
 
 def install_line_for_scheme(scheme: str) -> str | None:
-    """The command that adds the file system of a URL's scheme; None where no package is known for it.
+    """The command that installs the file system of a URL's scheme; None if no package is known for it.
 
     >>> install_line_for_scheme("s3").partition("pip install ")[2], install_line_for_scheme("s5")
     ('s3fs', None)
@@ -67,7 +67,7 @@ def install_line_for_scheme(scheme: str) -> str | None:
 
 
 def page(name: str) -> str:
-    """Where a page of the documentation is to be read: its file in a clone, its name where only the wheel is.
+    """The place of a page of the documentation: its file in a clone, its name for a wheel.
 
     >>> page("views/aggregates.md").endswith("views/aggregates.md")
     True

@@ -74,7 +74,7 @@ class InvalidFiles(InvalidStatement):
 
 
 def combine_errors(errors: Iterable[PlatformError]) -> PlatformError | None:
-    """Errors as one, in which each stands once: itself if there is one, `InvalidFiles` for several, None for none."""
+    """Several errors as one, without repetitions: a single one as it is, `InvalidFiles` for several, None for none."""
     found: dict[str, PlatformError] = {}
     for error in errors:
         for each in error.errors if isinstance(error, InvalidFiles) else (error,):
@@ -99,7 +99,7 @@ class UnknownObject(PlatformError):
 
 
 class ObjectExists(PlatformError):
-    """A schema, relation or column of that name is there already."""
+    """A schema, relation or column with that name exists already."""
 
 
 class InvalidValue(PlatformError):

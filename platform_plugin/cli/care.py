@@ -217,7 +217,7 @@ def run_merge(given: argparse.Namespace) -> int:
 
 
 def run_vacuum(given: argparse.Namespace) -> int:
-    """Delete files that nobody can need; streams let go of what is over first, and with `--older-than` old snapshots are forgotten."""
+    """Delete files that nobody can need, after streams have evicted what is due; `--older-than` also expires old snapshots."""
     url = lake_url(given)
     forgets = given.all or given.older_than is not None
     if given.dry_run and forgets:

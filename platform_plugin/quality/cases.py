@@ -27,7 +27,7 @@ class Epoch:
     given: Mapping[str, tuple[Row, ...]]
     expect: tuple[Row, ...] | None = None
     given_at: Place = field(default=("given",), compare=False)
-    """Where its rows stand in the body of the case, and where what is expected."""
+    """The places of its given and its expected rows in the body of the case."""
     expect_at: Place = field(default=("expect",), compare=False)
 
 

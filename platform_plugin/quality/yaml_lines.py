@@ -1,4 +1,4 @@
-"""Lines of YAML files: where a key or an entry of a list stands, for errors about it."""
+"""`find_yaml_line`: the line of a key or a list entry in a YAML file, for errors about it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def find_yaml_line(text: str, place: Sequence[str | int]) -> int | None:
-    r"""The line of a key or of an entry of a list; of the nearest one around it where that is not in the file.
+    r"""The line of a key or a list entry; if it is not in the file, that of the nearest one around it.
 
     >>> find_yaml_line("a:\n  - b: 1\n  - c: 2\n", ("a", 1, "c")), find_yaml_line("a: 1", ("b",))
     (3, None)

@@ -1,4 +1,4 @@
-"""Versions: the rows of a relation that its gate let pass last, and none besides."""
+"""`read_passed`: the version of a relation that passed its gate last, for AT (GATE => 'passed')."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def read_passed(reading: ReadContext, name: Name, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
-    """The rows of `AT (GATE => 'passed')`; refused where no version has passed, because any other answer could hold rows that have not."""
+    """The rows for AT (GATE => 'passed'); refused if no version has passed, since any other rows may be ones that have not."""
     lake = reading.work.lake
     with lake.reading() as connection:
         relation = lake.find_relation(connection, name, snapshot)

@@ -1,4 +1,4 @@
-"""Nearby lakes: where a lake is that somebody may have meant who named a folder beside it, or none."""
+"""`find_nearby_lake`: the lake in or above a folder, which a user who named that folder may have meant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEVELS_UP = 3
 
 
 def find_nearby_lake(folder: Path) -> Path | None:
-    """Return the folder of a lake in or above a folder, where a project has its own or a path is one step wrong; nothing is opened.
+    """The folder of a lake in or above a folder, as in a project or after a path that is one step wrong; nothing is opened.
 
     >>> find_nearby_lake(Path("/nowhere/at/all")) is None
     True

@@ -1,4 +1,4 @@
-"""Stalls: the relations that a gate or an error keeps from a new version at present, as the catalogue notes them beside all snapshots."""
+"""`note_stall` and `read_stalls`: the catalogue's notes of relations that a gate or an error stalls at present."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SAME_FOR = timedelta(minutes=1)
 def note_stall(
     lake: Lake, name: Name, *, cause: Cause, error: PlatformError, suite: str | None = None, row_count: int | None = None
 ) -> None:
-    """Note in the catalogue that a relation is stalled by an error, now and perhaps for some time already."""
+    """Note in the catalogue that an error stalls a relation, or still does."""
     reason = error.message if error.detail is None else f"{error.message}: {error.detail}"
     now = datetime.now(UTC)
     values = {"reason": reason[:_MOST_CHARACTERS], "hint": error.hint, "suite": suite, "row_count": row_count}
@@ -73,7 +73,7 @@ def read_stalled_names(lake: Lake, cause: Cause) -> set[tuple[str, str]]:
 
 
 def end_stalls(lake: Lake, names: Collection[Name], *, cause: Cause) -> None:
-    """Note that relations are not stalled any more; costs one look at the catalogue where none was."""
+    """Note that relations are no longer stalled; one query if none was."""
     noted = read_stalled_names(lake, cause)
     ended = [name for name in names if (name.schema.lower(), name.relation.lower()) in noted]
     if ended:
@@ -83,7 +83,7 @@ def end_stalls(lake: Lake, names: Collection[Name], *, cause: Cause) -> None:
 
 
 def read_stalls(connection: Connection, relation: Table | View) -> list[Stall]:
-    """What stalls a relation."""
+    """The stalls of a relation."""
     if not sa.inspect(connection).has_table(STALL.name):
         return []
     rows = connection.execute(sa.select(STALL).where(STALL.c.relation_uuid == str(relation.uuid)).order_by(STALL.c.cause)).all()

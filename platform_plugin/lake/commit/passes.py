@@ -1,4 +1,4 @@
-"""Passes: at which snapshot a relation held last what its gate let pass, and until when that stays readable."""
+"""Passes of gates: the version of each relation that its gate let pass last, and the snapshot at which it is readable."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PASS_TABLES = (GATE_PASS,)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatePass:
-    """The version of a relation that passed its gate last: since which snapshot, and which table holds its rows at which kept snapshot."""
+    """The version of a relation that passed its gate last: its first snapshot, its table, and a snapshot at which it is readable."""
 
     snapshot_id: int
     passed_at: datetime
@@ -50,7 +50,7 @@ class GatePass:
 
 
 def read_pass(connection: Connection, name: Name, snapshot: Snapshot) -> GatePass | None:
-    """The version that passed last, as of a snapshot; None if none has."""
+    """The version that had passed last at a snapshot; None if none had."""
     if not has_table(connection, GATE_PASS.name):
         return None
     p = GATE_PASS.c
@@ -59,13 +59,13 @@ def read_pass(connection: Connection, name: Name, snapshot: Snapshot) -> GatePas
 
 
 def is_passed(connection: Connection, name: Name, table: Table, snapshot: Snapshot) -> bool:
-    """Whether what a table holds at a snapshot is what passed the gate of a relation last."""
+    """Whether the rows of a table at a snapshot are those of the version that passed the relation's gate last."""
     found = read_pass(connection, name, snapshot)
     return found is not None and found.table_uuid == table.uuid and not differs_since(connection, table, found.readable_at, snapshot)
 
 
 def hold_passes(connection: Connection, newest: Snapshot) -> frozenset[int]:
-    """The snapshots that must stay because only they have what passed a gate last.
+    """The snapshots that must not expire because only they have the version that passed a gate last.
 
     Where nothing has changed since, the newest snapshot has it too: then that one is noted, and the older one may go.
     """
@@ -92,7 +92,7 @@ def hold_passes(connection: Connection, newest: Snapshot) -> frozenset[int]:
 
 
 def lift_gate(lake: Lake, name: Name) -> None:
-    """Forget what passed a gate that a relation has no more: nothing needs to stay readable for it."""
+    """Delete the pass of a relation that has no gate any more, so that no snapshot is kept for it."""
     with lake.reading() as connection:
         if (
             not has_table(connection, GATE_PASS.name)
@@ -105,7 +105,7 @@ def lift_gate(lake: Lake, name: Name) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ForgetPasses:
-    """A relation is dropped, and with it what of it passed a gate."""
+    """Deletes the passes of a dropped relation."""
 
     name: Name
 
@@ -116,7 +116,7 @@ class ForgetPasses:
 
 @dataclass(frozen=True, slots=True)
 class NotePass:
-    """What this commit adds to a table has passed the gate of a relation.
+    """Records that the rows which this commit adds to a table have passed the relation's gate.
 
     The version as a whole has passed only if nothing else is in the table but what passed before: rows that came past the gate stay
     out of what is given to those who ask for what passed. Of a stream each batch passes for itself, and no version is noted.

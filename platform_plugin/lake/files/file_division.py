@@ -1,4 +1,4 @@
-"""`write_data_files`: rows are written as as many files as the target size of their table asks for."""
+"""`write_data_files`: writes rows as one or more files, by the target file size of their table."""
 
 from __future__ import annotations
 

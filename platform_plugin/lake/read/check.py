@@ -1,4 +1,4 @@
-"""`check`: finds what a catalogue says of files and can't be true, for whoever wrote it. Reads do not rely on it."""
+"""`check`: finds what a catalogue says of files and can't be true; reads do not rely on it."""
 
 from __future__ import annotations
 

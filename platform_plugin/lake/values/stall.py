@@ -1,4 +1,4 @@
-"""Stall: why a relation gets no new version or is not maintained at present, and since when. Free of imports that take long."""
+"""`Stall`: why a relation gets no new version or is not maintained at present, and since when; imports nothing slow."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Stall:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What is held back or has stopped, why, and what to do.
+        """What is stalled, the reason, and what to do.
 
         >>> from datetime import UTC, datetime
         >>> at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

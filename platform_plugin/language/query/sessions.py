@@ -1,4 +1,4 @@
-"""SESSION(stream, INTERVAL '2' SECOND [, 'earliest']): the sessions that stand where a relation may."""
+"""`find_sessions`: each SESSION(stream, INTERVAL '2' SECOND [, 'earliest']) in place of a relation in a query."""
 
 from __future__ import annotations
 

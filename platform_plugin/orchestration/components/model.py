@@ -75,7 +75,7 @@ class Model:
 
 
 def read_models(folder: Path) -> tuple[Model, ...]:
-    """The models of a folder and the folders in it, by path; what is wrong with any of its files is told at once, with the places."""
+    """The models of a folder and the folders in it, by path; the errors of all files are raised as one, with their places."""
     if not folder.is_dir():
         raise UnknownObject(f'folder "{folder}" does not exist', hint="correct `path`, or make the folder and put an SQL file in it")
     models: dict[str, Model] = {}

@@ -78,11 +78,11 @@ class FileReader(Protocol):
     """A component whose files can be read without its definitions."""
 
     def find_errors(self, path: Path, file: str) -> Iterator[PlatformError]:
-        """What is wrong with its files; `path` is where the component stands, `file` the one that says so."""
+        """The errors of its files; `path` is the component's place, `file` the file that declares it."""
 
 
 def file_errors(context: dg.ComponentLoadContext, error: PlatformError) -> PlatformError:
-    """The error of one component's files with those of all others of the project, so that all are told at once and each once."""
+    """The error of one component's files, combined with those of all other components, each once."""
     tree = _tree(context)
     found: list[PlatformError] = []
     for decl in _leaves(tree.find_root_decl()) if tree is not None else ():

@@ -34,13 +34,13 @@ class SampleKind(DeclarableKind["Table"]):
     is_alterable = False
 
     def read(self, reading: ReadContext, relation: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
-        """The rows drawn from its relation as that is at the snapshot."""
+        """The rows drawn from its relation at the snapshot."""
         from platform_plugin.relations.samples.source import read_source
 
         return read_source(reading, relation, snapshot, need)
 
     def find_small(self, work: Workspace, relation: Table, snapshot: Snapshot) -> SmallRelation | None:
-        """Its rows; one that Spark has to draw is drawn on the way of every other query."""
+        """Its rows, unless Spark must draw them."""
         from platform_plugin.relations.lookups import SmallRelation
         from platform_plugin.relations.samples.read import is_drawn_here, read_sample
         from platform_plugin.relations.samples.record import get_sample
@@ -49,14 +49,14 @@ class SampleKind(DeclarableKind["Table"]):
         return SmallRelation(sample.table, read_sample(work, sample, snapshot).rows if is_drawn_here(work, sample, snapshot) else None)
 
     def dependencies(self, work: Workspace, relation: Table, snapshot: Snapshot) -> Iterator[Dependency]:
-        """What it is drawn from. A window of time moves with every snapshot."""
+        """The relations that it is drawn from. A window of time moves with every snapshot."""
         from platform_plugin.relations.samples.record import get_sample
         from platform_plugin.relations.samples.sources import find_dependencies
 
         return find_dependencies(work, get_sample(work.lake, relation, snapshot), snapshot)
 
     def facts(self, work: Workspace, relation: Table, declaration: Declaration, snapshot: Snapshot, *, internal: bool) -> Mapping[str, Any]:
-        """What it stands for, how its strata are covered, and how old it is."""
+        """Its cardinality, the coverage of its strata, and its age."""
         from platform_plugin.relations.samples.figures import sample_facts
         from platform_plugin.relations.samples.record import get_sample
 
@@ -64,7 +64,7 @@ class SampleKind(DeclarableKind["Table"]):
         return sample_facts(work, get_sample(work.lake, relation, snapshot), snapshot)
 
     def declared(self, statement: s.Statement) -> DeclaredRelation | None:
-        """CREATE SAMPLE."""
+        """The definition in a CREATE SAMPLE."""
         from platform_plugin.relations.samples.differences import read_declared
 
         return read_declared(statement)
@@ -78,7 +78,7 @@ class SampleKind(DeclarableKind["Table"]):
         since: Snapshot | None = None,
         progress: ProgressHandler | None = None,
     ) -> DefinitionOutcome | None:
-        """A sample is created once."""
+        """Create the sample; one that exists is not changed."""
         from platform_plugin.relations.declarations import DefinitionOutcome
         from platform_plugin.relations.samples.define import run_create_sample
 
@@ -89,18 +89,18 @@ class SampleKind(DeclarableKind["Table"]):
         return DefinitionOutcome("created")
 
     def differences(self, declared: s.Statement, stored: s.Statement) -> Iterator[str]:
-        """Its relation, size, condition, strata, weight and window."""
+        """Differences in relation, size, condition, strata, weight and window."""
         from platform_plugin.relations.samples.differences import sample_differences
 
         return sample_differences(declared, stored)
 
     def takes_in(self, declaration: Declaration) -> bool:
-        """A run draws or merges what it holds."""
+        """Always: a run draws or merges its rows."""
         del declaration
         return True
 
     def text(self, lake: Lake, relation: Table, declaration: Declaration, snapshot: Snapshot) -> str:
-        """CREATE SAMPLE, with its seed."""
+        """CREATE SAMPLE with its seed."""
         from platform_plugin.language.statements.registry import statement_text
         from platform_plugin.relations.samples.definition import SampleDefinition
         from platform_plugin.relations.samples.record import SampleRecord
@@ -111,38 +111,38 @@ class SampleKind(DeclarableKind["Table"]):
         return statement_text(sample_statement(lake, statement_name(relation), sample, snapshot))
 
     def refuse_append(self, table: Table, declaration: Declaration) -> None:
-        """Its rows are drawn."""
+        """Refuse: its rows are drawn."""
         self.refuse_change(table, declaration)
 
     def refuse_change(self, table: Table, declaration: Declaration) -> None:
-        """Its rows are drawn."""
+        """Refuse: its rows are drawn."""
         from platform_plugin.errors import InvalidValue
 
         del declaration
         raise InvalidValue(f'"{table.name}" is a sample', hint="write to what it is drawn from")
 
     def drop(self, work: Workspace, commit: Commit, relation: Table, snapshot: Snapshot, *, alone: bool) -> None:
-        """End it and its claim on rows of its stream."""
+        """Drop it with its cursor in its stream."""
         from platform_plugin.relations.samples.remove import drop_sample
 
         del work, snapshot
         drop_sample(commit, relation, alone=alone)
 
     def appending(self, lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> AppendPart | None:
-        """The samples of a stream pick theirs of rows that are at hand."""
+        """The samples of a stream pick rows from those that are appended."""
         from platform_plugin.relations.samples.reservoir.picking import prepare_picks
 
         return prepare_picks(lake, base, table, rows)
 
     def before_drop(self, work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> None:
-        """A stream that is sampled stays, and a sample that another one merges."""
+        """Refuse to drop a stream with samples, or a sample that another one merges."""
         from platform_plugin.relations.samples.remove import refuse_sampled
 
         if kind in ("stream", self.name):
             refuse_sampled(work.lake, table, kind, snapshot)
 
     def joint_scans(self, work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> Sequence[JointScan]:
-        """Samples that have just these ranges to take up."""
+        """The samples that have exactly these ranges to consume."""
         from platform_plugin.relations.samples.reservoir.joint import find_joint_samples
 
         return find_joint_samples(work, snapshot, ranges)

@@ -29,14 +29,14 @@ class StreamKind(DeclarableKind["Table"]):
     intake = "ingest"
 
     def facts(self, work: Workspace, relation: Table, declaration: Declaration, snapshot: Snapshot, *, internal: bool) -> Mapping[str, Any]:
-        """Its limits and feed, and how its rows come and leave."""
+        """Its limits and feed, and the figures of its rows."""
         from platform_plugin.relations.streams.figures import stream_facts
 
         options = super().facts(work, relation, declaration, snapshot, internal=internal)
         return {**options, **stream_facts(work, relation, declaration, snapshot)}
 
     def declared(self, statement: s.Statement) -> DeclaredRelation | None:
-        """CREATE STREAM."""
+        """The definition in a CREATE STREAM."""
         from platform_plugin.relations.streams.declaration import read_declared
 
         return read_declared(statement)
@@ -50,7 +50,7 @@ class StreamKind(DeclarableKind["Table"]):
         since: Snapshot | None = None,
         progress: ProgressHandler | None = None,
     ) -> DefinitionOutcome | None:
-        """A stream is created once."""
+        """Create the stream; one that exists is not changed."""
         from platform_plugin.relations.declarations import DefinitionOutcome
         from platform_plugin.relations.streams.define import run_create_stream
 
@@ -61,13 +61,13 @@ class StreamKind(DeclarableKind["Table"]):
         return DefinitionOutcome("created")
 
     def differences(self, declared: s.Statement, stored: s.Statement) -> Iterator[str]:
-        """Columns and limits."""
+        """Differences in columns and limits."""
         from platform_plugin.relations.streams.declaration import stream_differences
 
         return stream_differences(declared, stored)
 
     def takes_in(self, declaration: Declaration) -> bool:
-        """A stream with a feed reads its source."""
+        """Whether the stream has a feed."""
         from platform_plugin.relations.streams.feeds.declaration import read_declared_feed
 
         return read_declared_feed(declaration) is not None
@@ -82,13 +82,13 @@ class StreamKind(DeclarableKind["Table"]):
         return statement_text(stream_statement(statement_name(relation), relation, declaration))
 
     def reflect_options(self, declaration: Declaration) -> Mapping[str, Any]:
-        """What makes a reflected stream a stream again."""
+        """The options that make a reflected stream a stream again."""
         from platform_plugin.relations.streams.declaration import reflected_limits
 
         return {"stream": True, **reflected_limits(declaration)}
 
     def refuse_change(self, table: Table, declaration: Declaration) -> None:
-        """Rows of a stream only ever leave with their segment."""
+        """Refuse: rows of a stream are only evicted, with their segment."""
         from platform_plugin.errors import InvalidValue
 
         del declaration
@@ -97,7 +97,7 @@ class StreamKind(DeclarableKind["Table"]):
         )
 
     def find_twin(self, work: Workspace, table: Table, declaration: Declaration, snapshot: Snapshot, statement: s.Alter) -> Table | None:
-        """Its history has the same columns."""
+        """Its history, which has the same columns."""
         from platform_plugin.lake.ring.history import read_history
 
         del declaration, statement
@@ -105,7 +105,7 @@ class StreamKind(DeclarableKind["Table"]):
             return read_history(connection, table, snapshot.id)
 
     def set_options(self, commit: Commit, table: Table, declaration: Declaration, options: Sequence[s.Option]) -> None:
-        """Other limits let rows leave in the same commit; options of the feed are written to the feed."""
+        """New limits evict rows in the same commit; options of the feed change the stored feed."""
         from platform_plugin.relations.options import declare_options
         from platform_plugin.relations.streams.declaration import altered_options
 
@@ -113,7 +113,7 @@ class StreamKind(DeclarableKind["Table"]):
         commit.retain(table)
 
     def drop(self, work: Workspace, commit: Commit, relation: Table, snapshot: Snapshot, *, alone: bool) -> None:
-        """End it, and what is known of its source."""
+        """Drop it with the records and cursors of its feed."""
         from platform_plugin.relations.streams.feeds.sources import ForgetSources
 
         del work, snapshot, alone

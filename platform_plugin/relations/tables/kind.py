@@ -26,7 +26,7 @@ class TableKind(DeclarableKind["Table"]):
     plural = "TABLES"
 
     def declared(self, statement: s.Statement) -> DeclaredRelation | None:
-        """CREATE TABLE, with columns or a query, and CREATE TABLE … AS HISTORY OF."""
+        """The definition in a CREATE TABLE, with columns or a query, or in CREATE TABLE … AS HISTORY OF."""
         from platform_plugin.relations.tables.declaration import read_declared
 
         return read_declared(statement)
@@ -40,14 +40,14 @@ class TableKind(DeclarableKind["Table"]):
         since: Snapshot | None = None,
         progress: ProgressHandler | None = None,
     ) -> DefinitionOutcome | None:
-        """A table that is the result of a query is computed anew; another one is created once."""
+        """Create the table; one that exists is computed again if a query defines it, else not changed."""
         from platform_plugin.relations.tables.define import define_table
 
         del since
         return define_table(work, statement, old, progress=progress)
 
     def differences(self, declared: s.Statement, stored: s.Statement) -> Iterator[str]:
-        """Columns, key and options; of a history its stream."""
+        """Differences in columns, key and options; for a history in its stream."""
         from platform_plugin.relations.tables.declaration import table_differences
 
         return table_differences(declared, stored)
@@ -59,20 +59,20 @@ class TableKind(DeclarableKind["Table"]):
         return table_text(lake, relation, declaration, snapshot)
 
     def refuse_append(self, table: Table, declaration: Declaration) -> None:
-        """A history takes its rows from its stream."""
+        """Refuse for a history, which takes its rows from its stream."""
         from platform_plugin.relations.tables.history import refuse_history
 
         refuse_history(table, declaration)
 
     def find_twin(self, work: Workspace, table: Table, declaration: Declaration, snapshot: Snapshot, statement: s.Alter) -> Table | None:
-        """The columns of a history change only with its stream."""
+        """None; an error for the columns of a history, which change only with its stream."""
         from platform_plugin.relations.tables.history import refuse_own_columns
 
         refuse_own_columns(work.lake, table, declaration, snapshot, statement)
         return None
 
     def set_options(self, commit: Commit, table: Table, declaration: Declaration, options: Sequence[s.Option]) -> None:
-        """How files are written is said where every client of the lake looks for it."""
+        """Write file options where every client of the lake reads them."""
         from platform_plugin.relations.options import file_options
 
         written = file_options(options)
@@ -82,7 +82,7 @@ class TableKind(DeclarableKind["Table"]):
             super().set_options(commit, table, declaration, others)
 
     def drop(self, work: Workspace, commit: Commit, relation: Table, snapshot: Snapshot, *, alone: bool) -> None:
-        """End the table."""
+        """Drop the table."""
         del work, snapshot, alone
         commit.drop_table(relation)
 

@@ -33,13 +33,13 @@ class ViewKind(DeclarableKind["View"]):
     reflected_as = "view"
 
     def read(self, reading: ReadContext, relation: View, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
-        """The stored result where it holds, else the states with the rows that wait, else the query."""
+        """The stored result if it is valid, else the states with unconsumed rows, else the query."""
         from platform_plugin.relations.views.read.source import read_source
 
         return read_source(reading, relation, snapshot, need)
 
     def find_small(self, work: Workspace, relation: View, snapshot: Snapshot) -> SmallRelation | None:
-        """The stored result, where nothing has changed since."""
+        """The stored result, if nothing has changed since."""
         from platform_plugin.relations.lookups import read_stored
         from platform_plugin.relations.views.read.stored import find_stored
 
@@ -55,31 +55,31 @@ class ViewKind(DeclarableKind["View"]):
         return None if local is None else SmallRelation(local.table, local.rows)
 
     def find_recent(self, work: Workspace, relation: View, snapshot: Snapshot, staleness: timedelta) -> RecentResult | None:
-        """What the view answered last, if that is recent enough."""
+        """The stored result, if it is recent enough."""
         from platform_plugin.relations.views.read.stored import find_recent
 
         return find_recent(work, relation, snapshot, staleness)
 
     def dependencies(self, work: Workspace, relation: View, snapshot: Snapshot) -> Iterator[Dependency]:
-        """Of a continuous view all that its plan reads; what another query depends on nobody knows."""
+        """The relations that a continuous view's plan reads; those of another view are not known."""
         from platform_plugin.relations.views.read.stored import find_dependencies
 
         return find_dependencies(work, relation, snapshot)
 
     def fields(self, work: Workspace, relation: View, snapshot: Snapshot) -> tuple[Field, ...]:
-        """The columns of its result; of a view that is not continuous, what its query gives at the snapshot."""
+        """The columns of its result; for a view that is not continuous, those of its query at the snapshot."""
         from platform_plugin.relations.views.figures import view_fields
 
         return view_fields(work, relation, snapshot)
 
     def facts(self, work: Workspace, relation: View, declaration: Declaration, snapshot: Snapshot, *, internal: bool) -> Mapping[str, Any]:
-        """Its query; of a continuous one also what it stores and what waits for it."""
+        """Its query; for a continuous view also the size of its states and its unconsumed rows."""
         from platform_plugin.relations.views.figures import find_facts
 
         return find_facts(work, relation, declaration, snapshot, internal=internal)
 
     def declared(self, statement: s.Statement) -> DeclaredRelation | None:
-        """CREATE VIEW."""
+        """The definition in a CREATE VIEW."""
         from platform_plugin.relations.views.declaration import read_declared
 
         return read_declared(statement)
@@ -93,7 +93,7 @@ class ViewKind(DeclarableKind["View"]):
         since: Snapshot | None = None,
         progress: ProgressHandler | None = None,
     ) -> DefinitionOutcome | None:
-        """A view whose query has changed starts over; another lag is set while the view stays what it is."""
+        """A view whose query has changed starts over; a new lag is set without that."""
         from platform_plugin.relations.views.declaration import define_view
 
         del progress
@@ -102,7 +102,7 @@ class ViewKind(DeclarableKind["View"]):
     def describe(
         self, connection: Connection, relations: Sequence[View], declarations: Mapping[str, Declaration]
     ) -> Iterator[DescribedRelation]:
-        """Queries, and the columns and options of continuous views."""
+        """The queries of views, and the columns and options of continuous ones."""
         from platform_plugin.relations.views.declaration import describe_views
 
         del declarations
@@ -116,20 +116,20 @@ class ViewKind(DeclarableKind["View"]):
         return view_text(lake, relation, declaration)
 
     def drop(self, work: Workspace, commit: Commit, relation: View, snapshot: Snapshot, *, alone: bool) -> None:
-        """End it, and those of its tables that no other view shares."""
+        """Drop it, with those of its tables that no other view shares."""
         from platform_plugin.relations.views.build import drop_view
 
         del alone
         drop_view(work, commit, relation, snapshot)
 
     def appended(self, work: Workspace, table: Table, snapshot: Snapshot) -> None:
-        """Eager views take up what has come, and batched ones if enough waits."""
+        """Maintain eager views, and batched ones if enough rows wait."""
         from platform_plugin.relations.views.follow.propagate import propagate
 
         propagate(work, table, snapshot)
 
     def before_drop(self, work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> None:
-        """A stream that continuous views are made over stays."""
+        """Refuse to drop a stream that continuous views read."""
         from platform_plugin.relations.views.define import refuse_consumed
 
         if kind == "stream":
@@ -144,7 +144,7 @@ class StateKind(Kind["Table"]):
     is_hidden = True
 
     def text(self, lake: Lake, relation: Table, declaration: Declaration, snapshot: Snapshot) -> str:
-        """What makes a table with its columns: the statement of its view makes the table itself."""
+        """A CREATE TABLE with its columns; the table itself comes from its view's statement."""
         from platform_plugin.language.statements.create_table import CreateTable
         from platform_plugin.language.statements.registry import statement_text
         from platform_plugin.relations.target import statement_name
@@ -153,18 +153,18 @@ class StateKind(Kind["Table"]):
         return statement_text(CreateTable(name=statement_name(relation), columns=relation.fields, comment=relation.comment))
 
     def refuse_append(self, table: Table, declaration: Declaration) -> None:
-        """Only maintenance writes it."""
+        """Refuse: only maintenance writes it."""
         self.refuse_change(table, declaration)
 
     def refuse_change(self, table: Table, declaration: Declaration) -> None:
-        """Only maintenance writes it."""
+        """Refuse: only maintenance writes it."""
         from platform_plugin.errors import InvalidValue
 
         del declaration
         raise InvalidValue(f'table "{table.name}" is part of a continuous view', hint="only maintenance writes it")
 
     def drop(self, work: Workspace, commit: Commit, relation: Table, snapshot: Snapshot, *, alone: bool) -> None:
-        """End the table."""
+        """Drop the table."""
         del work, snapshot, alone
         commit.drop_table(relation)
 

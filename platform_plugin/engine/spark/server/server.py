@@ -90,7 +90,7 @@ class PlatformServer:
             raise _StoppedEarly
 
     def heed_signals(self) -> None:
-        """Let SIGTERM end the server. It is shared, so a Ctrl-C of one user does not, but of whoever submitted it to a cluster it does."""
+        """Let SIGTERM end the server. A user's Ctrl-C does not, since others share it, unless that user submitted it to a cluster."""
         signal.signal(signal.SIGTERM, self.end)
         signal.signal(signal.SIGINT, self.end if _is_submitted() else signal.SIG_IGN)
 

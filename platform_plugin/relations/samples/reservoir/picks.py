@@ -81,7 +81,7 @@ class Picks:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The range that it stands for."""
+        """The range of row ids that it covers."""
         return self.first_row_id, self.next_row_id
 
 

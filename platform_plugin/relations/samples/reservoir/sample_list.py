@@ -46,7 +46,7 @@ class KnownSamples:
         self._rows_of_others = 0
 
     def is_stale(self, base: Snapshot) -> bool:
-        """Whether the samples must be read again, for what others have made of them."""
+        """Whether the samples must be read again, since others may have changed them."""
         if base.schema_version != self.schema_version:
             return True
         if not self.pickers:
