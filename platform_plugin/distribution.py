@@ -1,4 +1,4 @@
-"""The installed distribution: its name and extras, whether it is a wheel, and the commands that install what is missing."""
+"""The installed distribution: its name and extras, and the commands that install what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `platform` command: SQL, a shell, and the management of lakes and of the platform server, from a terminal or a script."""
+"""The `platform` command: SQL, a shell, and the management of lakes and of the platform server."""
 
 from __future__ import annotations
 

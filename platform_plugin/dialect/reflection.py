@@ -1,4 +1,7 @@
-"""Reflection for SQLAlchemy: schemas, tables, columns, keys and comments from the catalogue; only views' columns need Spark."""
+"""Reflection for SQLAlchemy: schemas, tables, columns, keys and comments, from the catalogue.
+
+Only the columns of views need Spark.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`read_cases`: the cases of a view in the YAML file beside its SQL: rows given epoch by epoch, and the expected answers."""
+"""`read_cases`: tests of a view in the YAML file beside its SQL: rows given epoch by epoch, and the expected answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`name_missing_relations`: errors about an unknown relation name the kind that was expected and the nearest name of it."""
+"""`name_missing_relations`: errors about an unknown relation name the expected kind and its nearest relation."""
 
 from __future__ import annotations
 

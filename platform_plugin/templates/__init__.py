@@ -1,4 +1,4 @@
-"""The files of a new project, as data of the package, and the functions that `platform new` and `dg scaffold` write them with."""
+"""`read_templates` and `write_templates`: the files of a new project, for `platform new` and `dg scaffold`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`build_plan`: sqlglot's tree of a Spark query becomes a plan with resolved names; what a plan can't express is refused."""
+"""`build_plan`: sqlglot's tree of a Spark query becomes a plan with resolved names, or is refused."""
 
 from __future__ import annotations
 

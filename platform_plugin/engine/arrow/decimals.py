@@ -1,4 +1,4 @@
-"""Decimals over Arrow: arithmetic in the types that Spark's rules give, and conversion to doubles as the JVM does it.
+"""Decimals over Arrow: arithmetic in the types that Spark's rules give, and conversion to doubles.
 
 None is returned for what Spark would round or Arrow can't hold; it is left to Spark.
 """

@@ -1,4 +1,4 @@
-"""Creating a lake's catalogue, checking it when a lake is opened, adopting one from elsewhere, and upgrading its format."""
+"""Creating a lake's catalogue, checking it at each opening, adopting one from elsewhere, and upgrading its format."""
 
 from __future__ import annotations
 

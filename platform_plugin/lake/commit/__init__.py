@@ -1,1 +1,1 @@
-"""The commit: its operations, the checks of what they rely on, and the one transaction that makes them visible together."""
+"""The commit: operations, the checks of what they rely on, and the transaction that makes them visible together."""

@@ -1,4 +1,4 @@
-"""Reading deletion vectors: the deleted positions in Iceberg's `deletion-vector-v1` blobs, bare or in a Puffin container.
+"""`read_vectors`: the positions in Iceberg's `deletion-vector-v1` blobs, bare or in a Puffin container.
 
 DuckLake writes a single blob bare, and several into a container, each with the snapshot up to which it counts.
 """

@@ -1,4 +1,4 @@
-"""`follow_shapes`: creates the tables inside the catalogue for DuckDB's inlined rows, one for each set of columns of a table.
+"""`follow_shapes`: creates the tables inside the catalogue for DuckDB's inlined rows, one for each table definition.
 
 DuckDB fills the newest one by position, so a commit that alters a table must add one with its new columns, or the values of one column
 would end up in another. A commit that creates a table must add its first one: left to itself, DuckDB makes a missing one at its first

@@ -1,4 +1,4 @@
-"""Errors for files that a reader misses: the rows were evicted, the snapshot expired, files were merged, or a file is lost."""
+"""Errors for files that a reader misses: rows were evicted, a snapshot expired, files were merged, or a file is lost."""
 
 from __future__ import annotations
 

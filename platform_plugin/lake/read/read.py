@@ -1,4 +1,4 @@
-"""`read_rows`: a scan's rows as Arrow, read in this process; for small reads, checks and merges, not for scans of Spark's size."""
+"""`read_rows`: a scan's rows as Arrow, read in this process; for small reads, checks and merges."""
 
 from __future__ import annotations
 

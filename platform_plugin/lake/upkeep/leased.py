@@ -1,4 +1,4 @@
-"""Snapshots under lease: which ones, since when and until when. Expired leases and those of dead processes are removed."""
+"""Snapshots under lease: which ones, since when and until when; leases that ended are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`find_groups`: which files of a table a merge makes into one, as runs of small neighbours with equal columns and partitions."""
+"""`find_groups`: the files that a merge makes into one: small neighbours with equal columns and partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewriting rows for a merge: each keeps its id and the snapshot that added it, and a deleted one the snapshot that deleted it."""
+"""Rewriting rows for a merge: each keeps its id, and the snapshots that added and deleted it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`assign_column`: a whole Arrow column by the assignment rule, with Arrow's casts where they agree, else value by value."""
+"""`assign_column`: a whole Arrow column by the assignment rule, with Arrow's casts where these agree with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`plan_lookup`: a query that reads some columns of one relation, for rows that meet plain conditions, and so needs no engine.
+"""`plan_lookup`: a query that reads some columns of one relation under plain conditions, and so needs no engine.
 
 A query that might mean something else to Spark is no lookup.
 """

@@ -1,4 +1,4 @@
-"""`Reference`: one mention of a relation in a query, with its snapshot, its session, and the columns and rows it needs."""
+"""`Reference`: one mention of a relation in a query, with its snapshot, session, columns and predicates."""
 
 from __future__ import annotations
 

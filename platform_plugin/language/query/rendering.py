@@ -1,4 +1,4 @@
-"""Rendering a query's text for Spark: names are replaced, all other characters stay, and offsets map back to the source."""
+"""Rendering a query's text for Spark: names are replaced, and offsets map back to the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SHOW: lists from the catalogue and of what a process caches, and SHOW CREATE, the statement that defines a relation."""
+"""SHOW: lists from the catalogue and of caches, and SHOW CREATE, the statement that defines a relation."""
 
 from __future__ import annotations
 

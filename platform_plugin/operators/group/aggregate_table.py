@@ -1,4 +1,4 @@
-"""`Row`: a line of the table of aggregates that split, which stands in `aggregates.TABLE` and in docs/views/aggregates.md."""
+"""`Row`: a line of the table of aggregates that split, `aggregates.TABLE`, which docs/views/aggregates.md shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cut_plan`: groupings over streams are replaced by scans of merged states, and what is below them becomes stream parts."""
+"""`cut_plan`: merged states replace groupings over streams, and what is below these becomes stream parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variances and covariances: stored as structs of doubles and merged by Chan's formula, which keeps digits that sums lose."""
+"""Variances and covariances: stored as structs of doubles, and merged by Chan's formula."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`plan_sharing`: the stream parts of many views as few queries, so that a range is read once, however many views there are.
+"""`plan_sharing`: the stream parts of many views as few queries, so that a range is read once for all of them.
 
 Parts with the same source share a query, whatever they group by and filter: the query groups by each set of keys in one pass (GROUPING
 SETS), and an aggregate of a part with a filter of its own carries that filter. So the number of queries is the number of different sources:

@@ -1,4 +1,4 @@
-"""`plan_split`: a view's query becomes static parts, stream parts with their states, and an upper query; no engine, no storage.
+"""`plan_split`: a view's query becomes static parts, stream parts with their states, and an upper query.
 
 What an executor does with a `SplitPlan` (see `parts` for the values):
 

@@ -1,4 +1,4 @@
-"""`Store`: the columns of a state while a plan is split, and `join_answers`, the query that answers from merged states."""
+"""`Store`: the columns of a state while a plan is split; `join_answers`: the query over merged states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`run_upkeep`: one run that defines continuous views as their files say, and lets all of them consume what has arrived."""
+"""`run_upkeep`: one run that defines continuous views as their files say, and lets all of them consume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`read_changes` and `find_outdated`: the tables that a range of snapshots changed, and the stored results that this outdates."""
+"""`read_changes` and `find_outdated`: the tables that snapshots changed, and the stored results that this outdates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the catalogue stores of samples: their definitions, cursors and cardinalities, by snapshot, and how commits change it.
+"""The catalogue's records of samples: definitions, cursors and cardinalities by snapshot, and how commits change them.
 
 That is kept for every snapshot, so that a read at an old one finds the sample as it was.
 """

@@ -1,4 +1,4 @@
-"""DELETE and UPDATE: Spark finds the rows, they are deleted by position and rewritten with their row ids, in one commit."""
+"""DELETE and UPDATE: Spark finds the rows; they are deleted by position, or rewritten with their row ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""REBUILD VIEW: computes a view again from the rows that its streams and their histories hold, and replaces the old one."""
+"""REBUILD VIEW: computes a view again from what its streams and their histories hold, and replaces the old one."""
 
 from __future__ import annotations
 

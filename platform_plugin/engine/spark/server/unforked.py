@@ -1,7 +1,8 @@
-"""A Hadoop file system for local files that starts no `chmod` process for each, which is most of the cost of a small write.
+"""A Hadoop file system for local files that starts no `chmod` process for each file.
 
-Hadoop without its native library starts a process to set a file's mode. The class below sets it in the JVM. It is compiled by the compiler
-that Spark carries for its own generated code (Janino), so it needs neither a jar nor a JDK. It writes no `.crc` files either.
+Hadoop without its native library starts a process to set a file's mode, which is most of the cost of a small write. The class below sets it
+in the JVM. It is compiled by the compiler that Spark carries for its own generated code (Janino), so it needs neither a jar nor a JDK. It
+writes no `.crc` files either.
 """
 
 from __future__ import annotations

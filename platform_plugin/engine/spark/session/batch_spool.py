@@ -1,4 +1,4 @@
-"""`BatchSpool`: the rows of a result that are not read yet, in memory and, beyond a limit, in a temporary file without a name.
+"""`BatchSpool`: the rows of a result that are not read yet, in memory and, beyond a limit, in a temporary file.
 
 The server keeps a result until it is taken, so it is taken at once, however slowly it is read.
 """

@@ -1,4 +1,4 @@
-"""Blocks: runs of neighbouring rows, drawn whole for an estimate, since to read a page costs what one of its rows costs.
+"""Blocks: runs of neighbouring rows that are drawn whole for an estimate, since a page is read as a whole.
 
 Neighbours may be alike: the estimators treat the block as the unit that was drawn, never its rows.
 """

@@ -1,4 +1,4 @@
-"""Merged samples: a uniform sample of all that several samples stand for, such as those of streams with the same columns.
+"""Merged samples: a uniform sample of all that several samples with the same columns stand for.
 
 Nothing of a part is stored: at every snapshot the parts are merged as they are then, with shares by the exact integer method.
 """

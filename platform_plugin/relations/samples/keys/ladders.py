@@ -1,4 +1,4 @@
-"""`LadderKeys`: keys of rows that are only counted, computed from the lowest up, so that a billion rows need not be hashed.
+"""`LadderKeys`: keys of rows that are only counted, made from the lowest up, so that a billion rows need not be hashed.
 
 Sixty-four neighbouring row ids share a ladder. How far apart its steps are, and which id is on which step, is determined by hashes under
 the sample's seed, so that every process computes the same keys. One hash tells whether any of the sixty-four is low enough; mostly none is.

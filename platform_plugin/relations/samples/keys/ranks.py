@@ -1,4 +1,4 @@
-"""`rank_keys`: the keys of weighted rows; of two rows, the one with twice the weight is twice as likely to have the lower key.
+"""`rank_keys`: the keys of weighted rows; with twice the weight a row is twice as likely to have the lower key.
 
 A row's rank is exponential with its weight as the rate, -ln(1 - v) / w, of which v is the row's key of unweighted samples as a fraction
 (Efraimidis and Spirakis 2006; Cohen and Kaplan 2007). It is stored as its binary logarithm, so that weights which grow with time neither

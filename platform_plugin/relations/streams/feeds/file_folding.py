@@ -1,4 +1,4 @@
-"""Folding: files that are gone and were read long ago are forgotten, and a mark says up to which name or time all were read.
+"""Folding: files that were read long ago and are gone are forgotten, and a mark says up to where all were read.
 
 A mark lies before every remembered file and every waiting one, so that a name or time out of line (a clock that stepped, a stray file)
 keeps it back and never moves it on. A file that appears before the mark may have been read: it is reported, once, and never read.
