@@ -88,6 +88,7 @@ def _show_status(given: argparse.Namespace) -> int:
 
     from platform_plugin.cli.server import server_document, server_text
     from platform_plugin.engine.spark.server.attach import status
+    from platform_plugin.lake.values.stall import pinned_text
     from platform_plugin.select.overview import read_overview
 
     server = status(timeout=timedelta(seconds=2))
@@ -138,6 +139,8 @@ def _show_status(given: argparse.Namespace) -> int:
         print(f"\n{stall.schema}.{stall.name} is stalled: {first}")
         for line in others:
             print(indent(line, "  "))
+    for pinned in overview.pinned:
+        print(f"\n{pinned_text(f'{pinned.schema}.{pinned.name}', pinned.tables, pinned.read_at)}")
     return 0
 
 

@@ -91,6 +91,11 @@ class Kind(Listener, Protocol[R_contra]):
         key = {"primary_key": ", ".join(declaration.primary_key)} if declaration.primary_key else {}
         return {**declaration.options, **dict(cast("Table", relation).file_options.declared), **key}
 
+    def notices(self, work: Workspace, relation: R_contra, snapshot: Snapshot) -> tuple[str, ...]:
+        """What DESCRIBE says below the columns, because readers of it may expect something else."""
+        del work, relation, snapshot
+        return ()
+
     def text(self, lake: Lake, relation: R_contra, declaration: Declaration, snapshot: Snapshot) -> str:
         """The statement that creates a relation like this one."""
         ...

@@ -6,6 +6,7 @@ Whatever is out of the ordinary there is left to `Lake`, which knows what to say
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections import Counter
 from contextlib import closing
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 Rows = list[tuple[Any, ...]]
 
 _LOCAL = "platform+local://"
+# The options of a continuous view that say which tables it read once, and at which snapshot.
+_PINNED, _CREATED = "pinned_tables", "created"
 # The newest snapshot has what no snapshot has ended, so that both databases read these from an index.
 _SNAPSHOT = "SELECT snapshot_id, snapshot_time FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1"
 _COUNT = "SELECT count(*) FROM ducklake_snapshot"
 _RELATIONS = """
-    SELECT s.schema_name, t.table_name, t.table_uuid, t.table_id
+    SELECT s.schema_name, t.table_name, t.table_uuid, t.table_id, t.begin_snapshot
     FROM ducklake_table t JOIN ducklake_schema s ON s.schema_id = t.schema_id AND s.end_snapshot IS NULL
     WHERE t.end_snapshot IS NULL ORDER BY s.schema_name, t.table_name
 """
@@ -57,6 +60,13 @@ _STALLS = """
     SELECT schema_name, relation_name, relation_uuid, cause, since, tried_at, reason, hint, suite, row_count
     FROM platform_stall ORDER BY schema_name, relation_name, cause
 """
+_DEFINITIONS = "SELECT view_uuid, definition FROM platform_view"
+# The newest snapshot that changed each table, as far as files tell; a merged file names its newest row.
+_CHANGES = """
+    SELECT table_id, max(begin_snapshot), max(end_snapshot), max(partial_max) FROM ducklake_data_file GROUP BY table_id
+    UNION ALL SELECT table_id, max(begin_snapshot), NULL, max(partial_max) FROM ducklake_delete_file GROUP BY table_id
+    UNION ALL SELECT table_id, max(begin_snapshot), NULL, NULL FROM ducklake_schema_versions GROUP BY table_id
+"""
 _PASSES = "SELECT schema_name, relation_name, max(snapshot_id) FROM platform_gate_pass GROUP BY schema_name, relation_name"
 _LEASES = "SELECT snapshot_id, holder, expires_at FROM platform_lease"
 
@@ -76,6 +86,16 @@ class RelationSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedChange:
+    """A view, the snapshot at which it read some tables once, and those of the tables that have changed since."""
+
+    schema: str
+    name: str
+    read_at: int
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """The figures of a lake and the sizes of its relations."""
 
@@ -86,6 +106,7 @@ class Overview:
     leases: int
     relations: tuple[RelationSize, ...]
     stalls: tuple[Stall, ...] = ()
+    pinned: tuple[PinnedChange, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -171,7 +192,7 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
         changed[table] -= int(count or 0)
     relations = []
     arrivals = _arrivals(catalogue, now)
-    for schema, name, uuid, table in catalogue.rows(_RELATIONS):
+    for schema, name, uuid, table, _ in catalogue.rows(_RELATIONS):
         count, rows, size = files.get(table, (0, 0, 0))
         kind = kinds.get(str(uuid), "table")
         if is_hidden(kind):
@@ -190,7 +211,7 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
                 last_arrival=last,
             )
         )
-    uuids = {(str(schema).lower(), str(name).lower()): str(uuid) for schema, name, uuid, _ in catalogue.rows(_RELATIONS)}
+    uuids = {(str(schema).lower(), str(name).lower()): str(uuid) for schema, name, uuid, *_ in catalogue.rows(_RELATIONS)}
     for schema, name, uuid in catalogue.rows(_VIEWS):
         uuids[str(schema).lower(), str(name).lower()] = str(uuid)
         relations.append(RelationSize(schema=schema, name=name, kind="view", rows=None, files=None, bytes=None))
@@ -202,7 +223,42 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
         leases=sum(_moment(expires_at) > now for _, _, expires_at in leases),
         relations=tuple(relations),
         stalls=_stalls(catalogue, uuids),
+        pinned=_pinned(catalogue),
     )
+
+
+def _pinned(catalogue: Catalogue) -> tuple[PinnedChange, ...]:
+    """The views with tables below their grouping that have changed; a table that is gone, or another one now, has changed too."""
+    if not catalogue.has("platform_view"):
+        return ()
+    options = {str(uuid): json.loads(definition)["options"] for uuid, definition in catalogue.rows(_DEFINITIONS)}
+    if not any(each.get(_PINNED) for each in options.values()):
+        return ()
+    changed = _changed_at(catalogue)
+    found = []
+    for schema, name, uuid in catalogue.rows(_VIEWS):
+        own = options.get(str(uuid), {})
+        read_at = int(own.get(_CREATED, 0))
+        if tables := tuple(each for each in own.get(_PINNED, ()) if changed.get(each.lower(), read_at + 1) > read_at):
+            found.append(PinnedChange(schema=schema, name=name, read_at=read_at, tables=tables))
+    return tuple(found)
+
+
+def _changed_at(catalogue: Catalogue) -> dict[str, int]:
+    """The newest snapshot that changed each table, by its name in lower case."""
+    changed: dict[int, int] = {}
+    rows = catalogue.rows(_CHANGES)
+    for table, name in catalogue.rows("SELECT table_id, table_name FROM ducklake_inlined_data_tables"):
+        if catalogue.has(name):
+            rows += [(table, *each) for each in catalogue.rows(f'SELECT max(begin_snapshot), max(end_snapshot) FROM "{name}"')]
+    for table, *moments in rows:
+        changed[table] = max(changed.get(table, 0), *(int(moment) for moment in moments if moment is not None), 0)
+    found = {}
+    for schema, name, _, table, begin in catalogue.rows(_RELATIONS):
+        deletes = f"ducklake_inlined_delete_{int(table)}"
+        inlined = catalogue.rows(f"SELECT max(begin_snapshot) FROM {deletes}")[0][0] if catalogue.has(deletes) else None
+        found[f"{schema}.{name}".lower()] = max(changed.get(table, 0), int(begin), int(inlined or 0))
+    return found
 
 
 def _stalls(catalogue: Catalogue, uuids: Mapping[tuple[str, str], str]) -> tuple[Stall, ...]:

@@ -136,8 +136,9 @@ def run_describe(work: Workspace, statement: s.Describe) -> Result:
             sizes = _sizes(lake, connection, relation, snapshot)
             rows += fact_rows({**{name: value for name, value in sizes.items() if name not in facts}, **facts})
             rows += fact_rows({f"stalled by {stall.cause}": "\n".join(stall.lines) for stall in stalls})
-    said = "" if statement.extended else "\n".join(f"{relation.name} is stalled: " + "\n  ".join(stall.lines) for stall in stalls)
-    return Result(as_table(rows, _SHAPES["DESCRIBE"]), snapshot=snapshot, message=said)
+        said = [f"{relation.name} is stalled: " + "\n  ".join(stall.lines) for stall in stalls]
+        said += kind.notices(work, relation, snapshot)
+    return Result(as_table(rows, _SHAPES["DESCRIBE"]), snapshot=snapshot, message="" if statement.extended else "\n".join(said))
 
 
 def _find_stalls(connection: Connection, relation: Table | View, snapshot: Snapshot) -> list[Stall]:

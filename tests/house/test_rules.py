@@ -37,7 +37,7 @@ OWNERS = {
     "platform_source_fold": ("relations.streams.feeds.sources",),
     "platform_source_offset": ("relations.streams.feeds.positions",),
     "platform_source_table": ("relations.streams.feeds.positions",),
-    "platform_view": ("relations.views.record",),
+    "platform_view": ("relations.views.record", OVERVIEW),
     "platform_view_part": ("relations.views.record",),
     "platform_view_result": ("relations.views.record",),
     "platform_view_meaning": ("relations.views.record",),

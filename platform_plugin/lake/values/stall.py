@@ -1,4 +1,4 @@
-"""`Stall`: why a relation gets no new version or is not maintained at present, and since when; imports nothing slow."""
+"""`Stall` and `pinned_text`: why a relation is not what its readers may expect, and since when; imports nothing slow."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
 Cause = Literal["gate", "maintenance"]
@@ -66,3 +67,15 @@ class Stall:
 
 def _moment(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def pinned_text(view: str, tables: Sequence[str], read_at: int) -> str:
+    """What a view does not show of tables that it reads once, and what reads them anew.
+
+    >>> pinned_text("main.regions", ["main.users"], 5)
+    'main.regions read main.users at snapshot 5, and it has changed since; REBUILD VIEW main.regions reads it as it is now'
+    """
+    has, it, is_now = ("has", "it", "it is") if len(tables) == 1 else ("have", "them", "they are")
+    names = ", ".join(tables)
+    subject = "it" if len(tables) == 1 else "they"
+    return f"{view} read {names} at snapshot {read_at}, and {subject} {has} changed since; REBUILD VIEW {view} reads {it} as {is_now} now"

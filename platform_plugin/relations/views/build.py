@@ -27,6 +27,7 @@ from platform_plugin.relations.views.record import (
     CREATED,
     FROM,
     ON_TABLE_CHANGE,
+    PINNED_TABLES,
     REFUSE,
     RESULT_PART,
     VIEW_TABLES,
@@ -150,7 +151,8 @@ def make_view(work: Workspace, new: NewView, snapshot: Snapshot, *, old: View | 
                 with lake.lease(None if fill is not None else snapshot, holder="gate") as lease:
                     written[parts[RESULT_PART].uuid] += put_judged(work, commit, begun, gate, lease.snapshot)
             _attach(commit, new, uuid, streams, begun.reached if twin is None else twin)
-            known = {RESULT_PART: shown_columns(fields[RESULT_PART]), CREATED: snapshot.id, FROM: covered}
+            pinned = {PINNED_TABLES: list(plan.static_tables)} if plan.static_tables else {}
+            known = {RESULT_PART: shown_columns(fields[RESULT_PART]), CREATED: snapshot.id, FROM: covered, **pinned}
             note_view(commit, _record(new, uuid, parts, {**known, SAME: sharing_key(plan, parts, new.options) if gate is None else None}))
             note_meaning(commit, uuid, new.meaning, used)
     except PlatformError:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import PlatformError
+from platform_plugin.lake.values.stall import pinned_text
 from platform_plugin.relations.bind import read_named
 from platform_plugin.relations.views.follow.shared_states import find_twins
 from platform_plugin.relations.views.plans import find_plan
-from platform_plugin.relations.views.read.static_tables import check_static_tables
+from platform_plugin.relations.views.read.static_tables import check_static_tables, find_changed_tables
 from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
-from platform_plugin.relations.views.record import FROM, read_records, result_fields
+from platform_plugin.relations.views.record import CREATED, FROM, PINNED_TABLES, read_records, result_fields
 
 if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
@@ -50,6 +51,8 @@ def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapsho
         facts["trouble"] = str(error)
     if tables := plan.static_tables:
         facts["read at its creation"] = f"{', '.join(tables)}, below its grouping; REBUILD VIEW {name} reads them again"
+        if changed := find_changed_tables(work, record, plan, snapshot):
+            facts["changed since its creation"] = ", ".join(changed)
     if twins := find_twins(work, record, snapshot):
         facts["shares its states with"] = ", ".join(twins)
     begins: dict[str, int] = record.options.get(FROM, {})
@@ -71,6 +74,19 @@ def find_facts(work: Workspace, view: View, declaration: Declaration, snapshot: 
     options = declaration.options if record is None else record.options
     facts = {"query": view.sql, "comment": view.comment, "suite": options.get("suite")}
     return facts if record is None else {**facts, **view_facts(work, str(view.name), record, snapshot, internal=internal)}
+
+
+def find_notices(work: Workspace, view: View, snapshot: Snapshot) -> tuple[str, ...]:
+    """Which tables below its grouping have changed since a continuous view read them, and what reads them anew."""
+    with work.lake.reading() as connection:
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+    if record is None or not record.options.get(PINNED_TABLES):
+        return ()
+    try:
+        changed = find_changed_tables(work, record, find_plan(work, record, snapshot), snapshot)
+    except PlatformError:
+        return ()  # a stall or a read of the view says what is wrong with it
+    return (pinned_text(str(view.name), changed, int(record.options[CREATED])),) if changed else ()
 
 
 def view_fields(work: Workspace, view: View, snapshot: Snapshot) -> tuple[Field, ...]:

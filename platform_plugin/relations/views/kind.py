@@ -78,6 +78,12 @@ class ViewKind(DeclarableKind["View"]):
 
         return find_facts(work, relation, declaration, snapshot, internal=internal)
 
+    def notices(self, work: Workspace, relation: View, snapshot: Snapshot) -> tuple[str, ...]:
+        """Of a continuous view the tables that it read once and that have changed since."""
+        from platform_plugin.relations.views.figures import find_notices
+
+        return find_notices(work, relation, snapshot)
+
     def declared(self, statement: s.Statement) -> DeclaredRelation | None:
         """The definition in a CREATE VIEW."""
         from platform_plugin.relations.views.declaration import read_declared

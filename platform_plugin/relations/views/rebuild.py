@@ -16,7 +16,7 @@ from platform_plugin.relations.views.follow.passes import ViewTask, range_querie
 from platform_plugin.relations.views.follow.shared_states import SAME
 from platform_plugin.relations.views.plans import prepare_plan
 from platform_plugin.relations.views.read.view import split_name
-from platform_plugin.relations.views.record import CREATED, FROM, RESULT_PART, read_records
+from platform_plugin.relations.views.record import CREATED, FROM, PINNED_TABLES, RESULT_PART, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.views.record import ViewRecord
 
 _ATTEMPTS = 3
+_OF_ITS_MAKING = {RESULT_PART, CREATED, FROM, PINNED_TABLES, SAME}
 # What arrives while a rebuild runs is taken up before it ends, so that little is left that could leave the ring until then.
 _ROUNDS = 4
 
@@ -50,7 +51,7 @@ def run_rebuild(
             filling = _Filling(work, str(view.name), lease.snapshot, timeout=timeout, progress=progress)
             # The text means what its names stand for now.
             plan, meaning = prepare_plan(work, record.query, lease.snapshot, columns=record.columns)
-            options = {name: value for name, value in record.options.items() if name not in (RESULT_PART, CREATED, FROM, SAME)}
+            options = {name: value for name, value in record.options.items() if name not in _OF_ITS_MAKING}
             begins = {stream: _begin(work, view, record, stream, lease.snapshot) for stream in plan.stream_names}
             new = NewView(
                 name=view.name,

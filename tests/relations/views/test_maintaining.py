@@ -9,6 +9,7 @@ from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, Re
 from platform_plugin.platform import Platform
 from platform_plugin.relations.views.follow import compaction, take
 from platform_plugin.relations.views.follow.maintain import run_maintenance
+from platform_plugin.select.overview import read_overview
 
 pytestmark = pytest.mark.spark
 
@@ -109,16 +110,28 @@ def test_tables_above_the_grouping_are_followed_and_those_below_are_pinned(platf
     assert str(made.message).endswith("; main.users below its grouping was read now and is not read again but by REBUILD VIEW main.regions")
     facts = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED regions")}
     assert facts["# read at its creation"] == "main.users, below its grouping; REBUILD VIEW main.regions reads them again"
+    assert "# changed since its creation" not in facts
     platform.execute(
         "CREATE VIEW named AS SELECT u.region, i.n FROM (SELECT uid, count(*) AS n FROM posts GROUP BY uid) i JOIN users u ON u.id = i.uid"
     )
     append(platform, (1, 1), (2, 1), (2, 2))
+    platform.lake.merge("users")
+    assert (platform.execute("DESCRIBE regions").message, read_overview(str(platform.lake.location)).pinned) == ("", ())
     platform.execute("UPDATE users SET region = 'FR' WHERE id = 2")
+    (pinned,) = read_overview(str(platform.lake.location)).pinned
+    assert (pinned.schema, pinned.name, pinned.tables) == ("main", "regions", ("main.users",))
+    told = f"main.regions read main.users at snapshot {pinned.read_at}, and it has changed since; REBUILD VIEW main.regions reads it"
+    assert platform.execute("DESCRIBE regions").message == f"{told} as it is now"
+    assert ("# changed since its creation", "main.users") in [row[:2] for row in platform.execute("DESCRIBE EXTENDED regions")]
     assert rows(platform, "SELECT * FROM regions") == [("DE", 1), ("US", 2)]
     assert rows(platform, "SELECT * FROM named") == [("DE", 1), ("FR", 2)]
     run_maintenance(platform.work)
     assert rows(platform, "SELECT * FROM regions") == [("DE", 1), ("US", 2)]
     assert rows(platform, "SELECT * FROM named") == [("DE", 1), ("FR", 2)]
+    platform.execute("REBUILD VIEW regions")
+    assert (platform.execute("DESCRIBE regions").message, read_overview(str(platform.lake.location)).pinned) == ("", ())
+    platform.execute("CREATE OR REPLACE TABLE users (id INT, region STRING)")
+    assert [each.tables for each in read_overview(str(platform.lake.location)).pinned] == [("main.users",)]
 
 
 @pytest.mark.parametrize("largest", [0, compaction.STATE_BYTES])

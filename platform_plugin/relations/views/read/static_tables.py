@@ -32,6 +32,24 @@ def check_static_tables(work: Workspace, name: str, record: ViewRecord, plan: Sp
         raise found
 
 
+def find_changed_tables(work: Workspace, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> tuple[str, ...]:
+    """The tables below a view's grouping that are not what they were when the view read them, told from the catalogue alone."""
+    if CREATED not in record.options:
+        return ()
+    found = []
+    for written in plan.static_tables:
+        schema, _, relation = written.partition(".")
+        try:
+            with work.lake.reading() as connection:
+                table = work.lake.find_relation(connection, Name(schema=schema, relation=relation), snapshot)
+        except UnknownObject:
+            found.append(written)
+            continue
+        if has_changed(work.lake, table, int(record.options[CREATED]), snapshot):
+            found.append(written)
+    return tuple(found)
+
+
 def _find_change(work: Workspace, name: str, plan: SplitPlan, created: int, snapshot: Snapshot) -> InvalidValue | None:
     hint = f"REBUILD VIEW {name} reads it as it is now; a view made WITH (on_table_change = 'pin') keeps it as it was"
     for written in plan.static_tables:
