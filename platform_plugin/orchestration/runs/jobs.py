@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     import dagster as dg
-    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.orchestration.components.model import Model
+    from platform_plugin.orchestration.internals import AssetJob
     from platform_plugin.orchestration.sensors.firing import Moment, PastRun
 
 
@@ -47,13 +47,13 @@ class RunNeed:
 class Jobs:
     """The jobs of one kind of upkeep: `together` by pool, for the assets that it knows; `apart` for any other."""
 
-    apart: UnresolvedAssetJobDefinition
+    apart: AssetJob
     together: Mapping[str, dg.JobDefinition] = field(default_factory=dict)
     pools: Mapping[dg.AssetKey, str] = field(default_factory=dict)
     """The assets of the jobs `together`, each with its pool."""
 
     @property
-    def all(self) -> list[dg.JobDefinition | UnresolvedAssetJobDefinition]:
+    def all(self) -> list[dg.JobDefinition | AssetJob]:
         """All jobs."""
         return [*self.together.values(), self.apart]
 

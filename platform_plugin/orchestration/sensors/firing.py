@@ -25,9 +25,8 @@ from platform_plugin.orchestration.sensors.reporting import report_events
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
-
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
+    from platform_plugin.orchestration.internals import AssetJob
 
 FOR, WHY, FAILED = "for", "why", "platform/failed"
 """Tags of a run: what it was requested for and why, and afterwards what failed. The page of runs shows them in a narrow column."""
@@ -122,7 +121,7 @@ def build_sensor(
     decide: Decide,
     *,
     description: str,
-    jobs: Sequence[UnresolvedAssetJobDefinition | dg.JobDefinition] = (),
+    jobs: Sequence[AssetJob | dg.JobDefinition] = (),
     interval_seconds: int = 5,
     running: bool = True,
 ) -> dg.SensorDefinition:

@@ -6,9 +6,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import dagster as dg
-from dagster._core.instance.utils import RUNLESS_RUN_ID
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
+from platform_plugin.orchestration.internals import read_failed_checks
 from platform_plugin.orchestration.preview import VERSION_TAG
 from platform_plugin.orchestration.runs.batching import report_without_run
 
@@ -46,11 +45,5 @@ def _failures(
     for check in checks:
         asked[check.asset_key].append(check)
     wanted = [check for key in sorted(keys) for check in asked.get(key, ())]
-    found = instance.event_log_storage.get_latest_asset_check_execution_by_key(wanted) if wanted else {}
-    for check in wanted:
-        record = found.get(check)
-        # What was told without a run before holds for all that is.
-        if record is None or record.status is not AssetCheckExecutionRecordStatus.FAILED or record.run_id == RUNLESS_RUN_ID:
-            continue
-        if record.evaluation is not None:
-            yield record.evaluation
+    # What was told without a run before holds for all that is.
+    yield from read_failed_checks(instance, wanted)
