@@ -51,10 +51,9 @@ class Platform:
 
     @classmethod
     def open(cls, url: str | Path, *, settings: ServerSettings | None = None, watcher: Watcher | None = None) -> Platform:
-        """Open the lake at a URL or folder. Spark is started or attached to by the first statement that needs it.
+        """Open the lake at a URL or folder. The first statement that needs Spark starts it or attaches to it.
 
-        `settings` count only if this process is the one that starts the machine's platform server; `watcher` is told
-        how far the start has come.
+        `settings` are used only if this process starts the machine's platform server; `watcher` is called with the progress of the start.
         """
         return cls(Lake.open(url), settings=settings, watcher=watcher)
 
@@ -78,10 +77,10 @@ class Platform:
         timeout: timedelta | None = BLOCK_TIMEOUT,
         grouping: Grouping | None = None,
     ) -> Stream:
-        """Open a stream for appending from Python; no Spark is needed. Handles of one stream share their commits, and what they wait for.
+        """Open a stream for appending from Python, without Spark. Handles of one stream share their commits, and wait for the same appends.
 
-        When the buffer is full, `append` waits for up to `timeout` ("block") or refuses the rows at once ("fail").
-        `grouping` says how appends are gathered into commits.
+        When the buffer is full, `append` waits for up to `timeout` ("block") or refuses the rows at once ("fail"). `grouping` sets how
+        appends are grouped into commits.
         """
         if self._streams is None:
             from platform_plugin.relations import hooks

@@ -38,10 +38,10 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """Expectations about a relation: all of it, what has come since the last check, or a sample that is kept of it.
+    """Expectations about a relation: all of it, the rows since the last check, or a maintained sample of it.
 
-    `sample` names a maintained sample where `rows` says so; `most_rows` bounds what is brought over, unless the `engine` is Spark, which
-    brings nothing over. As a `gate` the critical ones are also judged before rows are published, and keep out what does not meet them.
+    `sample` names the sample where `rows` says so; `most_rows` bounds the rows that are brought over, which are none with the `engine`
+    Spark. As a `gate` the critical ones are also judged before rows are published, and refuse rows that do not meet them.
     """
 
     expectations: tuple[Expectation, ...]

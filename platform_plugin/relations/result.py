@@ -116,7 +116,7 @@ class _Once:
 
 
 def _begun(batches: Iterator[pa.RecordBatch | None]) -> Iterator[pa.RecordBatch]:
-    """The same, which lets go when it is dropped: a generator that was never asked for anything does not run its `finally`."""
+    """The same, released when it is dropped: a generator that was never started does not run its `finally`."""
     next(batches)
     return cast("Iterator[pa.RecordBatch]", batches)
 

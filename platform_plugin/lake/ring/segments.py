@@ -143,8 +143,8 @@ class RetentionLimits:
 def plan_eviction(segments: Iterable[Segment], ring: Ring, limits: RetentionLimits, now: datetime) -> list[Segment]:
     """The oldest segments to evict: those without which the stream still holds all that its limits keep.
 
-    Whole segments leave, so up to one more than the limits is kept. The newest rows stay even where a single segment is
-    larger than the ring, until others take their place or their time is over.
+    Whole segments are evicted, so up to one more than the limits is kept. The newest rows stay even if a single segment is larger than the
+    limits, until others replace them or their time is over.
 
     >>> from datetime import UTC, datetime
     >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -102,7 +102,7 @@ def _fields_kept(connection: Connection, table: Table, versions: Sequence[tuple[
 
 
 def _partition_values(connection: Connection, table: Table) -> tuple[dict[int, tuple[str | None, ...]], set[int]]:
-    """The partition values of files, and the files whose values are not one for each key: whose rows those are, nobody knows."""
+    """The partition values of files, and the files that do not have one value for each key, whose partition is not known."""
     p = c.FILE_PARTITION_VALUE.c
     query = (
         sa.select(p.data_file_id, p.partition_key_index, p.partition_value)

@@ -78,9 +78,9 @@ def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> VacuumOutcome:
 
 
 def _last_let_go(storage: Storage, rows: Sequence[c.AnyRow]) -> dict[str, datetime]:
-    """When the last table let go of a file: one may be part of two, a stream and its history, which schedule it at different times.
+    """The last time at which a table scheduled each file: a stream and its history share files, and schedule them at different times.
 
-    A reader of the second began, perhaps, when the first had scheduled the file long ago.
+    A reader of the second table may have begun long after the first had scheduled the file.
     """
     last: dict[str, datetime] = {}
     for row in rows:

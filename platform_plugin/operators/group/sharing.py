@@ -247,7 +247,7 @@ def rename_static_results(node: Any, names: Mapping[str, str], view: str = "") -
 
 
 def _without_row_id(node: Any) -> Any:
-    """The number of a row is there for whoever asks, so that asking makes no other source."""
+    """The source without its row id, which every stream has, so that parts with and without it have the same source."""
     if isinstance(node, Scan):
         return replace(node, fields=tuple(found for found in node.fields if found.name != ROW_ID))
     return map_inputs(node, _without_row_id)

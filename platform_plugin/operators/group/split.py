@@ -2,19 +2,19 @@
 
 What an executor does with a `SplitPlan` (see `parts` for the values):
 
-* **Create**, at snapshot s: run every static part at s and keep its result, which the stream parts look up ever after. Make an empty table
+* **Create**, at snapshot s: run every static part at s and store its result, which the stream parts look up later. Create an empty table
   for each state, with the columns of `state.columns`; a type that is None there is what Spark's analysis of a part's SQL says. A static
-  part with `feeds` is not looked up: its rows are the first addition to that state. The view covers the rows that arrive after s.
-* **Maintain**: for a range of a stream that no run has covered, run `part.sql({part.stream: range, "static_1": …})` of each stream part on
+  part with `feeds` is not looked up: its rows are the first ones of that state. The view covers the rows that arrive after s.
+* **Maintain**: for a range of a stream that no run has consumed, run `part.sql({part.stream: range, "static_1": …})` of each stream part on
   that stream, and append the rows to the state of `part.state`. The range is a relation with the stream's columns, and with `ROW_ID`,
-  growing in the order of arrival, where `part.row_id` says so. Additions and the new watermark are committed together.
+  growing in the order of arrival, where `part.row_id` says so. The new rows and the new cursor are committed together.
 * **Compact** at any time, any rows of a state: `state.merge_sql(rows)` gives rows that stand for them.
-* **Read**: for each state, put together its stored rows and what its stream parts make of the rows that no run has covered yet, merge
-  that, and run `plan.upper_sql({"state_1": merged, …})`; other relations in it are read at the reader's snapshot. A `volatile` plan's
+* **Read**: for each state, take its stored rows and what its stream parts give for the rows that no run has consumed yet, merge
+  them, and run `plan.upper_sql({"state_1": merged, …})`; other relations in it are read at the reader's snapshot. A `volatile` plan's
   answers are not served twice. A state without keys merges to one row even of nothing.
 * All of it runs in the time zone that the view was created in, because casts between strings, dates and timestamps depend on it.
 
-The promise: for every cut of the streams' rows into ranges, and any order of additions and merges, the upper query over the merged states
+The promise: for every cut of the streams' rows into ranges, and any order of appends and merges, the upper query over the merged states
 gives what the view's query gives over all rows, with the static parts' tables as they were at creation.
 """
 

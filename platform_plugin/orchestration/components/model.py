@@ -205,7 +205,7 @@ def with_suite(model: Model, suite: Suite | None) -> Model:
 
 
 def _is_published(model: Model) -> bool:
-    """Whether runs decide what readers find in a relation; results of eager and batched views are made by whoever adds rows."""
+    """Whether runs decide what readers find in a relation; eager and batched views are stored by the statements that add rows."""
     match model.statement:
         case CreateStream(feed=feed):
             return feed is not None

@@ -73,5 +73,5 @@ def find_outdated(
 
 
 def _is_kept(record: ViewRecord) -> bool:
-    """Whether a run that takes up no rows would make the stored result anew."""
+    """Whether a run that consumes no rows would store the result again."""
     return keeps_result(record) and strategy_of(record) != BATCH

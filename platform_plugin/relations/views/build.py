@@ -172,7 +172,7 @@ def _create_tables(commit: Commit, new: NewView, uuid: UUID, fields: Mapping[str
 
 
 def _attach(commit: Commit, new: NewView, uuid: UUID, streams: Mapping[str, Table], reached: Mapping[str, int] | StateSharer) -> None:
-    """Let the view consume its streams from where it is: at rows that are known, or where its twin is when the commit is made."""
+    """Let the view consume its streams, from known rows or from the cursors of a view whose states it shares."""
     if isinstance(reached, StateSharer):
         commit.also(AttachBeside(uuid, reached.uuid, tuple(streams.values())))
     else:

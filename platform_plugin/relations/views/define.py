@@ -115,7 +115,7 @@ def _create_plain(work: Workspace, statement: s.CreateView, name: Name, aliases:
 
 
 def _begins(work: Workspace, plan: SplitPlan, since: Snapshot) -> dict[str, int]:
-    """The rows at which streams ended at a snapshot; nothing if what has come since then is not all there any more."""
+    """The rows at which streams ended at a snapshot; nothing if some of what has arrived since was evicted."""
     try:
         return {stream: read_first_row_id(work.lake, work.lake.table(split_name(stream), since), since) for stream in plan.stream_names}
     except PlatformError:

@@ -44,7 +44,7 @@ def run_write(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> tuple[list[DataFile], JobMetrics]:
-    """Write a DataFrame that has the table's columns; each task writes one file. On an error all files are removed."""
+    """Write a DataFrame that has the table's columns; each task writes files of the table. On an error all of them are removed."""
     written_by_spark = not any(_beyond_spark(field) for field in table.fields)
     if not written_by_spark:
         return _write_by_driver(session, lake, table, frame, timeout=timeout, progress=progress)

@@ -110,7 +110,7 @@ def block_ratio(above: Floats, below: Floats, design: BlockDesign, confidence: f
 
 
 def _telling(sums: Floats) -> float:
-    """How many blocks tell something, each weighted by how much: of one that holds nearly all nobody knows how many more there are."""
+    """The effective number of blocks with these sums: one block with nearly all of the total tells little about the others."""
     squares = float((sums * sums).sum())
     return float(np.abs(sums).sum()) ** 2 / squares if squares else 0.0
 

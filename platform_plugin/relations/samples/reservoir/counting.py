@@ -194,7 +194,7 @@ class _Source:
 
 
 def _first_bound(part: RelationPart) -> int:
-    """Up to which key a row is picked while nobody knows how many pass the condition, or how many a stratum has."""
+    """The first bound of keys, before it is known how many rows pass the condition, or how many a stratum has."""
     known = part.pieces.row_count
     wanted = max(_MARGIN * part.size + 1000, min(known // _SHARE, _MOST_GROUPS))
     return min(part.bounds.get((), EVERY), ceil(wanted / max(known, 1) * EVERY))

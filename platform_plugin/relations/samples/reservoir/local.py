@@ -73,7 +73,7 @@ def find_local(
 
 
 def _lacks(definition: SampleDefinition, part: RelationPart, found: Mapping[Key, LowestRows]) -> bool:
-    """Whether a stratum has fewer rows than it should, which next to never happens: they were taken up to a bound."""
+    """Whether a stratum has fewer rows than it should, which almost never happens, since they were read up to a bound."""
     return any(
         len(held.keys) < min(part.size, held.cardinality) and held.bound < part.bounds.get(key if definition.strata else (), EVERY)
         for key, held in found.items()

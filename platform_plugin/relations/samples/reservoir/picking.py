@@ -97,7 +97,7 @@ def release_stream_rows(w: Writer, stream: UUID) -> None:
 
 
 def _plan_ahead() -> sa.Select[Any]:
-    """The picks of the samples of a stream from where it may let go of their rows, in their order."""
+    """The picks of the samples of a stream after their cursors, in order."""
     cursors, picks = cursors_of(sa.bindparam("stream", type_=sa.String)), unmerged_picks()
     n, p = cursors.c, picks.c
     ahead = sa.and_(p.sample_uuid == n.consumer, p.first_row_id >= n.next_row_id)

@@ -35,7 +35,7 @@ _SMALL_FILE = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Additions:
-    """Files of a view's part to merge: partial aggregates of a state, or rows of a deferred view if there is no state."""
+    """Files of a view's part to merge: new partial aggregates of a state, or rows of a deferred view if there is no state."""
 
     scan: TableScan
     state: State | None
@@ -47,7 +47,7 @@ class Additions:
 
 
 def find_additions(work: Workspace, snapshot: Snapshot, views: Sequence[PendingView]) -> list[Additions]:
-    """The additions of these views that are due; what the present run adds is left for the next."""
+    """The new partial aggregates of these views that are due; those of the present run are left for the next."""
     parts = [part for view in views for part in _parts(view)]
     with work.lake.reading() as connection:
         sizes = read_file_sizes(connection, [table for table, _ in parts], snapshot)
@@ -70,7 +70,7 @@ def _parts(view: PendingView) -> Iterator[tuple[Table, State | None]]:
 
 
 def is_due(found: Sequence[int], *, is_state: bool) -> bool:
-    """Whether additions of these sizes should be merged; each rewrite of a state costs all of it."""
+    """Whether partial aggregates of these sizes should be merged; each rewrite of a state costs all of it."""
     if not is_state:
         return sum(size < _SMALL_FILE for size in found) >= _TOO_MANY
     sizes = sorted(found)
@@ -78,7 +78,7 @@ def is_due(found: Sequence[int], *, is_state: bool) -> bool:
 
 
 def compact_locally(work: Workspace, found: Sequence[Additions]) -> tuple[list[Additions], list[tuple[StateTarget, list[DataFile]]]]:
-    """Merge the small additions with Arrow; returns those that are left to Spark, and the files of the others."""
+    """Merge small partial aggregates with Arrow; returns those that are left to Spark, and the files of the others."""
     left: list[Additions] = []
     written: list[tuple[StateTarget, list[DataFile]]] = []
     try:
@@ -104,7 +104,7 @@ def _rows_of(work: Workspace, additions: Additions) -> pa.Table:
 
 
 def compaction(work: Workspace, additions: Additions) -> Answer:
-    """The Spark query that merges additions."""
+    """The Spark query that merges partial aggregates."""
     from platform_plugin.engine.spark.frames.scan import query_relations, read_relation
 
     frame = read_relation(work.session, work.lake, additions.scan)

@@ -199,7 +199,7 @@ def _run(
 
 
 def _with_twins(failed: dict[str, PlatformError], twins: Mapping[str, tuple[str, ...]]) -> dict[str, PlatformError]:
-    """What a view can't take up, those that share its states can't either."""
+    """Add the errors of views to those that share their states, which can't consume either."""
     return failed | {twin: error for name, error in failed.items() for twin in twins.get(name, ())}
 
 

@@ -51,7 +51,7 @@ def range_queries(
 ) -> list[Answer]:
     """The queries over the range of a stream that all these views consume; frames to release after the run are added to `cached`.
 
-    Guests read the same rows in the same scan.
+    `guests` read the same rows in the same scan.
     """
     from platform_plugin.engine.spark.frames.scan import query_relations
 

@@ -17,7 +17,7 @@ def strategy_of(record: ViewRecord) -> str:
 
     * `split`: a run adds partial aggregates of what has arrived to the view's states; a read merges them and runs the upper part.
     * `deferred`: a run only stores the rows; a read runs everything over all of them.
-    * `eager`: as split, and the result is made anew with every statement that adds rows.
+    * `eager`: as split, and the result is stored again by every statement that adds rows.
     * `batch`: as eager, but only when `batch_rows` rows wait.
     """
     return str(record.options.get("maintenance", SPLIT))

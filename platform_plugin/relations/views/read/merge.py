@@ -28,7 +28,7 @@ _MANY_GROUPS, _FEW = 50_000, 8
 
 
 def merge_rows(state: State, rows: pa.Table, added: Sequence[pa.Table], fields: tuple[Field, ...]) -> pa.Table:
-    """One row for each group, from merged rows and additions; groups without additions stay as they are."""
+    """One row for each group, from merged rows and new partial aggregates; groups without new ones stay as they are."""
     few = sum(part.num_rows for part in added)
     key = state.keys[0].name if len(state.keys) == 1 else None
     if key is None or rows.num_rows < _MANY_GROUPS or few * _FEW > rows.num_rows or not is_grouped(rows.column(key).type):
@@ -51,7 +51,7 @@ _MERGED: Cache[tuple[Any, ...], tuple[frozenset[int], pa.Table]] = Cache("merged
 
 
 def read_merged(work: Workspace, state: State, scan: TableScan) -> pa.Table:
-    """One row for each group of a state's files; of the additions since the last read, only those are read."""
+    """One row for each group of a state's files; of files that came since the last read, only these are read."""
     if scan.inlined or not all(file.is_whole for file in scan.files):
         raise NotSupportedByArrow("deleted or inlined rows in a state", for_good=False)
     files = frozenset(file.id for file in scan.files)

@@ -140,7 +140,7 @@ def merged_state(work: Workspace, state: State, live: Sequence[DataFrame], scan:
 def _stored_rows(
     work: Workspace, plan: SplitPlan, tables: Mapping[str, Table], ranges: Mapping[str, Range], snapshot: Snapshot
 ) -> dict[str, DataFrame]:
-    """All rows that a deferred view covers, by stream: those that it has stored, and those that no run has taken up yet."""
+    """All rows that a deferred view covers, by stream: those that it has stored, and those that no run has consumed yet."""
     from platform_plugin.engine.spark.frames.scan import read_relation
 
     found = {}
