@@ -208,10 +208,12 @@ class Lake:
         what = f"snapshot {version}" if version is not None else f"the snapshot of {moment}"
         raise SnapshotExpired(f"{what} is no longer kept", hint=f"the oldest is {oldest}; run SHOW SNAPSHOTS")
 
-    def commits(self, *, after: int = -1, until: int | None = None, limit: int | None = None) -> list[CommitRecord]:
-        """The records of commits, oldest first; with a limit, only the newest ones."""
+    def commits(
+        self, *, after: int = -1, until: int | None = None, limit: int | None = None, of: Table | View | None = None
+    ) -> list[CommitRecord]:
+        """The records of commits, oldest first; with a limit, only the newest ones; with `of`, only those that changed this relation."""
         with self.reading() as connection:
-            return read_commits(connection, after=after, until=until, limit=limit)
+            return read_commits(connection, after=after, until=until, limit=limit, of=of)
 
     def commit(
         self, message: str, *, base: Snapshot | None = None, author: str | None = None, notes: Mapping[str, Any] | None = None

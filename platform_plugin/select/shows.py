@@ -59,6 +59,10 @@ def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snaps
     if subject == "SCHEMAS":
         return [{"schema": name} for name in lake.schemas(snapshot)]
     if subject == "SNAPSHOTS":
+        of = None
+        if statement.name is not None:
+            with place_errors(statement.name.span):
+                of = lake.find_relation(connection, lake_name(statement.name), snapshot)
         return [
             {
                 "snapshot": record.id,
@@ -67,7 +71,7 @@ def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snaps
                 "author": record.author,
                 "changes": record.changes,
             }
-            for record in lake.commits(limit=1000)
+            for record in lake.commits(limit=1000, of=of)
         ]
     if subject == "CACHES":
         return [asdict(figures) for figures in list_figures()]

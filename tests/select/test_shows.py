@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from platform_plugin.errors import PlatformError
+from platform_plugin.errors import PlatformError, UnknownObject
 from platform_plugin.platform import Platform
 from platform_plugin.select.overview import read_overview
 
@@ -51,3 +51,29 @@ def test_the_statement_of_a_view_makes_it_again_with_its_options(tmp_path: Path,
         assert list(platform.execute("SHOW CREATE VIEW activity")) == [(said,)]
         platform.execute("CREATE VIEW users COMMENT 'who wrote' AS SELECT DISTINCT 1 AS uid")
         assert list(platform.execute("SHOW CREATE users")) == [("CREATE VIEW main.users COMMENT 'who wrote' AS SELECT DISTINCT 1 AS uid",)]
+
+
+def test_snapshots_of_a_relation_are_those_that_changed_it(tmp_path: Path) -> None:
+    with Platform.create(tmp_path / "lake") as platform:
+        for statement in (
+            "CREATE TABLE users (id INT)",
+            "CREATE STREAM posts (uid INT)",
+            "INSERT INTO users VALUES (1)",
+            "INSERT INTO posts VALUES (1)",
+            "ALTER TABLE users ADD COLUMN name STRING",
+            "ALTER TABLE users RENAME TO people",
+            "INSERT INTO posts VALUES (2)",
+        ):
+            platform.execute(statement)
+        with platform.lake.commit("create view main.names") as commit:
+            commit.create_view("names", "SELECT name FROM people")
+
+        def messages(name: str) -> list[str]:
+            return [row["message"] for row in platform.execute(f"SHOW SNAPSHOTS FROM {name}").arrow().to_pylist()]
+
+        assert messages("posts") == ["create stream main.posts", "insert into main.posts", "insert into main.posts"]
+        assert len(messages("people")) == 4
+        assert messages("names") == ["create view main.names"]
+        assert len(platform.execute("SHOW SNAPSHOTS").arrow()) == 9
+        with pytest.raises(UnknownObject, match='nobody" does not exist'):
+            messages("nobody")

@@ -150,8 +150,10 @@ def _snapshot(row: AnyRow) -> Snapshot:
     )
 
 
-def read_commits(connection: Connection, *, after: int = -1, until: int | None = None, limit: int | None = None) -> list[CommitRecord]:
-    """The commits after one snapshot and up to another, oldest first; with a limit, the newest of them."""
+def read_commits(
+    connection: Connection, *, after: int = -1, until: int | None = None, limit: int | None = None, of: Table | View | None = None
+) -> list[CommitRecord]:
+    """The commits after one snapshot and up to another, oldest first; with a limit, the newest; with `of`, those that changed it."""
     s, changes = c.SNAPSHOT, c.SNAPSHOT_CHANGES
     query = (
         sa.select(
@@ -167,6 +169,11 @@ def read_commits(connection: Connection, *, after: int = -1, until: int | None =
     )
     if until is not None:
         query = query.where(s.c.snapshot_id <= until)
+    if of is not None:
+        versions, number = (c.TABLE, c.TABLE.c.table_id) if isinstance(of, Table) else (c.VIEW, c.VIEW.c.view_id)
+        made = sa.select(versions.c.begin_snapshot).where(number == of.id)
+        named = (sa.literal(",") + changes.c.changes_made + ",").contains(f":{of.id},")
+        query = query.where(sa.or_(s.c.snapshot_id.in_(made), named))
     if limit is not None:
         query = query.limit(limit)
     rows = connection.execute(query.order_by(s.c.snapshot_id.desc())).all()
