@@ -86,8 +86,10 @@ def draw_map() -> str:
         used = ", ".join(target for target in ROOMS if edges[room, target])
         name = f"[`{room}/`](#{room})" if path.is_dir() else f"`{room}.py`"
         lines.append(f"| {name} | {sentence} | {used or 'nothing'} |")
-    below = ", ".join(f"`{name}`" for name in _BELOW_ALL)
-    lines += ["", f"Below all of them stand {below}, which everything may import."]
+    lines += ["", "Below all of them stand these modules, which everything may import:", "", "| module | what it is for |", "|---|---|"]
+    for name in _BELOW_ALL:
+        path = PACKAGE / name
+        lines.append(f"| `{name}` | {read_sentence(path / '__init__.py' if path.is_dir() else path.with_suffix('.py'))} |")
     for room in ROOMS:
         if (PACKAGE / room).is_dir():
             lines += draw_folder(PACKAGE / room)

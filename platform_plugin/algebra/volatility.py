@@ -21,7 +21,7 @@ def volatile_name(node: exp.Expr) -> str | None:
         return name if is_volatile_call(name, has_arguments=bool(node.expressions)) else None
     if isinstance(node, exp.Literal):
         return moment_word(str(node.this)) if _is_read_as_time(node) else None
-    return bare_name(node)
+    return find_bracketless_call(node)
 
 
 def _is_read_as_time(node: exp.Literal) -> bool:
@@ -36,7 +36,7 @@ def _is_read_as_time(node: exp.Literal) -> bool:
     return isinstance(parent, (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between))
 
 
-def bare_name(node: exp.Expr) -> str | None:
+def find_bracketless_call(node: exp.Expr) -> str | None:
     """The name of a volatile function that is called without brackets and that sqlglot has a node for."""
     if not isinstance(node, exp.Func) or isinstance(node, exp.Anonymous) or node.args:
         return None
@@ -44,11 +44,11 @@ def bare_name(node: exp.Expr) -> str | None:
     return name if name in VOLATILE else None
 
 
-def may_be_bare_name(node: exp.Column) -> bool:
+def may_be_bracketless_call(node: exp.Column) -> bool:
     """Whether a column may be a volatile function without brackets; it is one where no column has that name."""
     return not node.this.args.get("quoted") and len(node.parts) == 1 and node.name.lower() in VOLATILE
 
 
 def may_be_volatile(tree: exp.Expr) -> bool:
     """Whether the answer of a query may change between two runs over the same rows; a column that may be a volatile function counts."""
-    return any(volatile_name(node) or (isinstance(node, exp.Column) and may_be_bare_name(node)) for node in tree.walk())
+    return any(volatile_name(node) or (isinstance(node, exp.Column) and may_be_bracketless_call(node)) for node in tree.walk())

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from platform_plugin import __version__
-from platform_plugin.cli.output.amounts import age, duration, grace, size
+from platform_plugin.cli.output.amounts import parse_age, parse_duration_amount, parse_grace, parse_size_amount
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +127,7 @@ def build_parser() -> argparse.ArgumentParser:
         "expire", "care:run_expire", "forget old snapshots, but never the newest or one under lease", "platform expire --older-than 7d"
     )
     which = sub.add_mutually_exclusive_group(required=True)
-    which.add_argument("--older-than", type=age, metavar="AGE", help="such as 12h or 7d")
+    which.add_argument("--older-than", type=parse_age, metavar="AGE", help="such as 12h or 7d")
     which.add_argument("--all", action="store_true", help="of any age")
     sub.add_argument("--dry-run", action="store_true", help="only say what would be forgotten")
     sub = command("merge", "care:run_merge", "rewrite a table's small files into few; its rows stay the same", "platform merge users")
@@ -195,7 +195,7 @@ def _add_ingest(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--interval", type=_positive, default=every, metavar="TIME", help="how often to look when nothing came (default: 1s)")
     for name, kind, metavar, what in (
         ("files", _count, "N", "files"),
-        ("bytes", size, "SIZE", "bytes of files, such as 512 MiB"),
+        ("bytes", parse_size_amount, "SIZE", "bytes of files, such as 512 MiB"),
         ("rows", _count, "N", "records of a topic"),
     ):
         sub.add_argument(f"--max-{name}", type=kind, metavar=metavar, help=f"at most so many {what} in a batch")
@@ -227,20 +227,24 @@ def _add_vacuum(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
     sub.add_argument(
         "--grace",
-        type=grace,
+        type=parse_grace,
         default=timedelta(days=1),
         metavar="TIME",
         help="keep files that became useless more recently; must be longer than any read or write takes (default: 1d)",
     )
     which = sub.add_mutually_exclusive_group()
-    which.add_argument("--older-than", type=age, metavar="AGE", help="forget snapshots of that age first, as `platform expire` does")
+    which.add_argument("--older-than", type=parse_age, metavar="AGE", help="forget snapshots of that age first, as `platform expire` does")
     which.add_argument("--all", action="store_true", help="forget snapshots of any age first")
 
 
 def _add_up(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--cores", type=_count, metavar="N", help="cores for Spark (default: all that this process may use)")
-    sub.add_argument("--memory", type=size, metavar="SIZE", help="the driver's heap, such as 4g (default: a quarter of the memory)")
-    sub.add_argument("--idle", type=duration, metavar="TIME", help="end after so long without a session; 0 is never (default: 2h)")
+    sub.add_argument(
+        "--memory", type=parse_size_amount, metavar="SIZE", help="the driver's heap, such as 4g (default: a quarter of the memory)"
+    )
+    sub.add_argument(
+        "--idle", type=parse_duration_amount, metavar="TIME", help="end after so long without a session; 0 is never (default: 2h)"
+    )
     sub.add_argument("--option", action="append", type=_option, metavar="KEY=VALUE", help="any Spark option; may be repeated")
 
 
@@ -297,7 +301,7 @@ def _row_limit(text: str) -> int:
 
 
 def _positive(text: str) -> timedelta:
-    found = duration(text)
+    found = parse_duration_amount(text)
     if not found:
         raise argparse.ArgumentTypeError("a time limit is more than nothing")
     return found

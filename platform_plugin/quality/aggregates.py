@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.language.text.places import suggest_word
 from platform_plugin.language.text.writing import identifier, string_text
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def check_measurable(name: str, expectation: Expectation, *, file: str) -> None:
     """Refuse an expectation that Spark can't judge: another kind, or another argument of it."""
     kind = _KINDS.get(expectation.type)
     if kind is None:
-        hint = did_you_mean(expectation.type, _KINDS) or f"leave out `engine: spark`; on Spark there are {', '.join(sorted(_KINDS))}"
+        hint = suggest_word(expectation.type, _KINDS) or f"leave out `engine: spark`; on Spark there are {', '.join(sorted(_KINDS))}"
         raise InvalidValue(f'file "{file}": expectation "{name}" can\'t be judged on Spark', hint=hint)
     given = set(expectation.kwargs) - _PASSED_OVER
     unknown = sorted(given - set(kind.arguments))

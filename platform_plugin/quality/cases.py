@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import InvalidValue, PlatformError, UnknownObject, combine_errors
-from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.language.text.places import suggest_word
 from platform_plugin.quality.yaml_lines import find_yaml_line
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Case:
     def unknown(self, place: Place, what: str, name: str, known: Iterable[str]) -> UnknownObject:
         """The error of a name at a place of the case, with the known name that is most like it, or with all of them."""
         names = list(known)
-        hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
+        hint = suggest_word(name, names) or f"there are {', '.join(names)}"
         return UnknownObject(f"{_told(self.name, self.file, place)}: {what}", hint=hint)
 
 
@@ -102,7 +102,7 @@ def parse_case(name: str, body: Any, file: Path, sql_file: Path) -> Case:
         raise wrong("it is empty", "write `given:` and `expect:` below its name")
     unknown = next((str(key) for key in body if key not in _KEYS), None)
     if unknown is not None:
-        raise wrong(f'"{unknown}" is no part of a case', did_you_mean(unknown, _KEYS) or f"its parts are {', '.join(_KEYS)}", unknown)
+        raise wrong(f'"{unknown}" is no part of a case', suggest_word(unknown, _KEYS) or f"its parts are {', '.join(_KEYS)}", unknown)
     given = body.get("given") or {}
     epochs = [given] if isinstance(given, Mapping) else list(given) if isinstance(given, Sequence) else None
     if epochs is None or not all(isinstance(epoch, Mapping) and all(_is_rows(rows) for rows in epoch.values()) for epoch in epochs):

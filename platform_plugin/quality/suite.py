@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_args
 
 from platform_plugin.errors import InvalidValue
-from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.language.text.places import suggest_word
 from platform_plugin.quality.aggregates import check_measurable
 
 Severity = Literal["critical", "warning", "info"]
@@ -86,7 +86,7 @@ def parse_suite(content: object, *, file: str) -> Suite:
     for key in content:
         if key not in (*_KEYS, *_PASSED_OVER):
             raise InvalidValue(
-                f'file "{file}": a suite has no "{key}"', hint=did_you_mean(str(key), _KEYS) or f"its keys are {_listed(_KEYS)}"
+                f'file "{file}": a suite has no "{key}"', hint=suggest_word(str(key), _KEYS) or f"its keys are {_listed(_KEYS)}"
             )
     rows = content.get("rows", "full")
     if rows not in get_args(Rows):

@@ -16,7 +16,7 @@ from platform_plugin.language.statements.create_stream import CreateStream
 from platform_plugin.language.statements.create_table import CreateTable
 from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.language.statements.registry import statement_text
-from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.language.text.places import suggest_word
 from platform_plugin.language.text.writing import identifier, name_text
 from platform_plugin.platform import Platform
 from platform_plugin.quality.difference import find_difference
@@ -115,7 +115,7 @@ def _needed(statement: Definition, definitions: Mapping[str, Definition], within
         if name not in definitions:
             raise UnknownObject(
                 f'relation "{lake_name(reference.name)}" is defined by no file',
-                hint=did_you_mean(name, definitions) or "add the file that creates it",
+                hint=suggest_word(name, definitions) or "add the file that creates it",
             )
         for found in _needed(definitions[name], definitions, (*within, name)):
             found_name = str(lake_name(found.name)).lower()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from platform_plugin.errors import PlatformError, QueryFailed
-from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.language.text.places import suggest_word
 from platform_plugin.language.text.tokens import tokenize
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def suggest_columns(tables: Sequence[Table]) -> Iterator[None]:
             name = unknown[1].rpartition(".")[2].lower()
             others = [column for column in known if column.lower() != name]
             few = f"the columns are {', '.join(known)}" if len(known) <= _FEW else None
-            error.hint = did_you_mean(name, others) or error.hint or few
+            error.hint = suggest_word(name, others) or error.hint or few
         raise
 
 

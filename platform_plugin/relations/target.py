@@ -9,7 +9,7 @@ import pyarrow as pa
 from platform_plugin.errors import InvalidValue, OutcomeUnknown, PlatformError, UnknownObject
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.commit.dependents import find_protector, protected_table_error
-from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.language.text.places import suggest_word
 from platform_plugin.relations import hooks
 from platform_plugin.relations.batches import BatchAlreadyTaken, TakeBatches, check_batch_id, read_batches
 from platform_plugin.relations.bind import lake_name, place_errors
@@ -99,7 +99,7 @@ def named_fields(table: Table, names: Sequence[str]) -> tuple[Field, ...]:
         field = table.field(name)
         if field is None:
             known = [other.name for other in table.fields]
-            hint = did_you_mean(name, known) or f"its columns are {', '.join(known)}"
+            hint = suggest_word(name, known) or f"its columns are {', '.join(known)}"
             raise UnknownObject(f'column "{name}" does not exist in table "{table.name}"', hint=hint)
         found.append(field)
     return tuple(found)

@@ -22,7 +22,7 @@ from platform_plugin.algebra.plan.nodes import (
     Sort,
     outputs,
 )
-from platform_plugin.algebra.volatility import bare_name, volatile_name
+from platform_plugin.algebra.volatility import find_bracketless_call, volatile_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -142,7 +142,7 @@ class Builder:
             return exp.Placeholder(this=str(len(plans) - 1))
         if isinstance(node, (exp.JSONExtract, exp.JSONExtractScalar)):
             raise self.fail(node, "value:part is not supported in views", "write variant_get(value, '$.part', 'type') or get_json_object")
-        if (name := bare_name(node)) is not None:
+        if (name := find_bracketless_call(node)) is not None:
             return exp.Anonymous(this=name)
         if isinstance(node, exp.Anonymous) and str(node.this) in UNIT_FIRST:
             self._keep_unit(node)

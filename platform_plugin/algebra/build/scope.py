@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from platform_plugin.algebra.plan.copies import column_reference
 from platform_plugin.algebra.plan.nodes import Column, Scalar
-from platform_plugin.algebra.volatility import may_be_bare_name
+from platform_plugin.algebra.volatility import may_be_bracketless_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,7 +105,7 @@ def resolve_column(node: exp.Column, scope: Scope, fail: Callable[[str], Excepti
     found = scope.find(parts, fail)
     if found is None:
         # Functions such as localtimestamp need no brackets, and sqlglot takes some of them for columns.
-        return Scalar(exp.Anonymous(this=parts[0].lower())) if may_be_bare_name(node) else None
+        return Scalar(exp.Anonymous(this=parts[0].lower())) if may_be_bracketless_call(node) else None
     value, used = found
     if used == len(parts):
         return value

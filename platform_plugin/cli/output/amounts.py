@@ -7,10 +7,10 @@ import re
 from datetime import timedelta
 
 
-def duration(text: str) -> timedelta:
+def parse_duration_amount(text: str) -> timedelta:
     """A duration such as `7d`, `90s` or `1 hour`; a bare number is seconds.
 
-    >>> duration("7d"), duration("0"), duration("1.5")
+    >>> parse_duration_amount("7d"), parse_duration_amount("0"), duration("1.5")
     (datetime.timedelta(days=7), datetime.timedelta(0), datetime.timedelta(seconds=1, microseconds=500000))
     """
     if re.fullmatch(r"\s*0+(\.0*)?\s*[a-zA-Z]*\s*", text):
@@ -23,35 +23,35 @@ def duration(text: str) -> timedelta:
     return found
 
 
-def age(text: str) -> timedelta:
+def parse_age(text: str) -> timedelta:
     """An age such as `7d`, which must have a unit: a bare 7 may mean days, and what is forgotten doesn't come back.
 
-    >>> age("12h")
+    >>> parse_age("12h")
     datetime.timedelta(seconds=43200)
     """
-    found = grace(text)
+    found = parse_grace(text)
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is the age of everything; --all says that")
     return found
 
 
-def grace(text: str) -> timedelta:
+def parse_grace(text: str) -> timedelta:
     """A duration with its unit, or 0.
 
-    >>> grace("0"), grace("1d")
+    >>> parse_grace("0"), parse_grace("1d")
     (datetime.timedelta(0), datetime.timedelta(days=1))
     """
-    found = duration(text)
+    found = parse_duration_amount(text)
     number = text.strip()
     if found and re.fullmatch(r"[\d.]+", number):
         raise argparse.ArgumentTypeError(f"{text!r} has no unit; write {number}d for days, or {number}h, {number}min, {number}s")
     return found
 
 
-def size(text: str) -> int:
+def parse_size_amount(text: str) -> int:
     """Bytes of a size such as `4g`, `512 MB` or `1.5 GiB`; one letter means the binary unit, as in Spark.
 
-    >>> size("4g") == size("4 GiB") == 4 << 30
+    >>> parse_size_amount("4g") == parse_size_amount("4 GiB") == 4 << 30
     True
     """
     from platform_plugin.language.text.options import parse_size

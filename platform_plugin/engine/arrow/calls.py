@@ -8,7 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from platform_plugin.engine.arrow.values import NotSupportedByArrow, describe_node, evaluate, evaluate_node, repeat_value, sortable_values
+from platform_plugin.engine.arrow.values import (
+    NotSupportedByArrow,
+    describe_unsupported,
+    evaluate,
+    evaluate_node,
+    repeat_value,
+    sortable_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,7 +70,7 @@ def _plan(node: exp.Expr, rows: ArrowRows, inputs: list[Any], wanted: list[tuple
         mask = evaluate_node(node.expression.this, rows)
         node = node.this
     if not isinstance(node, exp.Anonymous) or len(node.expressions) != 1:
-        raise NotSupportedByArrow(f"{describe_node(node)} of several arguments, or with an order")
+        raise NotSupportedByArrow(f"{describe_unsupported(node)} of several arguments, or with an order")
     name, argument = str(node.this), node.expressions[0]
 
     def put(value: Any, function: str, options: Any = None) -> int:

@@ -57,10 +57,10 @@ class NotSupportedByArrow(Exception):
         self.refusal = Refusal(why=why, for_good=for_good, operator=operator)
 
 
-def describe_node(node: exp.Expr) -> str:
+def describe_unsupported(node: exp.Expr) -> str:
     """What an expression is, for a refusal.
 
-    >>> describe_node(exp.Anonymous(this="soundex")), describe_node(exp.Case())
+    >>> describe_unsupported(exp.Anonymous(this="soundex")), describe_unsupported(exp.Case())
     ('the function soundex', 'the expression CASE')
     """
     if isinstance(node, exp.Anonymous):
@@ -178,7 +178,7 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
             return pc.coalesce(*_alike([evaluate_node(item, rows) for item in node.expressions]))
         case exp.Anonymous() if not any(isinstance(item, exp.Distinct | exp.Star) for item in node.expressions):
             values = [evaluate_node(item, rows) for item in node.expressions]
-            return _known(call_function(str(node.this), values), describe_node(node))
+            return _known(call_function(str(node.this), values), describe_unsupported(node))
         case exp.Like() if isinstance(node.expression, exp.Literal):
             found = _known(
                 match_like(evaluate_node(node.this, rows), evaluate_node(node.expression, rows)),
@@ -191,7 +191,7 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
         return compare_values(type(node), evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
     if type(node) in CHECKED:
         return _calculated(node, evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
-    raise NotSupportedByArrow(describe_node(node), operator=node.key)
+    raise NotSupportedByArrow(describe_unsupported(node), operator=node.key)
 
 
 def _calculated(node: exp.Expr, left: Any, right: Any) -> Any:

@@ -29,11 +29,11 @@ _GONE = ("PATH_NOT_FOUND", "FILE_NOT_EXIST", "FileNotFoundException", "does not 
 
 def explain_failed_query(lake: Lake, error: BaseException | None, snapshot: Snapshot, tables: Sequence[Table] = ()) -> PlatformError | None:
     """The error that replaces an error of Spark's about a missing file of the lake; None for any other error."""
-    path = find_missing(lake.storage, error) if isinstance(error, QueryFailed) else None
+    path = find_missing_file(lake.storage, error) if isinstance(error, QueryFailed) else None
     return None if path is None else explain_missing(lake, path, snapshot, tables)
 
 
-def find_missing(storage: Storage, error: PlatformError) -> str | None:
+def find_missing_file(storage: Storage, error: PlatformError) -> str | None:
     """The path, below the data folder, of the file that an error of Spark's reports as missing."""
     said = f"{error} {error.__cause__ or ''}"
     if not any(word in said for word in _GONE):

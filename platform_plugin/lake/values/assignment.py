@@ -95,7 +95,7 @@ def _converted(value: Any, field: Field) -> Any:
         case Decimal(precision=precision, scale=scale):
             return _decimal(value, precision, scale, field)
         case Primitive(name="varchar"):
-            return value if isinstance(value, str) else spark_text(value)
+            return value if isinstance(value, str) else to_spark_text(value)
         case Primitive(name="json"):
             return value if isinstance(value, str) and is_json(value) else None
         case Primitive(name="blob"):
@@ -201,10 +201,10 @@ def _decimal(value: Any, precision: int, scale: int, field: Field) -> Number | N
     return rounded
 
 
-def spark_text(value: Any) -> str | None:
+def to_spark_text(value: Any) -> str | None:
     """The text that Spark's cast gives for a number, boolean, date or time; None for other values.
 
-    >>> spark_text(1e10), spark_text(0.5), spark_text(True), spark_text(datetime(2026, 1, 2, 3, 4, 5, 600000))
+    >>> to_spark_text(1e10), to_spark_text(0.5), spark_text(True), spark_text(datetime(2026, 1, 2, 3, 4, 5, 600000))
     ('1.0E10', '0.5', 'true', '2026-01-02 03:04:05.6')
     """
     match value:
@@ -326,7 +326,7 @@ def _day(value: Any, field: Field) -> date | None:
         moment = value.astimezone(UTC) if value.tzinfo else value
         if moment.time() != time():
             raise InvalidValue(
-                f'{spark_text(value)} has a time of day, column "{field.name}" takes dates', hint="cast it to DATE to leave it out"
+                f'{to_spark_text(value)} has a time of day, column "{field.name}" takes dates', hint="cast it to DATE to leave it out"
             )
         return moment.date()
     return value if isinstance(value, date) else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from platform_plugin.algebra.types.blob_text import parse_blob
 from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
 from platform_plugin.errors import InvalidValue, PlatformError, UnsupportedType
-from platform_plugin.lake.values.assignment import assign_value, spark_text
+from platform_plugin.lake.values.assignment import assign_value, to_spark_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ _NOW = ("now", "current_timestamp", "get_current_timestamp", "transaction_timest
 GENERATED = re.compile(r"(?:gen_random_uuid|uuid|uuidv4)\(\)", re.IGNORECASE)
 
 
-def evaluate(field: Field, now: datetime) -> Any:
+def evaluate_default_expression(field: Field, now: datetime) -> Any:
     """The value of a column's default expression in a statement that began at a time; an error if it can't be evaluated."""
     try:
         value = _ExpressionReader(field, now).whole()
@@ -231,7 +231,7 @@ def convert_default(value: Any, field: Field) -> Any:
         case Primitive(name="time") if isinstance(value, datetime):
             return value.astimezone(UTC).time() if value.tzinfo else value.time()
         case Primitive(name="varchar") if isinstance(value, datetime | float):
-            raise InvalidValue(f"each client writes {spark_text(value)} as a text of its own", hint="give the text with each row")
+            raise InvalidValue(f"each client writes {to_spark_text(value)} as a text of its own", hint="give the text with each row")
         case Primitive(name="boolean") if isinstance(value, str):
             known = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
             return assign_value(known.get(value.lower(), value), field)

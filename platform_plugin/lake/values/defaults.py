@@ -15,7 +15,7 @@ from platform_plugin.algebra.types.blob_text import blob_text
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.values.assignment import arrow_array, assign_value, is_json
-from platform_plugin.lake.values.default_expressions import GENERATED, convert_default, evaluate
+from platform_plugin.lake.values.default_expressions import GENERATED, convert_default, evaluate_default_expression
 from platform_plugin.lake.values.duckdb_time import parse_days, parse_moment
 from platform_plugin.lake.values.types import MAPPINGS, to_arrow
 
@@ -83,7 +83,7 @@ def evaluate_default(field: Field, now: datetime | None = None) -> str | None:
     """The default as a literal's text; an expression is evaluated once for all rows of a statement."""
     if field.default is None or not field.computed_default:
         return field.default
-    value = evaluate(field, now or datetime.now(UTC))
+    value = evaluate_default_expression(field, now or datetime.now(UTC))
     return None if value is None else _text(value, field)
 
 

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.language.text.places import did_you_mean, refusal_error
+from platform_plugin.language.text.places import refusal_error, suggest_word
 from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD, find_closing
 from platform_plugin.language.text.values import read_cell
 
@@ -120,7 +120,7 @@ def _check_options(tokens: Tokens, first: int, last: int, name: str, known: froz
             hint = "write map('option', 'value')"
             raise refusal_error(tokens.span(begin, max(end, begin + 1)), _RULE, f"the options of {name} are not literals", hint=hint)
         if place % 2 == 0 and text.lower() not in allowed:
-            hint = did_you_mean(text, known) or f"it takes {', '.join(sorted(known))}"
+            hint = suggest_word(text, known) or f"it takes {', '.join(sorted(known))}"
             raise refusal_error(tokens.span(begin, end), _RULE, f'option "{text[:40]}" of {name} is refused', hint=hint)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.language.query.call_options import TAKES_OPTIONS, refuse_call_options
 from platform_plugin.language.text.names import WrittenName
-from platform_plugin.language.text.places import did_you_mean, refusal_error, syntax_error
+from platform_plugin.language.text.places import refusal_error, suggest_word, syntax_error
 from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD
 from platform_plugin.language.text.words import FILE_FORMATS, TABLE_FUNCTIONS
 
@@ -108,7 +108,7 @@ def refuse_table_function(name: str, span: Span) -> None:
     """Refuse a table function that reads more than its arguments."""
     if name.lower() not in TABLE_FUNCTIONS:
         rule = _NO_FILES if "read" in name.lower() or "file" in name.lower() else "table functions are those of Spark that read nothing"
-        raise refusal_error(span, rule, f"table function {name} is refused", hint=did_you_mean(name, TABLE_FUNCTIONS))
+        raise refusal_error(span, rule, f"table function {name} is refused", hint=suggest_word(name, TABLE_FUNCTIONS))
 
 
 def _at(tokens: Tokens, index: int, rule: str, message: str, hint: str | None) -> Exception:

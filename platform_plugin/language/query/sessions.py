@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.language.query.references import SessionWindow
 from platform_plugin.language.text.options import parse_duration
-from platform_plugin.language.text.places import did_you_mean, syntax_error
+from platform_plugin.language.text.places import suggest_word, syntax_error
 from platform_plugin.language.text.tokens import DOUBLE, NUMBER, QUOTED, STRING, WORD, find_closing
 from platform_plugin.language.text.values import string_value
 
@@ -51,7 +51,7 @@ def _read(tokens: Tokens, index: int, end: int) -> tuple[int, SessionWindow]:
         start = tokens.span(place + 1, end)
         word = string_value(start.text).lower() if end == place + 2 and tokens.kind(place + 1) in (STRING, DOUBLE) else ""
         if word not in ("earliest", "now"):
-            hint = did_you_mean(word, ("earliest", "now"))
+            hint = suggest_word(word, ("earliest", "now"))
             raise syntax_error(start, f"a session can't start at {start.text[:40]}", expected="'earliest' or 'now'", hint=hint)
         earliest = word == "earliest"
     if tokens.upper(end + 1) == "AT" and tokens.upper(end + 2) == "(":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.language.text.places import suggest_word
 from platform_plugin.language.text.tokens import WORD
 
 if TYPE_CHECKING:
@@ -26,5 +26,5 @@ def read_query(cursor: TokenCursor) -> Span:
     """The rest of a statement, which must begin like a query."""
     if not is_at_query(cursor):
         word = cursor.tokens.text(cursor.index) if cursor.kind() == WORD else ""
-        raise cursor.fail("a query", hint=did_you_mean(word, QUERY_WORDS) if word else None)
+        raise cursor.fail("a query", hint=suggest_word(word, QUERY_WORDS) if word else None)
     return cursor.rest("a query")

@@ -12,7 +12,7 @@ from platform_plugin.algebra.types.blob_text import blob_text
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.language.text.cursor import TokenCursor, refuse_twice
 from platform_plugin.language.text.datatypes import read_type
-from platform_plugin.language.text.places import did_you_mean, syntax_error
+from platform_plugin.language.text.places import suggest_word, syntax_error
 from platform_plugin.language.text.values import Literal, moment_value, read_cell
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def read_columns(cursor: TokenCursor) -> tuple[tuple[Field, ...], tuple[str, ...
     by_name = {name.lower(): name for name in names}
     for key in found.keys:
         if key.lower() not in by_name:
-            raise syntax_error(span, f'primary key column "{key}" is not a column', hint=did_you_mean(key, names))
+            raise syntax_error(span, f'primary key column "{key}" is not a column', hint=suggest_word(key, names))
     keys = tuple(by_name[key.lower()] for key in found.keys)
     refuse_twice(span, keys)
     return tuple(replace(column, nullable=False) if column.name in keys else column for column in found.columns), keys

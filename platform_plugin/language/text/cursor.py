@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.text.names import WrittenName
-from platform_plugin.language.text.places import InvalidSyntax, Span, did_you_mean, syntax_error
+from platform_plugin.language.text.places import InvalidSyntax, Span, suggest_word, syntax_error
 from platform_plugin.language.text.tokens import DOUBLE, END, NUMBER, QUOTED, STRING, WORD, Tokens
 from platform_plugin.language.text.values import string_value
 from platform_plugin.language.text.words import NOT_COLUMNS, NOT_RELATIONS
@@ -95,7 +95,7 @@ class TokenCursor:
             position, end = self.tokens.starts[self.index], self.tokens.ends[self.index]
             found = _shortened(self.tokens.text(self.index))
         if hint is None and self.kind() == WORD:
-            hint = did_you_mean(found, (word.split()[0] for word in self._tried if word[:1].isalpha() and word[:1].isupper()))
+            hint = suggest_word(found, (word.split()[0] for word in self._tried if word[:1].isalpha() and word[:1].isupper()))
         said = " or ".join(filter(None, (", ".join(wanted[:-1]), wanted[-1]))) if wanted else None
         return syntax_error(
             self.tokens.source, message or f"unexpected {found} in {self.where}", position, end=end, expected=said, hint=hint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from platform_plugin.algebra.types.data_types import SQL_WORDS, DataType, Decimal, Field, Primitive, Struct, list_of, map_of
 from platform_plugin.language.text.cursor import TokenCursor, refuse_twice
-from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.language.text.places import suggest_word
 from platform_plugin.language.text.tokens import NUMBER, WORD, check_brackets, tokenize
 
 _SYNONYMS = {
@@ -80,7 +80,7 @@ def _read_plain(cursor: TokenCursor) -> DataType:
     if word not in PRIMITIVES:
         raise cursor.fail(
             message=f"unknown type {cursor.tokens.text(cursor.index)[:40]}",
-            hint=did_you_mean(word, [*PRIMITIVES, *_NESTED, *_EXACT])
+            hint=suggest_word(word, [*PRIMITIVES, *_NESTED, *_EXACT])
             or "types are those of Spark SQL: INT, BIGINT, STRING, DECIMAL(p,s), TIMESTAMP, ARRAY<…>, …",
         )
     cursor.advance()

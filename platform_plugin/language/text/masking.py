@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.language.query.references import SessionWindow, TimeTravel
 from platform_plugin.language.query.sessions import find_sessions
-from platform_plugin.language.text.places import did_you_mean, syntax_error
+from platform_plugin.language.text.places import suggest_word, syntax_error
 from platform_plugin.language.text.tokens import BINARY, DOUBLE, NUMBER, QUOTED, SIGN, STRING, WORD, find_closing
 from platform_plugin.language.text.values import Literal, Parameter, read_cell
 from platform_plugin.language.text.words import AFTER_RELATION
@@ -117,7 +117,7 @@ def _travels(tokens: Tokens, parameters: dict[int, Parameter]) -> dict[int, tupl
             if what not in _EXPECTED:
                 span = tokens.span(index + 2, index + 3)
                 expected = "VERSION => n, TIMESTAMP => 't', STALENESS => '5 seconds' or GATE => 'passed'"
-                raise syntax_error(span, f"AT has no {span.text[:40]}", expected=expected, hint=did_you_mean(what, tuple(_EXPECTED)))
+                raise syntax_error(span, f"AT has no {span.text[:40]}", expected=expected, hint=suggest_word(what, tuple(_EXPECTED)))
             after = find_closing(tokens, index + 1)
             found[index] = (after + 1, _travel(tokens, parameters, what, first=index, value=index + 4, after=after))
         elif (

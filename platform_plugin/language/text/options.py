@@ -8,7 +8,7 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from platform_plugin.language.text.places import Span, did_you_mean
+from platform_plugin.language.text.places import Span, suggest_word
 from platform_plugin.language.text.tokens import DOUBLE, NUMBER, STRING, WORD
 from platform_plugin.language.text.values import number_value, string_value
 
@@ -123,7 +123,7 @@ def read_options(cursor: TokenCursor, known: Mapping[str, str | tuple[str, ...]]
         if key not in known or key in options:
             cursor.index = first
             message = f'{what} has no option "{name[:40]}"' if key not in known else f'option "{key}" is given twice'
-            raise cursor.fail(message=message, hint=did_you_mean(key, known) or f"its options are {', '.join(known)}")
+            raise cursor.fail(message=message, hint=suggest_word(key, known) or f"its options are {', '.join(known)}")
         explicit = cursor.accept("=")
         if key in _FLAGS and not explicit and cursor.upper() in (",", ")"):
             options[key] = Option(name=key, value=True, span=cursor.span(first))
@@ -161,7 +161,7 @@ def _read_value(cursor: TokenCursor, name: str, takes: str | tuple[str, ...]) ->
         value, expected = text, "a string"
     if value is None:
         cursor.index = first
-        hint = did_you_mean(text, takes) if isinstance(takes, tuple) else None
+        hint = suggest_word(text, takes) if isinstance(takes, tuple) else None
         raise cursor.fail(expected, message=f'option "{name}" can\'t be {text[:40]!r}', hint=hint)
     return value
 

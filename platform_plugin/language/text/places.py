@@ -149,7 +149,7 @@ def nearest_word(name: str, known: Iterable[str]) -> str | None:
     return words[found[0]] if found else None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+def suggest_word(name: str, known: Iterable[str]) -> str | None:
     """The hint for an unknown name: the nearest one of a list, or None."""
     found = nearest_word(name, known)
     return f"did you mean {found}?" if found else None

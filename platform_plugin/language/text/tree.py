@@ -13,7 +13,7 @@ import sqlglot
 from sqlglot.errors import SqlglotError
 
 from platform_plugin.language.text.bare_names import FOREIGN, KEYWORDS
-from platform_plugin.language.text.places import did_you_mean, syntax_error
+from platform_plugin.language.text.places import suggest_word, syntax_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,7 +111,7 @@ def _typo(tokens: Tokens, index: int) -> tuple[int, str | None]:
     """Where the fault is, and what was meant: a clause's misspelt keyword is read as an alias, so it shows one or two tokens later."""
     for place in (index, index - 1, index - 2):
         word = tokens.upper(place)
-        if len(word) > 3 and word not in _CLAUSES and (hint := did_you_mean(word, _CLAUSES)):
+        if len(word) > 3 and word not in _CLAUSES and (hint := suggest_word(word, _CLAUSES)):
             return place, hint
     for place in (index, index - 1):
         if tokens.upper(place) in KEYWORDS | FOREIGN:

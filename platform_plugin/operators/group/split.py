@@ -26,7 +26,7 @@ from platform_plugin.algebra.build.query import build_plan
 from platform_plugin.algebra.plan.copies import column_reference, walk_expression
 from platform_plugin.algebra.plan.nodes import Derived, Item, Project, outputs, scans
 from platform_plugin.errors import UnknownObject
-from platform_plugin.language.text.places import Span, did_you_mean, locate_offset, syntax_error
+from platform_plugin.language.text.places import Span, locate_offset, suggest_word, syntax_error
 from platform_plugin.operators.group.admission import CHANGING, Refuser
 from platform_plugin.operators.group.body import read_body
 from platform_plugin.operators.group.cutting import cut_plan
@@ -60,7 +60,7 @@ def read_plan(query: str | Span, relations: Mapping[str, RelationFacts]) -> Quer
     def relation(parts: tuple[str, ...], node: exp.Expr) -> RelationFacts:
         found = relations.get(".".join(parts).lower())
         if found is None:
-            missing = UnknownObject(f'relation "{".".join(parts)}" does not exist', hint=did_you_mean(".".join(parts), relations))
+            missing = UnknownObject(f'relation "{".".join(parts)}" does not exist', hint=suggest_word(".".join(parts), relations))
             raise locate_offset(Span(source, *place(node))).attach(missing)
         return found
 

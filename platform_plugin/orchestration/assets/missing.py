@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import NoLake
 from platform_plugin.lake.catalogue.tables import find_nearest_name
-from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.language.text.places import suggest_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,6 +43,6 @@ def _missing_column(model: Model, tracing: Tracing, known: dict[str, Name]) -> s
     if trouble is None or found is None:
         return None
     read = [known[key] for name in model.reads if (key := str(name).lower()) in known]
-    hint = did_you_mean(found[1], [column.name for name in read for column in tracing.of(name).columns])
+    hint = suggest_word(found[1], [column.name for name in read for column in tracing.of(name).columns])
     line = getattr(trouble, "line", 0)
     return f"{f'line {line}: ' if line else ''}{trouble.message}{f'; {hint}' if hint else ''}"

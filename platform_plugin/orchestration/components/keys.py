@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.language.text.places import suggest_word
 from platform_plugin.quality.yaml_lines import find_yaml_line
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ def _fault(fault: Any, place: Sequence[str], keys: Collection[str]) -> tuple[str
     where = ".".join(place) or "the file"
     match fault["type"]:
         case "extra_forbidden":
-            return f'"{where}" is not one of its keys', did_you_mean(where, keys) if len(place) == 1 else None
+            return f'"{where}" is not one of its keys', suggest_word(where, keys) if len(place) == 1 else None
         case "literal_error":
             expected = fault["ctx"]["expected"]
-            return f'{where}: "{fault["input"]}" is not {expected}', did_you_mean(str(fault["input"]), _VALUE.findall(expected))
+            return f'{where}: "{fault["input"]}" is not {expected}', suggest_word(str(fault["input"]), _VALUE.findall(expected))
         case "missing":
             return f"{where} is missing", None
         case _:

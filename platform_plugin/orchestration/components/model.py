@@ -15,7 +15,7 @@ from platform_plugin.language.statements.create_stream import CreateStream
 from platform_plugin.language.statements.create_table import CreateTable
 from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.language.text.comparing import normalise_statement
-from platform_plugin.language.text.places import Span, did_you_mean, locate_offset, syntax_error
+from platform_plugin.language.text.places import Span, locate_offset, suggest_word, syntax_error
 from platform_plugin.orchestration.components.documentation import Documentation, read_documentation, read_suite
 from platform_plugin.relations.bind import lake_name
 from platform_plugin.relations.kinds import declarable_kind, find_declared
@@ -221,5 +221,5 @@ def _check_columns(model: Model) -> None:
         if column.lower() not in {name.lower() for name in known}:
             raise UnknownObject(
                 f'column "{column}" is documented beside "{model.file}" but not declared in it',
-                hint=did_you_mean(column, known) or f"its columns are {', '.join(known)}",
+                hint=suggest_word(column, known) or f"its columns are {', '.join(known)}",
             )

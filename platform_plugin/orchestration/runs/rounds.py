@@ -12,7 +12,7 @@ import dagster as dg
 from pydantic import Field
 
 from platform_plugin.errors import UnknownObject
-from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.language.text.places import suggest_word
 from platform_plugin.orchestration.assets.checks import CheckedRelation, evaluate
 from platform_plugin.orchestration.preview import VERSION_TAG, version_tags
 from platform_plugin.orchestration.runs.batching import report_materializations
@@ -87,7 +87,7 @@ def build_round(
 def _target(known: Mapping[str, MaintainedAsset], key: str) -> MaintainedAsset:
     if key not in known:
         raise UnknownObject(
-            f'asset "{key}" is not among those that this job is for', hint=did_you_mean(key, known) or "reload the code location"
+            f'asset "{key}" is not among those that this job is for', hint=suggest_word(key, known) or "reload the code location"
         )
     return known[key]
 

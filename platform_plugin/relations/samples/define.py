@@ -12,7 +12,7 @@ from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
 from platform_plugin.lake.catalogue.relations import RELATION_TABLES, STATE, Declaration, declare_relation, read_declaration
 from platform_plugin.lake.catalogue.tables import Table, View
 from platform_plugin.lake.ring.segments import RING_TABLES
-from platform_plugin.language.text.places import did_you_mean, locate_offset
+from platform_plugin.language.text.places import locate_offset, suggest_word
 from platform_plugin.language.text.writing import type_text
 from platform_plugin.relations.bind import lake_name, new_name, place_errors, read_named
 from platform_plugin.relations.follow.ranges import read_first_row_id
@@ -20,7 +20,7 @@ from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.missing import name_missing_relations
 from platform_plugin.relations.samples.definition import LARGEST, SampleDefinition, parse_window
 from platform_plugin.relations.samples.draw.merged import check_parts, plan_merged
-from platform_plugin.relations.samples.keys.weights import SAMPLE_WEIGHT, is_time_type, is_weight_type, weight_field
+from platform_plugin.relations.samples.keys.weights import SAMPLE_WEIGHT, is_decay_time_type, is_sample_weight_type, weight_field
 from platform_plugin.relations.samples.record import KIND, TABLES, AttachSample, MergeSamples, SampleProgress, StoreSample, find_sample
 from platform_plugin.relations.samples.reservoir.weighing import local_condition
 from platform_plugin.relations.target import find_existing, statement_result
@@ -117,7 +117,7 @@ def _check_strata(statement: s.CreateSample, fields: tuple[Field, ...]) -> None:
     for column in statement.strata:
         field = known.get(column.lower())
         if field is None:
-            hint = did_you_mean(column, [field.name for field in fields]) or f"its columns are {', '.join(field.name for field in fields)}"
+            hint = suggest_word(column, [field.name for field in fields]) or f"its columns are {', '.join(field.name for field in fields)}"
             raise locate_offset(statement.span).attach(
                 UnknownObject(f'column "{column}" does not exist in "{statement.relation}"', hint=hint)
             )
@@ -190,12 +190,12 @@ def _weighted(
         if SAMPLE_WEIGHT in known:
             raise InvalidValue(f'"{relation.name}" has a column "{SAMPLE_WEIGHT}", as a weighted sample adds one', hint="rename it")
         found: dict[str, Any] = {}
-        for role, column, fits in (("weight", definition.weight, is_weight_type), ("time", definition.time, is_time_type)):
+        for role, column, fits in (("weight", definition.weight, is_sample_weight_type), ("time", definition.time, is_decay_time_type)):
             if column is None:
                 continue
             field = known.get(column.lower())
             if field is None:
-                hint = did_you_mean(column, [field.name for field in relation.fields])
+                hint = suggest_word(column, [field.name for field in relation.fields])
                 raise UnknownObject(
                     f'column "{column}" does not exist in "{statement.relation}"', hint=hint or "DESCRIBE lists its columns"
                 )

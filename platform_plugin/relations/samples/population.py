@@ -19,7 +19,7 @@ from platform_plugin.relations.samples.keys.seeds import random_generator
 from platform_plugin.relations.samples.read import find_scan, read_sample
 from platform_plugin.relations.samples.record import all_samples, find_sample, read_progress
 from platform_plugin.relations.samples.reservoir.reservoir import draw_positions
-from platform_plugin.relations.samples.strata import keys_of
+from platform_plugin.relations.samples.strata import strata_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,7 +144,7 @@ def _asked_of(fields: Sequence[Field], reference: Reference) -> tuple[Field, ...
 
 
 def _as_drawn(sample: SampleRecord, read: CurrentSample, reference: Reference) -> DrawnRows:
-    numbers, keys = keys_of(read.rows, sample.definition.strata)
+    numbers, keys = strata_of(read.rows, sample.definition.strata)
     populations = np.array([read.progress.cardinalities[key] for key in keys], dtype=np.int64)
     design = Design(populations=populations, sizes=np.bincount(numbers, minlength=len(keys)).astype(np.int64))
     fields = _asked_of(sample.table.fields, reference)

@@ -12,7 +12,7 @@ from platform_plugin.relations.samples.draw.source_draw import draw_anew, find_c
 from platform_plugin.relations.samples.keys.weights import drawn_rows
 from platform_plugin.relations.samples.reservoir.growing import CurrentSample, find_pending, read_current_sample
 from platform_plugin.relations.samples.reservoir.sliding import find_window, run_window
-from platform_plugin.relations.samples.sources import find_parts, shape_rows
+from platform_plugin.relations.samples.sources import find_parts, shape_sample_rows
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -78,7 +78,7 @@ def draw_sample(
     parts = find_parts(work.lake, sample, snapshot)
     read = [read_sample(work, part, snapshot, timeout=timeout, progress=progress) for part in parts]
     merged = merge_parts(sample.definition, parts, read, snapshot)
-    return replace(merged, rows=shape_rows(sample, merged.rows))
+    return replace(merged, rows=shape_sample_rows(sample, merged.rows))
 
 
 def _read(

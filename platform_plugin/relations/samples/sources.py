@@ -109,7 +109,7 @@ def sampled_fields(sample: SampleRecord, table: Table) -> list[Field]:
     return [field for field in found if field is not None]
 
 
-def shape_rows(sample: SampleRecord, rows: pa.Table, names: Sequence[str] | None = None) -> pa.Table:
+def shape_sample_rows(sample: SampleRecord, rows: pa.Table, names: Sequence[str] | None = None) -> pa.Table:
     """Rows of the relation with the columns of the sample; dropped columns are NULL, and a value must fit its column."""
     given = rows if names is None else rows.select(names)
     own = {field.name.lower(): field.name for field in sample.table.fields}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 
-def keys_of(rows: pa.Table | pa.RecordBatch, strata: Sequence[str]) -> tuple[Integers, list[Key]]:
+def strata_of(rows: pa.Table | pa.RecordBatch, strata: Sequence[str]) -> tuple[Integers, list[Key]]:
     """The number of each row's stratum, and the keys of the strata by number."""
     if not strata:
         return np.zeros(rows.num_rows, dtype=np.int64), [()] if rows.num_rows else []
@@ -64,7 +64,7 @@ def group_positions(rows: pa.Table | pa.RecordBatch, strata: Sequence[str]) -> d
     """The places of each stratum's rows."""
     if not strata:
         return {(): np.arange(rows.num_rows, dtype=np.int64)} if rows.num_rows else {}
-    numbers, keys = keys_of(rows, strata)
+    numbers, keys = strata_of(rows, strata)
     order = np.argsort(numbers, kind="stable")
     ends = np.cumsum(np.bincount(numbers, minlength=len(keys)))
     return {key: order[(ends[place - 1] if place else 0) : ends[place]] for place, key in enumerate(keys)}

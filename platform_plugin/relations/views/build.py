@@ -22,7 +22,7 @@ from platform_plugin.relations.views.follow.shared_states import SAME, DropState
 from platform_plugin.relations.views.follow.strategy import BATCH, BATCH_ROWS, DEFERRED, EAGER, SPLIT, rows_parts, wants_row_ids
 from platform_plugin.relations.views.gates import find_gate, put_judged
 from platform_plugin.relations.views.read.shared_results import find_shared_results, tables_in_use
-from platform_plugin.relations.views.read.view import part_tables, run_part, split_name
+from platform_plugin.relations.views.read.view import part_tables, run_stream_part, split_name
 from platform_plugin.relations.views.record import (
     CREATED,
     FROM,
@@ -212,7 +212,7 @@ def _analyse(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], sna
     ranges = {stream: empty_range(table, snapshot) for stream, table in streams.items()}
     for part in plan.streams:
         if part.state not in frames:
-            frames[part.state] = run_part(work, part, ranges[part.stream], statics)
+            frames[part.state] = run_stream_part(work, part, ranges[part.stream], statics)
     # What runs will be given is analysed with it, so that what is accepted can be maintained, merged and read.
     taken = rehearse_states(work, plan, ranges, statics)
     names, known = read(plan.upper_tables)

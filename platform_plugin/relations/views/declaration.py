@@ -12,7 +12,7 @@ from platform_plugin.relations.declarations import UNCHANGED, DeclaredRelation, 
 from platform_plugin.relations.options import stored_option
 from platform_plugin.relations.views.define import run_create_view
 from platform_plugin.relations.views.follow.progress import read_last_progress
-from platform_plugin.relations.views.gates import refuse_gate
+from platform_plugin.relations.views.gates import refuse_gate_of_view
 from platform_plugin.relations.views.record import change_options, read_records, result_fields
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def define_view(work: Workspace, statement: Statement, old: View | None, *, sinc
         _set_options(work, old, record, wanted)
         return DefinitionOutcome("altered")
     if record is None:
-        refuse_gate(work, old.name)
+        refuse_gate_of_view(work, old.name)
     return UNCHANGED
 
 

@@ -23,7 +23,7 @@ from platform_plugin.relations.views.build import NewView, first_rows, make_view
 from platform_plugin.relations.views.explain import explain_split
 from platform_plugin.relations.views.follow.shared_states import find_sharers, sharing_key
 from platform_plugin.relations.views.follow.strategy import BATCH, DEFERRED, EAGER, SPLIT
-from platform_plugin.relations.views.gates import refuse_gate
+from platform_plugin.relations.views.gates import refuse_gate_of_view
 from platform_plugin.relations.views.plans import prepare_plan, read_plans
 from platform_plugin.relations.views.read.shared_results import find_shared_results
 from platform_plugin.relations.views.read.view import split_name
@@ -106,7 +106,7 @@ def explain_create_view(work: Workspace, explain: s.Explain, _arguments: Argumen
 
 
 def _create_plain(work: Workspace, statement: s.CreateView, name: Name, aliases: tuple[str, ...], snapshot: Snapshot) -> Result:
-    refuse_gate(work, name)
+    refuse_gate_of_view(work, name)
     with place_errors(statement.name.span), work.lake.commit(f"create view {name}", base=snapshot) as commit:
         uuid = commit.create_view(name, statement.query.text, columns=aliases, comment=statement.comment, or_replace=statement.or_replace)
         if statement.options:

@@ -25,10 +25,10 @@ NEARLY_UNGROUPED = "almost every row is a group of its own, so that what is stor
 _FEW_ROWS = 1_000
 
 
-def is_nearly_ungrouped(groups: int, rows: int) -> bool:
+def has_group_per_row(groups: int, rows: int) -> bool:
     """Whether a view has almost as many groups as rows have come, once these are many; fewer rows tell nothing.
 
-    >>> is_nearly_ungrouped(950, 1000), is_nearly_ungrouped(100, 1000), is_nearly_ungrouped(7, 7)
+    >>> has_group_per_row(950, 1000), has_group_per_row(100, 1000), is_nearly_ungrouped(7, 7)
     (True, False, False)
     """
     return rows >= _FEW_ROWS and groups >= 0.9 * rows
@@ -61,7 +61,7 @@ def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapsho
     for part, table in part_tables(work, record, snapshot).items():
         scan = work.lake.scan(table, snapshot)
         rows = sum(file.record_count for file in scan.files)
-        if part in {state.name for state in plan.states} and is_nearly_ungrouped(rows, covered):
+        if part in {state.name for state in plan.states} and has_group_per_row(rows, covered):
             facts["warning"] = f"{part} has {rows} rows for {covered} consumed rows: {NEARLY_UNGROUPED}"
         facts[part] = f"{rows} rows, {scan.size_bytes} bytes, in {len(scan.files)} files{f' of {table.name}' if internal else ''}"
     return facts

@@ -13,7 +13,7 @@ from platform_plugin.relations.follow.ranges import read_range_with_history
 from platform_plugin.relations.views.follow.poison import note_failure
 from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.stored import ResultRequest, store_results
-from platform_plugin.relations.views.read.view import merged_state, query_upper, run_part, split_name
+from platform_plugin.relations.views.read.view import merged_state, query_upper, run_stream_part, split_name
 from platform_plugin.relations.views.record import RESULT_PART, note_result, read_records
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def find_gate(work: Workspace, name: Name, plan: SplitPlan) -> Gate | None:
     return gate
 
 
-def refuse_gate(work: Workspace, name: Name) -> None:
+def refuse_gate_of_view(work: Workspace, name: Name) -> None:
     """Refuse a gate on a view that is computed at each read."""
     if work.lake.gates.find(name) is not None:
         raise InvalidValue(
@@ -105,7 +105,7 @@ def put_judged(work: Workspace, commit: Commit, begun: BegunView, gate: Gate, sn
     for state in plan.states:
         table = begun.tables[state.name]
         live = [
-            run_part(work, part, ranges[part.stream], begun.statics)
+            run_stream_part(work, part, ranges[part.stream], begun.statics)
             for part in plan.streams
             if part.state == state.name and not ranges[part.stream].is_empty
         ]

@@ -9,7 +9,7 @@ from platform_plugin.lake.catalogue.tables import View
 from platform_plugin.language.text.counting import count_text
 from platform_plugin.relations.bind import lake_name, place_errors
 from platform_plugin.relations.target import statement_result
-from platform_plugin.relations.views.figures import NEARLY_UNGROUPED, is_nearly_ungrouped
+from platform_plugin.relations.views.figures import NEARLY_UNGROUPED, has_group_per_row
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 from platform_plugin.relations.views.read.stored import ResultRequest, store_results
 from platform_plugin.relations.views.record import read_records
@@ -41,6 +41,6 @@ def run_refresh(
     if stored.failed:
         raise next(iter(stored.failed.values()))
     message = f"view {view.name} consumed {count_text(done.rows, 'row')} in {count_text(done.groups, 'group')}"
-    if is_nearly_ungrouped(done.groups, done.rows):
+    if has_group_per_row(done.groups, done.rows):
         message += f": {NEARLY_UNGROUPED}"
     return statement_result(done.snapshot, message, rows=done.rows)

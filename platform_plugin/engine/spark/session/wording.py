@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from platform_plugin.language.text.places import did_you_mean
+from platform_plugin.language.text.places import suggest_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ def _column(text: str) -> Wording:
     if not found:
         return Wording(message="a column can't be resolved", detail=text)
     name, rest = found[0], [name for name in found[1:] if not name.startswith(("_relation_", "\x1f"))]
-    hint = did_you_mean(name.rpartition(".")[2], [known.rpartition(".")[2] for known in rest])
+    hint = suggest_word(name.rpartition(".")[2], [known.rpartition(".")[2] for known in rest])
     return Wording(message=f'column "{name}" does not exist', hint=hint)
 
 
@@ -89,7 +89,7 @@ def _interval(text: str) -> Wording:
     if found is None:
         return Wording(message="a text is not an interval", detail=text)
     unit = found[1].split()[-1] if found[1].split() else ""
-    hint = did_you_mean(unit, _UNITS) if unit not in _UNITS else None
+    hint = suggest_word(unit, _UNITS) if unit not in _UNITS else None
     return Wording(message=f"'{found[1]}' is not an interval", hint=hint or "write a number and a unit, such as '1 hour' or '30 seconds'")
 
 

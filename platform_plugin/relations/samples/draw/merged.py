@@ -17,7 +17,7 @@ from platform_plugin.relations.samples.keys.seeds import random_generator
 from platform_plugin.relations.samples.record import SampleProgress
 from platform_plugin.relations.samples.reservoir.growing import CurrentSample
 from platform_plugin.relations.samples.reservoir.merge import draw_picks
-from platform_plugin.relations.samples.sources import find_parts, shape_rows
+from platform_plugin.relations.samples.sources import find_parts, shape_sample_rows
 from platform_plugin.relations.samples.strata import group_positions, stratum_sort_key
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def merge_parts(
     named = zip(parts, read, counts, strict=True)
     words = [f"{part.table.uuid}:{one.progress.next_row_id}:{sum(count.values())}" for part, one, count in named]
     random = random_generator(definition.seed, "merge", *words)
-    rows = [shape_rows(parts[0], one.rows) for one in read]
+    rows = [shape_sample_rows(parts[0], one.rows) for one in read]
     strata = [group_positions(own, definition.strata) for own in rows]
     starts = np.cumsum([0, *(own.num_rows for own in rows)])
     cardinalities: dict[Key, int] = {}

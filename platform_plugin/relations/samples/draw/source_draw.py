@@ -22,7 +22,7 @@ from platform_plugin.relations.samples.record import SampleProgress, read_progre
 from platform_plugin.relations.samples.reservoir.growing import CurrentSample
 from platform_plugin.relations.samples.reservoir.local import RelationPart
 from platform_plugin.relations.samples.reservoir.weighing import weigh_part
-from platform_plugin.relations.samples.sources import find_parts, find_table, find_view, sampled_fields, shape_rows
+from platform_plugin.relations.samples.sources import find_parts, find_table, find_view, sampled_fields, shape_sample_rows
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -105,7 +105,7 @@ def _weighted(work: Workspace, sample: SampleRecord, table: Table, pieces: Piece
         order = np.argsort(held.places)
         numbers, keys = held.places[order], held.keys[order]
     cardinalities: dict[Key, int] = {} if held is None else {(): held.cardinality}
-    rows = shape_rows(sample, pieces.fetch(work.lake, numbers, sampled_fields(sample, table)))
+    rows = shape_sample_rows(sample, pieces.fetch(work.lake, numbers, sampled_fields(sample, table)))
     drawn = drawn_rows(with_weights(definition, rows, keys))
     return CurrentSample(
         rows=drawn, progress=SampleProgress(of_snapshot=pieces.scan.snapshot.id, cardinalities=cardinalities), fetched=rows.num_rows

@@ -26,7 +26,7 @@ from platform_plugin.relations.samples.keys.lowest import choose_lowest
 from platform_plugin.relations.samples.record import SampleProgress, read_progress
 from platform_plugin.relations.samples.reservoir.growing import CurrentSample, StoredSample, read_stored, stored_strata
 from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
-from platform_plugin.relations.samples.sources import sampled_fields, shape_rows
+from platform_plugin.relations.samples.sources import sampled_fields, shape_sample_rows
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -73,7 +73,7 @@ def draw_standing(
     found = find_local(work, definition, part, grown, timeout=timeout, progress=progress)
     chosen = choose_lowest([held, found], definition.cap)
     kept, numbers = chosen.places
-    fetched = shape_rows(sample, pieces.fetch(lake, numbers, sampled_fields(sample, table)))
+    fetched = shape_sample_rows(sample, pieces.fetch(lake, numbers, sampled_fields(sample, table)))
     rows, row_ids = fetched, pieces.row_ids(numbers)
     if before is not None:
         rows = pa.concat_tables([before.stored.rows.take(pa.array(kept)), fetched])

@@ -26,7 +26,7 @@ from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed, spar
 from platform_plugin.relations.samples.keys.lowest import key_bound
 from platform_plugin.relations.samples.record import SampleProgress
 from platform_plugin.relations.samples.reservoir.growing import CurrentSample
-from platform_plugin.relations.samples.sources import shape_rows
+from platform_plugin.relations.samples.sources import shape_sample_rows
 from platform_plugin.relations.samples.strata import group_positions
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def draw_from_view(
                 break
     found = found.take(pc.sort_indices(found.column(KEY)))
     return CurrentSample(
-        rows=shape_rows(sample, found.drop_columns([name for name in (KEY, STRATUM, RANK) if name in found.column_names])),
+        rows=shape_sample_rows(sample, found.drop_columns([name for name in (KEY, STRATUM, RANK) if name in found.column_names])),
         progress=SampleProgress(of_snapshot=snapshot.id, cardinalities={key: one.cardinality for key, one in strata.items()}),
         fetched=found.num_rows,
     )

@@ -35,12 +35,12 @@ def weight_field() -> Field:
     return Field(name=SAMPLE_WEIGHT, type=Primitive("float64"))
 
 
-def is_weight_type(kind: DataType) -> bool:
+def is_sample_weight_type(kind: DataType) -> bool:
     """Whether values of a type can be weights."""
     return isinstance(kind, Decimal) or (isinstance(kind, Primitive) and kind.name.startswith(("int", "uint", "float")))
 
 
-def is_time_type(kind: DataType) -> bool:
+def is_decay_time_type(kind: DataType) -> bool:
     """Whether values of a type can be the times of rows."""
     return isinstance(kind, Primitive) and kind.name.startswith("timestamp")
 

@@ -26,7 +26,7 @@ from platform_plugin.relations.samples.keys.weights import keys_of_sampled, with
 from platform_plugin.relations.samples.record import SampleProgress, read_progress
 from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
 from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks, read_picks
-from platform_plugin.relations.samples.sources import find_table, sampled_fields, shape_rows
+from platform_plugin.relations.samples.sources import find_table, sampled_fields, shape_sample_rows
 from platform_plugin.relations.samples.strata import group_positions
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def grow_sample(
     fetched = 0
     for (part, _), numbers in zip(looked, unseen, strict=True):
         found = part.pieces.fetch(work.lake, numbers, sampled_fields(sample, behind.tail.stream))
-        rows.append(shape_rows(sample, found))
+        rows.append(shape_sample_rows(sample, found))
         ids.append(part.pieces.row_ids(numbers))
         fetched += found.num_rows
     row_ids = np.concatenate(ids)

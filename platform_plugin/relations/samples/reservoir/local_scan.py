@@ -21,7 +21,7 @@ from platform_plugin.language.text.writing import identifier
 from platform_plugin.operators.group.body import read_body
 from platform_plugin.relations.samples.keys.keys import EVERY, keys_of_ids
 from platform_plugin.relations.samples.keys.lowest import LowestRows, key_bound
-from platform_plugin.relations.samples.strata import group_positions, keys_of
+from platform_plugin.relations.samples.strata import group_positions, strata_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -166,7 +166,7 @@ def _low_places(
         limit = bound((), len(keys))
         yield (), len(keys), limit, np.flatnonzero(keys <= limit)
         return
-    numbers, strata = keys_of(rows, definition.strata)
+    numbers, strata = strata_of(rows, definition.strata)
     counts = np.bincount(numbers, minlength=len(strata)).tolist()
     limits = np.array([bound(key, count) for key, count in zip(strata, counts, strict=True)], dtype=np.int64)
     low = np.flatnonzero(keys <= limits[numbers])

@@ -21,8 +21,8 @@ from platform_plugin.relations.samples.keys.ladders import row_keys
 from platform_plugin.relations.samples.keys.lowest import LowestRows, expected_margin
 from platform_plugin.relations.samples.keys.weights import low_weighted_keys
 from platform_plugin.relations.samples.reservoir.picks import LARGEST_BYTES, ROW, encode_batch
-from platform_plugin.relations.samples.sources import shape_rows
-from platform_plugin.relations.samples.strata import keys_of
+from platform_plugin.relations.samples.sources import shape_sample_rows
+from platform_plugin.relations.samples.strata import strata_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -125,7 +125,7 @@ class Picker:
         strata: list[Key] = [()]
         counts = np.array([rows.num_rows if passing is None else np.count_nonzero(passing)])
         if definition.strata:
-            numbers, strata = keys_of(rows, definition.strata)
+            numbers, strata = strata_of(rows, definition.strata)
             counts = np.bincount(numbers if passing is None else numbers[passing], minlength=len(strata))
         limits = np.array([self._bound(key, count, rows.num_rows) for key, count in zip(strata, counts.tolist(), strict=True)])
         places, keys = self._low_keys(first, first + rows.num_rows, int(limits[counts > 0].max(initial=-1)))
@@ -188,7 +188,7 @@ class Picker:
         else:
             there = set(rows.column_names)
             whole = pa.Table.from_batches([_take(rows.select([name for name in self._shape.names if name in there]), places)])
-            (taken,) = shape_rows(self.sample, whole).combine_chunks().to_batches()
+            (taken,) = shape_sample_rows(self.sample, whole).combine_chunks().to_batches()
         return encode_batch(taken.append_column(_ROW_FIELD, _as_arrow(places + first)))
 
 

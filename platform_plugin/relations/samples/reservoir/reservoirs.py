@@ -13,7 +13,7 @@ from platform_plugin.relations.samples.keys.lowest import expected_margin
 from platform_plugin.relations.samples.record import AdvanceWindow
 from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks
 from platform_plugin.relations.samples.reservoir.sliding import run_window
-from platform_plugin.relations.samples.sources import sampled_fields, shape_rows
+from platform_plugin.relations.samples.sources import sampled_fields, shape_sample_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +101,7 @@ def _pick(work: Workspace, window: SampleWindow, span: Span, *, timeout: timedel
     part = window.part(work, *span, size=expected_margin(size), bounds=bounds)
     held = window.look(work, part, *span, timeout=timeout, progress=progress)
     numbers = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *(own.places for own in held.values())]))
-    rows = shape_rows(sample, part.pieces.fetch(work.lake, numbers, sampled_fields(sample, window.stream)))
+    rows = shape_sample_rows(sample, part.pieces.fetch(work.lake, numbers, sampled_fields(sample, window.stream)))
     return Picks(
         first_row_id=span[0],
         next_row_id=span[1],

@@ -24,7 +24,7 @@ from platform_plugin.relations.samples.record import SampleProgress, read_progre
 from platform_plugin.relations.samples.reservoir.growing import CurrentSample, plan_gaps
 from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
 from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks, read_picks
-from platform_plugin.relations.samples.sources import find_table, sampled_fields, shape_rows
+from platform_plugin.relations.samples.sources import find_table, sampled_fields, shape_sample_rows
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -153,7 +153,7 @@ def run_window(
             rows.append(pooled.rows.take(pa.array(order[np.searchsorted(known, row_ids[there], sorter=order)])).drop_columns([ROW]))
         taken = part.pieces.fetch(work.lake, numbers[~there], sampled_fields(sample, window.stream))
         fetched += taken.num_rows
-        rows.append(shape_rows(sample, taken))
+        rows.append(shape_sample_rows(sample, taken))
     return CurrentSample(
         rows=pa.concat_tables(rows),
         progress=SampleProgress(next_row_id=whole.next_row_id, of_snapshot=whole.scan.snapshot.id, cardinalities=chosen.cardinalities),

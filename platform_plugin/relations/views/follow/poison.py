@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.algebra.types.data_types import quote_identifier
 from platform_plugin.cache import Cache
 from platform_plugin.errors import PlatformError, QueryFailed
-from platform_plugin.relations.views.read.view import run_part, static_frames
+from platform_plugin.relations.views.read.view import run_stream_part, static_frames
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +106,7 @@ def _search(work: Workspace, snapshot: Snapshot, view: PendingView, part: Stream
 
 def _fails(work: Workspace, snapshot: Snapshot, view: PendingView, part: StreamPart, tail: Range) -> bool:
     try:
-        frame = run_part(work, part, tail, static_frames(work, view.plan, view.tables, snapshot))
+        frame = run_stream_part(work, part, tail, static_frames(work, view.plan, view.tables, snapshot))
         with work.session.arrow(frame) as answer:
             for _ in answer:
                 pass

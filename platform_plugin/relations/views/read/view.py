@@ -41,7 +41,7 @@ def read_view(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot
     stored = _stored_rows(work, plan, tables, ranges, snapshot) if strategy_of(record) == DEFERRED else {}
     for state in plan.states:
         live = [
-            run_part(work, part, ranges[part.stream], statics, rows=stored.get(part.stream))
+            run_stream_part(work, part, ranges[part.stream], statics, rows=stored.get(part.stream))
             for part in plan.streams
             if part.state == state.name and (part.stream in stored or not ranges[part.stream].is_empty)
         ]
@@ -154,7 +154,7 @@ def _stored_rows(
     return found
 
 
-def run_part(
+def run_stream_part(
     work: Workspace, part: StreamPart, found: Range, statics: Mapping[str, DataFrame], *, rows: DataFrame | None = None
 ) -> DataFrame:
     """What a range of a stream adds to a state; `rows` is given if the range's rows are read already."""
