@@ -19,7 +19,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "algebra/build/select": ("algebra/build/test_query",),
     "algebra/build/sources": ("algebra/build/test_query",),
     "algebra/functions": ("operators/group/test_aggregates", "algebra/build/test_query"),
-    "algebra/plan/copies": ("algebra/build/test_query",),
+    "algebra/plan/traversal": ("algebra/build/test_query",),
     "algebra/plan/names": ("algebra/build/test_query", "operators/group/test_split"),
     "algebra/plan/nodes": ("algebra/build/test_query",),
     "algebra/plan/predicates": ("lake/read/test_pruning", "language/query/test_pruning"),

@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.copies import map_inputs
 from platform_plugin.algebra.plan.nodes import Filter
+from platform_plugin.algebra.plan.traversal import map_inputs
 from platform_plugin.operators.group.lookups import add_filters, conjuncts
 
 TRUE = exp.true()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from platform_plugin.algebra.functions import AGGREGATES, canonical_name
-from platform_plugin.algebra.plan.copies import column_of, column_reference, columns_in, is_plan, map_columns_below, walk_expression
 from platform_plugin.algebra.plan.names import unique_name
 from platform_plugin.algebra.plan.nodes import Column, Item, Scalar
+from platform_plugin.algebra.plan.traversal import column_of, column_reference, columns_in, is_plan, map_columns_below, walk_expression
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

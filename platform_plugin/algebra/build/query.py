@@ -12,7 +12,6 @@ from platform_plugin.algebra.build.scope import Scope, resolve_column
 from platform_plugin.algebra.build.select import SelectBuilder, sort_key
 from platform_plugin.algebra.build.sources import build_from
 from platform_plugin.algebra.functions import UNIT_FIRST, UNITS
-from platform_plugin.algebra.plan.copies import absorb_plans, walk_expression
 from platform_plugin.algebra.plan.names import Aliases
 from platform_plugin.algebra.plan.nodes import (
     Filter,
@@ -22,6 +21,7 @@ from platform_plugin.algebra.plan.nodes import (
     Sort,
     outputs,
 )
+from platform_plugin.algebra.plan.traversal import absorb_plans, walk_expression
 from platform_plugin.algebra.volatility import find_bracketless_call, volatile_name
 
 if TYPE_CHECKING:

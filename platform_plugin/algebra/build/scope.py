@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.copies import column_reference
 from platform_plugin.algebra.plan.nodes import Column, Scalar
+from platform_plugin.algebra.plan.traversal import column_reference
 from platform_plugin.algebra.volatility import may_be_bracketless_call
 
 if TYPE_CHECKING:

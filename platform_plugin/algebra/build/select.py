@@ -10,7 +10,6 @@ from sqlglot import exp
 from platform_plugin.algebra.build.grouping import GroupedSelect, has_aggregate, has_window, read_sets
 from platform_plugin.algebra.build.scope import resolve_column
 from platform_plugin.algebra.functions import RANKINGS, WINDOW_COLUMNS
-from platform_plugin.algebra.plan.copies import column_reference
 from platform_plugin.algebra.plan.names import output_name, unique_name
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
@@ -26,6 +25,7 @@ from platform_plugin.algebra.plan.nodes import (
     columns,
     outputs,
 )
+from platform_plugin.algebra.plan.traversal import column_reference
 from platform_plugin.algebra.types.infer import type_of
 
 if TYPE_CHECKING:

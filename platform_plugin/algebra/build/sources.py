@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from platform_plugin.algebra.build.scope import Scope, VisibleSource
 from platform_plugin.algebra.functions import DICE, GENERATORS
-from platform_plugin.algebra.plan.copies import column_reference
 from platform_plugin.algebra.plan.nodes import (
     Column,
     Derived,
@@ -25,6 +24,7 @@ from platform_plugin.algebra.plan.nodes import (
     columns,
     outputs,
 )
+from platform_plugin.algebra.plan.traversal import column_reference
 from platform_plugin.algebra.types.infer import type_of
 from platform_plugin.algebra.types.widening import common_type
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.copies import is_plan, map_nodes
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Derived,
@@ -28,6 +27,7 @@ from platform_plugin.algebra.plan.nodes import (
     Window,
     outputs,
 )
+from platform_plugin.algebra.plan.traversal import is_plan, map_nodes
 from platform_plugin.errors import InvalidStatement
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.copies import is_plan, map_nodes
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Derived,
@@ -26,6 +25,7 @@ from platform_plugin.algebra.plan.nodes import (
     subqueries,
 )
 from platform_plugin.algebra.plan.render import sql_of
+from platform_plugin.algebra.plan.traversal import is_plan, map_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def draw_plan(node: Node) -> str:
     """The operators of a plan, each below the operator that it feeds.
 
-    >>> from platform_plugin.algebra.plan.copies import column_reference
+    >>> from platform_plugin.algebra.plan.traversal import column_reference
     >>> from platform_plugin.algebra.plan.nodes import Item, Output, Project, Scan
     >>> scan = Scan(relation=("main", "posts"), kind="stream", alias="posts", fields=(Output(name="uid"),))
     >>> print(draw_plan(Project(source=scan, items=(Item(value=column_reference("posts", "uid"), name="uid"),))))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from platform_plugin.algebra.functions import AGGREGATES, canonical_name
-from platform_plugin.algebra.plan.copies import column_of
 from platform_plugin.algebra.plan.nodes import Scalar, outputs
+from platform_plugin.algebra.plan.traversal import column_of
 from platform_plugin.algebra.types.data_types import DataType, Decimal, List, Primitive, Struct, list_of
 from platform_plugin.algebra.types.widening import RANKS, WHOLE, adjusted_decimal, bounded_decimal, common_type, decimal_type_of, wider_type
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.copies import column_of
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Column,
@@ -28,6 +27,7 @@ from platform_plugin.algebra.plan.nodes import (
     columns,
     outputs,
 )
+from platform_plugin.algebra.plan.traversal import column_of
 from platform_plugin.engine.arrow.calls import aggregate
 from platform_plugin.engine.arrow.positions import find_positions
 from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, evaluate, evaluate_node, sortable_values

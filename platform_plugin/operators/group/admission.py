@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.copies import walk_expression
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Derived,
@@ -28,6 +27,7 @@ from platform_plugin.algebra.plan.nodes import (
     subqueries,
     walk,
 )
+from platform_plugin.algebra.plan.traversal import walk_expression
 from platform_plugin.algebra.volatility import volatile_name
 from platform_plugin.errors import RefusedView
 from platform_plugin.language.text.places import Span, locate_offset

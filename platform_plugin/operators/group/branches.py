@@ -5,15 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.algebra.plan.copies import (
-    aliases_in,
-    column_reference,
-    columns_in,
-    map_columns_below,
-    map_inputs,
-    map_scalars,
-    number_aliases,
-)
 from platform_plugin.algebra.plan.names import unique_name
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
@@ -33,6 +24,15 @@ from platform_plugin.algebra.plan.nodes import (
     columns,
     outputs,
     scans,
+)
+from platform_plugin.algebra.plan.traversal import (
+    aliases_in,
+    column_reference,
+    columns_in,
+    map_columns_below,
+    map_inputs,
+    map_scalars,
+    number_aliases,
 )
 from platform_plugin.algebra.types.infer import LONG
 from platform_plugin.algebra.types.widening import common_type

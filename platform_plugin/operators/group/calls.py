@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from platform_plugin.algebra.build.grouping import call_in
-from platform_plugin.algebra.plan.copies import map_nodes, walk_expression
 from platform_plugin.algebra.plan.names import output_name
+from platform_plugin.algebra.plan.traversal import map_nodes, walk_expression
 from platform_plugin.operators.group.body import read_body
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.algebra.plan.copies import aliases_in, column_reference, columns_in, map_columns
 from platform_plugin.algebra.plan.names import unique_name
 from platform_plugin.algebra.plan.nodes import Filter, Item, Scalar, columns
+from platform_plugin.algebra.plan.traversal import aliases_in, column_reference, columns_in, map_columns
 from platform_plugin.operators.group.lookups import add_filters, conjuncts
 
 if TYPE_CHECKING:

@@ -9,15 +9,6 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from platform_plugin.algebra.build.grouping import call_in
-from platform_plugin.algebra.plan.copies import (
-    aliases_in,
-    column_reference,
-    columns_in,
-    map_columns,
-    map_inputs,
-    number_aliases,
-    walk_expression,
-)
 from platform_plugin.algebra.plan.names import Aliases, output_name, unique_name
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
@@ -37,6 +28,15 @@ from platform_plugin.algebra.plan.nodes import (
     outputs,
 )
 from platform_plugin.algebra.plan.render import render
+from platform_plugin.algebra.plan.traversal import (
+    aliases_in,
+    column_reference,
+    columns_in,
+    map_columns,
+    map_inputs,
+    number_aliases,
+    walk_expression,
+)
 from platform_plugin.algebra.types.infer import type_of
 from platform_plugin.operators.group.admission import check_below, find_ungrouped_streams, is_volatile, name_of, refuse_loose
 from platform_plugin.operators.group.aggregates import split_call

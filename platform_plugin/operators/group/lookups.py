@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.copies import column_of, columns_in, is_plan, map_nodes, walk_expression
 from platform_plugin.algebra.plan.nodes import Column, Derived, Filter, Generate, Join, Project, Scalar, Scan, columns
+from platform_plugin.algebra.plan.traversal import column_of, columns_in, is_plan, map_nodes, walk_expression
 from platform_plugin.operators.group.admission import find_ungrouped_streams
 
 if TYPE_CHECKING:

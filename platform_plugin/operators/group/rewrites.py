@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from platform_plugin.algebra.functions import CLOCKS, DICE
-from platform_plugin.algebra.plan.copies import columns_in, is_plan, walk_expression
 from platform_plugin.algebra.plan.nodes import Scan, scalars, scans
+from platform_plugin.algebra.plan.traversal import columns_in, is_plan, walk_expression
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.plan.nodes import Join, Node, Query, Scalar, SetOperation

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.copies import (
+from platform_plugin.algebra.plan.nodes import Aggregate, Derived, Filter, Item, Output, Project, Scalar, Scan, scans
+from platform_plugin.algebra.plan.render import render
+from platform_plugin.algebra.plan.traversal import (
     absorb_plans,
     column_of,
     column_reference,
@@ -25,8 +27,6 @@ from platform_plugin.algebra.plan.copies import (
     number_aliases,
     walk_expression,
 )
-from platform_plugin.algebra.plan.nodes import Aggregate, Derived, Filter, Item, Output, Project, Scalar, Scan, scans
-from platform_plugin.algebra.plan.render import render
 from platform_plugin.algebra.types.infer import LONG
 from platform_plugin.operators.group.calls import call_expression
 from platform_plugin.operators.group.parts import ROW_ID, ROWS

@@ -23,8 +23,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.build.query import build_plan
-from platform_plugin.algebra.plan.copies import column_reference, walk_expression
 from platform_plugin.algebra.plan.nodes import Derived, Item, Project, outputs, scans
+from platform_plugin.algebra.plan.traversal import column_reference, walk_expression
 from platform_plugin.errors import UnknownObject
 from platform_plugin.language.text.places import Span, locate_offset, suggest_word, syntax_error
 from platform_plugin.operators.group.admission import CHANGING, Refuser

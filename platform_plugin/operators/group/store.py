@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.copies import column_reference, map_columns, map_nodes, walk_expression
 from platform_plugin.algebra.plan.names import unique_name
 from platform_plugin.algebra.plan.nodes import Aggregate, Derived, Generate, Item, Join, Output, Project, Scalar, Scan
+from platform_plugin.algebra.plan.traversal import column_reference, map_columns, map_nodes, walk_expression
 from platform_plugin.algebra.types.infer import LONG
 from platform_plugin.operators.group.calls import call_expression, parse_expression
 from platform_plugin.operators.group.parts import ROWS

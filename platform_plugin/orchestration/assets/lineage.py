@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from platform_plugin.algebra.plan.copies import column_of, walk_expression
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Column,
@@ -23,6 +22,7 @@ from platform_plugin.algebra.plan.nodes import (
     Window,
     outputs,
 )
+from platform_plugin.algebra.plan.traversal import column_of, walk_expression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.plan.copies import columns_in
 from platform_plugin.algebra.plan.nodes import Scan, walk
 from platform_plugin.algebra.plan.relations import RelationFacts
+from platform_plugin.algebra.plan.traversal import columns_in
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name, Table, View

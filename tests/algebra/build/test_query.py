@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 
-from platform_plugin.algebra.plan.copies import number_aliases
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Column,
@@ -23,6 +22,7 @@ from platform_plugin.algebra.plan.nodes import (
     walk,
 )
 from platform_plugin.algebra.plan.render import render
+from platform_plugin.algebra.plan.traversal import number_aliases
 from platform_plugin.operators.group.split import read_plan
 from tests.relations.views.admitted import ADMITTED
 from tests.relations.views.composed import RELATIONS

@@ -9,8 +9,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.plan.copies import number_aliases
 from platform_plugin.algebra.plan.render import render
+from platform_plugin.algebra.plan.traversal import number_aliases
 from platform_plugin.errors import PlatformError
 from platform_plugin.operators.group.sharing import rename_static_results
 from platform_plugin.relations.views.follow.strategy import SPLIT
