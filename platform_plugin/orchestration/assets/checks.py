@@ -52,8 +52,6 @@ def check_names(model: Model) -> list[str]:
     """The checks of a relation: those in its YAML file, those that every such relation has, and its expectations.
 
     A view with a target lag is checked for it, a stream with a feed for its quarantine.
-
-    A view with a target lag is checked for it, a stream that pulls for its quarantine.
     """
     said = list(model.documentation.checks)
     if model.declared.has_lag:

@@ -100,8 +100,6 @@ def run_parts(
     """Build parts of a table again, by days or numbers of rows, from the first up to but not including the second of each span.
 
     Its other rows stay as they are.
-
-    Its other rows stay as they are.
     """
     statement, parts = model.statement, model.documentation.partitions
     if not isinstance(statement, CreateTable) or statement.query is None or parts is None:
