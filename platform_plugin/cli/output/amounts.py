@@ -10,7 +10,7 @@ from datetime import timedelta
 def parse_duration_amount(text: str) -> timedelta:
     """A duration such as `7d`, `90s` or `1 hour`; a bare number is seconds.
 
-    >>> parse_duration_amount("7d"), parse_duration_amount("0"), duration("1.5")
+    >>> parse_duration_amount("7d"), parse_duration_amount("0"), parse_duration_amount("1.5")
     (datetime.timedelta(days=7), datetime.timedelta(0), datetime.timedelta(seconds=1, microseconds=500000))
     """
     if re.fullmatch(r"\s*0+(\.0*)?\s*[a-zA-Z]*\s*", text):

@@ -204,7 +204,7 @@ def _decimal(value: Any, precision: int, scale: int, field: Field) -> Number | N
 def to_spark_text(value: Any) -> str | None:
     """The text that Spark's cast gives for a number, boolean, date or time; None for other values.
 
-    >>> to_spark_text(1e10), to_spark_text(0.5), spark_text(True), spark_text(datetime(2026, 1, 2, 3, 4, 5, 600000))
+    >>> to_spark_text(1e10), to_spark_text(0.5), to_spark_text(True), to_spark_text(datetime(2026, 1, 2, 3, 4, 5, 600000))
     ('1.0E10', '0.5', 'true', '2026-01-02 03:04:05.6')
     """
     match value:

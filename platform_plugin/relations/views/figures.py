@@ -28,7 +28,7 @@ _FEW_ROWS = 1_000
 def has_group_per_row(groups: int, rows: int) -> bool:
     """Whether a view has almost as many groups as rows have come, once these are many; fewer rows tell nothing.
 
-    >>> has_group_per_row(950, 1000), has_group_per_row(100, 1000), is_nearly_ungrouped(7, 7)
+    >>> has_group_per_row(950, 1000), has_group_per_row(100, 1000), has_group_per_row(7, 7)
     (True, False, False)
     """
     return rows >= _FEW_ROWS and groups >= 0.9 * rows
