@@ -148,7 +148,7 @@ def _within_lag(platform: Platform, model: Model, _before: dict[str, Any], key: 
         check_name=key.name,
         passed=lag <= target,
         severity=dg.AssetCheckSeverity.WARN,
-        description=f"the oldest row that waits has waited {lag:.1f} s of {target:g} s",
+        description=f"the oldest unconsumed row has waited {lag:.1f} s of {target:g} s",
         metadata={"lag_seconds": round(lag, 3), "target_lag_seconds": target, "rows_waiting": found.rows if found is not None else 0},
     )
 
@@ -318,8 +318,8 @@ _OWN: dict[str, Callable[[Platform, Model, dict[str, Any], dg.AssetCheckKey], dg
     "no_quarantine": _no_quarantine,
 }
 _DESCRIPTIONS = {
-    "within_lag": "What waits for the view has waited no longer than its target lag.",
+    "within_lag": "The oldest unconsumed row has waited no longer than the target lag of the view.",
     "reconciles": "The view says what its query says over all its rows, at one snapshot.",
     "schema_stable": "No column is gone or has another type than at the last check.",
-    "no_quarantine": "Every record of the source fitted into the stream.",
+    "no_quarantine": "Every record of the feed fits the stream.",
 }

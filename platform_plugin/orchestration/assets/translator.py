@@ -94,7 +94,9 @@ class Translator:
     def base_description(self, relation: Relation) -> str:
         """The description of a base: its role, then the description of its view."""
         view = relation.name.relation
-        stored = f"The stored part of the view {view}: what maintenance runs have consumed. Readers add the rows that still wait."
+        stored = (
+            f"The stored part of the view {view}: what maintenance runs have consumed. Readers add the rows that no run has consumed yet."
+        )
         return f"{stored}\n\n{self.description(relation)}"
 
     def owners(self, relation: Relation) -> Sequence[str]:

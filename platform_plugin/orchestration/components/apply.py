@@ -213,12 +213,16 @@ def intake_text(work: Mapping[str, Any]) -> str:
     """What a stream has ingested, in a few words; empty for a relation without a feed.
 
     >>> intake_text({"rows_in": 200, "files_in": 1, "quarantined": 2, "waiting": 0})
-    '200 rows read from 1 file, 2 in quarantine'
+    '200 rows ingested from 1 file, 2 in quarantine'
     """
     if "files_in" not in work:
         return ""
-    parts = [f"{count_text(work['rows_in'], 'row')} read" + (f" from {count_text(work['files_in'], 'file')}" if work["files_in"] else "")]
-    parts += [f"{work[name]:,} {told}" for name, told in (("quarantined", "in quarantine"), ("waiting", "waiting")) if work.get(name)]
+    parts = [
+        f"{count_text(work['rows_in'], 'row')} ingested" + (f" from {count_text(work['files_in'], 'file')}" if work["files_in"] else "")
+    ]
+    parts += [
+        f"{work[name]:,} {told}" for name, told in (("quarantined", "in quarantine"), ("waiting", "not ingested yet")) if work.get(name)
+    ]
     return ", ".join(parts)
 
 

@@ -100,7 +100,7 @@ class Stream(Noun):
     Rows that arrive are reported with their rates by the sensor of `Upkeep`; continuous views are made over it.
     """
 
-    columns: dict[str, str] = Field(default_factory=dict, description="Columns with their types in SQL; a TABLE source brings its own.")
+    columns: dict[str, str] = Field(default_factory=dict, description="Columns with their types in SQL; a TABLE feed brings its own.")
     retention_rows: int | None = Field(default=None, description="How many of the newest rows stay.")
     retention: str | None = Field(default=None, description="How long rows stay, as `1 hour`.")
     source: str | None = Field(

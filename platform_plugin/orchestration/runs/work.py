@@ -77,7 +77,7 @@ def run_views(resource: PlatformResource, targets: Sequence[MaintainedAsset], lo
     everywhere = {**shared, **(tasks if len(done.kept) <= _MOST_WITH_TASKS else {})}
     rows = sum(each.rows_in for each in done.kept)
     return RunOutcome(
-        summary=f"{count_text(len(done.kept), 'view')} took up {count_text(rows, 'row')} at snapshot {done.snapshot.id}",
+        summary=f"{count_text(len(done.kept), 'view')} consumed {count_text(rows, 'row')} at snapshot {done.snapshot.id}",
         told=tuple(
             RunReport(name=kept.name, metadata={**everywhere, **upkeep_metadata(kept)}, version=kept.taken_up, kept=kept)
             for kept in done.kept

@@ -94,7 +94,7 @@ def build_arrivals_sensor(
         "stream_arrivals",
         url,
         decide,
-        description="Reports new rows of streams as materializations, with rates, lag and retention; and tables that were written to.",
+        description="Notifies Dagster of new rows of streams, with rates, lag and retention, and of tables that were written to.",
         interval_seconds=_INTERVAL_SECONDS,
         running=running,
     )

@@ -19,6 +19,7 @@ import dagster as dg
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import DEFAULT_SCHEMA, display_name
 from platform_plugin.lake.lake import Lake
+from platform_plugin.language.text.counting import count_text
 from platform_plugin.orchestration.assets.inventory import absence_text
 from platform_plugin.orchestration.sensors.reporting import report_events
 
@@ -164,9 +165,7 @@ def build_sensor(
         if wanted:
             return dg.SensorResult(run_requests=wanted, cursor=cursor, dynamic_partitions_requests=added)
         waiting = sorted({ask.pool for ask in decision.asks if ask.pool in busy})
-        told = (
-            f"told of {len(decision.events)} {'asset' if len(decision.events) == 1 else 'assets'}" if decision.events else decision.reason
-        )
+        told = f"notified Dagster of {count_text(len(decision.events), 'asset')}" if decision.events else decision.reason
         reason = f"a run is under way in pool {', '.join(waiting)}: {decision.asks[0].told}" if waiting else told
         return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=cursor, dynamic_partitions_requests=added)
 

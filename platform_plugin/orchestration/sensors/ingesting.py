@@ -15,6 +15,7 @@ from platform_plugin.lake.catalogue.relations import read_declarations
 from platform_plugin.lake.catalogue.table_statistics import read_next_row_id
 from platform_plugin.lake.catalogue.tables import read_tables
 from platform_plugin.lake.files.sources import EVERYWHERE
+from platform_plugin.language.text.counting import count_text
 from platform_plugin.orchestration.runs.jobs import RunNeed
 from platform_plugin.orchestration.sensors.firing import Decision, build_sensor, checks_of, count_failures, pause_seconds
 from platform_plugin.relations.streams.feeds.declaration import FilesFeed, TableFeed, read_declared_feed
@@ -58,9 +59,9 @@ class SourceLook:
         """What is unread, as a sentence.
 
         >>> SourceLook(waiting=1, what="files").told, SourceLook(waiting=2000, what="rows").told
-        ('1 file waits', '2,000 rows wait')
+        ('1 new file', '2,000 new rows')
         """
-        return f"1 {self.what.removesuffix('s')} waits" if self.waiting == 1 else f"{self.waiting or 0:,} {self.what} wait"
+        return count_text(self.waiting or 0, f"new {self.what.removesuffix('s')}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +164,7 @@ def build_ingestion_sensor(
             now = moment.now.timestamp()
             failures = count_failures(ended, POOL, str(name))
             if ended and failures and ended[0].ended is not None and pause_seconds(failures) > now - ended[0].ended.timestamp():
-                troubles.append(f"{name} failed and is left alone for a while")
+                troubles.append(f"{name} failed and is tried again later")
                 memory[str(name)] = known
                 continue
             if now < known.get("next", 0.0):
@@ -185,7 +186,7 @@ def build_ingestion_sensor(
             if look.waiting is None or look.waiting > 0:
                 due.append((name, look.told if look.waiting else f"its {look.what} are read every {pause:.0f} s"))
         if not due:
-            told = f"nothing waits in the sources of {len(streams)} streams"
+            told = f"nothing new in the feeds of {count_text(len(streams), 'stream')}"
             return Decision(reason="; ".join([*troubles, told]), memory=memory)
         newest = moment.snapshot.id
         needs = [RunNeed(key=asset_key(name), name=name, reason=why) for name, why in due]
@@ -197,7 +198,7 @@ def build_ingestion_sensor(
         SENSOR_NAME,
         url,
         decide,
-        description="Lets streams that pull read what is new in their sources, a bounded batch at a time.",
+        description="Ingests what is new in the feeds of streams, a bounded batch at a time.",
         jobs=jobs.all,
         running=running,
     )

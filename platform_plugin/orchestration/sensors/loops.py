@@ -97,14 +97,14 @@ def _build_refresh(setting: SensorSetting) -> dg.Definitions:
 
 
 def _build_ingestion(setting: SensorSetting) -> dg.Definitions:
-    said = "Lets streams read a batch of their sources; the sensor bounded_ingestion says which."
+    said = "Ingests a batch of the feed of each stream; the sensor bounded_ingestion says which."
     jobs = build_jobs(INGEST_JOB, "ingest", run_each, "stream", setting, description=said)
     sensor = build_ingestion_sensor(setting.url, jobs, asset_key=setting.translator.asset_key, running=setting.running)
     return dg.Definitions(sensors=[sensor], jobs=jobs.all)
 
 
 def _build_samples(setting: SensorSetting) -> dg.Definitions:
-    said = "Adds the rows that wait to samples; the sensor reservoir_merge says which."
+    said = "Lets samples consume new rows; the sensor reservoir_merge says which."
     jobs = build_jobs(SAMPLE_JOB, "sample", run_each, "sample", setting, description=said)
     sensor = build_sample_sensor(setting.url, jobs, asset_key=setting.translator.asset_key, running=setting.running)
     return dg.Definitions(sensors=[sensor], jobs=jobs.all)

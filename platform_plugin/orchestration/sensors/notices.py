@@ -43,7 +43,7 @@ def build_notices(tell: Tell, *, running: bool = True) -> dg.SensorDefinition:
 
     @dg.run_failure_sensor(
         name=SENSOR_NAME,
-        description="Tells of runs that failed, with the error and what to do next.",
+        description="Notifies of runs that failed, with the error and what to do next.",
         default_status=dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED,
     )
     def failure_notices(context: dg.RunFailureSensorContext) -> None:
@@ -73,6 +73,8 @@ def webhook(variable: str) -> Tell:
                 pass
         except (urllib.error.URLError, OSError) as error:
             # The address is in the error of the library, so what went wrong is told without it.
-            raise InvalidValue(f'the webhook in "{variable}" took no notice: {type(error).__name__}', hint="check the address") from None
+            raise InvalidValue(
+                f'the webhook in "{variable}" could not be notified: {type(error).__name__}', hint="check the address"
+            ) from None
 
     return tell

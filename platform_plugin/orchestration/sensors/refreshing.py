@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from platform_plugin.orchestration.sensors.waiting import WaitingView
 
 SENSOR_NAME = "split_refresh"
-_UNTOLD = "the last run ended before it could tell what it did"
+_UNTOLD = "the last run ended before it could report what it did"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def plan_refresh(
     policy = policy or RefreshPolicy()
     behind = [view for view in waiting if view.wants_run or view.view in untold]
     if not behind:
-        return f"nothing waits for {len(waiting)} {noun}"
+        return f"no unconsumed rows for {count_text(len(waiting), noun.removesuffix('s'))}"
     ended = [run for run in runs if run.pool == pool and run.ended is not None]
     cost = next((run.seconds for run in ended if run.seconds is not None), 0.0)
     margin = cost + policy.tick.total_seconds()
@@ -98,9 +98,9 @@ def plan_refresh(
     if not reasons:
         pausing = [name for name, until in held.items() if until]
         if pausing:
-            return f"{name_list(pausing)} failed and is left alone for {max(held.values()):.0f} s more"
+            return f"{name_list(pausing)} failed and is tried again in {max(held.values()):.0f} s"
         rows, lag = sum(view.rows for view in behind), max(view.lag_seconds(now) for view in behind)
-        said = count_text(rows, "row waits", "rows wait")
+        said = count_text(rows, "unconsumed row")
         return f"{said} for {len(behind)} of {len(waiting)} {noun}, the oldest for {lag:.0f} s: no target lag is near"
     is_urgent = any(view.fullness >= policy.fullness for view in behind if view.view in reasons)
     rest = _rest(ended, now, policy)
@@ -115,14 +115,14 @@ def plan_refresh(
 
 def _why(view: WaitingView, now: datetime, margin: float, policy: RefreshPolicy) -> str | None:
     if view.fullness >= policy.fullness:
-        return f"{view.fullness:.0%} of a stream are rows that wait"
+        return f"{view.fullness:.0%} of a stream are unconsumed rows"
     if view.rows >= policy.most_rows:
-        return count_text(view.rows, "row waits", "rows wait")
+        return count_text(view.rows, "unconsumed row")
     target = policy.target_lag.total_seconds() if view.target_lag_seconds is None else view.target_lag_seconds
     lag = view.lag_seconds(now)
     if lag + margin < target or not view.wants_run:
         return None
-    told = count_text(view.rows, "row waits", "rows wait") if view.rows else "a table that it looks up was changed"
+    told = count_text(view.rows, "unconsumed row") if view.rows else "a table that it looks up was changed"
     return f"lag {lag:.1f} s of {target:g} s, {told}"
 
 
@@ -178,7 +178,7 @@ def build_refresh_sensor(
         SENSOR_NAME,
         url,
         decide,
-        description="Maintains continuous views before rows wait for them longer than their target lag.",
+        description="Maintains continuous views before their lag reaches their target lag.",
         jobs=jobs.all,
         running=running,
     )

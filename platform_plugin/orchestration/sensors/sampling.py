@@ -95,7 +95,7 @@ def build_sample_sensor(
         SENSOR_NAME,
         url,
         decide,
-        description="Adds the rows that wait to samples of streams.",
+        description="Lets samples of streams consume new rows.",
         jobs=jobs.all,
         running=running,
     )

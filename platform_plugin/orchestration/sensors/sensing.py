@@ -21,14 +21,15 @@ class Sensing(dg.Component, dg.Model, dg.Resolvable):
         default=None, description="The lake whose catalogue is read; by default the one in PLATFORM_URL, or .platform/lake in the project."
     )
     refresh: bool = Field(default=True, description="Whether a sensor keeps continuous views within their target lag.")
-    ingest: bool = Field(default=True, description="Whether a sensor lets streams that pull read their sources.")
-    sample: bool = Field(default=True, description="Whether a sensor adds the rows that wait to samples.")
+    ingest: bool = Field(default=True, description="Whether a sensor ingests the feeds of streams.")
+    sample: bool = Field(default=True, description="Whether a sensor lets samples of streams consume new rows.")
     report_arrivals: bool = Field(
-        default=True, description="Whether a sensor reports new rows of streams, with their rates, and tables that were written to."
+        default=True,
+        description="Whether a sensor notifies Dagster of new rows of streams, with their rates, and of tables that were written to.",
     )
     rebuild: bool = Field(default=True, description="Whether a sensor builds tables again that say so in their YAML file.")
     notices: str | None = Field(
-        default=None, description="The environment variable with the address of a webhook that is told of failed runs."
+        default=None, description="The environment variable with the address of a webhook that is notified of failed runs."
     )
     running: bool = Field(default=True, description="Whether the sensors are on from the beginning.")
 

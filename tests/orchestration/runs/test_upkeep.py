@@ -51,14 +51,14 @@ def test_a_sensor_run_maintains_several_views_at_once_and_the_next_tick_has_noth
     assert made["impact/impact_base"].metadata["action"].value == "created"
     assert made["impact"].metadata["status"].value == f"maintained at snapshot {made['impact'].metadata['snapshot'].value}"
     _, told = tick(shop, instance)
-    assert told.skip_message == "nothing waits for 2 views"
+    assert told.skip_message == "no unconsumed rows for 2 views"
     with Platform.open(shop.lake) as platform:
         platform.execute("INSERT INTO posts VALUES (1, 4), (1, 6), (2, 10)")
         newest = platform.lake.snapshot().id
     definitions, told = tick(shop, instance)
     (request,) = told.run_requests
     assert request.run_key.endswith(f"-{newest}")
-    assert (request.tags["for"], request.tags["why"].split(", ")[1]) == ("impact, total", "3 rows wait")
+    assert (request.tags["for"], request.tags["why"].split(", ")[1]) == ("impact, total", "3 unconsumed rows")
     assert request.job_name == "maintain_views_together"
     assert request.run_config["ops"]["maintain_views_together_step"]["config"]["assets"] == ["impact/impact_base", "total/total_base"]
     job = definitions.resolve_job_def("maintain_views_together")
@@ -82,7 +82,7 @@ def test_a_sensor_run_maintains_several_views_at_once_and_the_next_tick_has_noth
     assert version > newest
     with Platform.open(shop.lake) as platform:
         assert {waiting.taken_up for waiting in read_waiting(platform.lake, platform.lake.snapshot())} == {version}
-    assert tick(shop, instance)[1].skip_message == "nothing waits for 2 views"
+    assert tick(shop, instance)[1].skip_message == "no unconsumed rows for 2 views"
 
 
 def test_a_view_that_a_run_makes_is_told_of_even_if_nobody_chose_it(shop, instance, spark_server):

@@ -51,7 +51,7 @@ def test_new_rows_are_reported_once_with_their_rates(platform, tick):
     assert told.skip_message.startswith("no new rows in 1 stream ")
     append(platform, 0, 6)
     told, events = tick(told.cursor)
-    assert (set(events), told.skip_message) == ({"posts", "platform/overview"}, "told of 2 assets")
+    assert (set(events), told.skip_message) == ({"posts", "platform/overview"}, "notified Dagster of 2 assets")
     event = events["posts"]
     assert event.tags["dagster/data_version"] == str(platform.lake.snapshot().id)
     figures = {name: value.value for name, value in event.metadata.items()}
@@ -92,7 +92,7 @@ def test_a_table_that_somebody_wrote_to_is_told_of_with_the_snapshot_that_change
         changed = platform.lake.snapshot().id
         platform.execute("INSERT INTO results VALUES (1)")
         told = evaluate(told.cursor)
-        assert told.skip_message == "told of 1 asset"
+        assert told.skip_message == "notified Dagster of 1 asset"
         event = instance.get_latest_materialization_event(dg.AssetKey("users"))
         assert event.asset_materialization.tags["dagster/data_version"] == str(changed)
         assert "no new rows" in evaluate(told.cursor).skip_message

@@ -43,11 +43,11 @@ def tick(tmp_path):
 def test_a_run_is_asked_for_when_files_or_rows_wait_and_covers_just_those_streams(tmp_path, platform, tick):
     told = tick()
     assert told.run_requests == []
-    assert told.skip_message == "nothing waits in the sources of 2 streams"
+    assert told.skip_message == "nothing new in the feeds of 2 streams"
     (tmp_path / "in" / "1.csv").write_text("1\n")
     (request,) = tick().run_requests
     assert [key.to_user_string() for key in request.asset_selection] == ["clicks"]
-    assert (request.tags["for"], request.tags["why"]) == ("clicks", "1 file waits")
+    assert (request.tags["for"], request.tags["why"]) == ("clicks", "1 new file")
     platform.execute("INSERT INTO orders VALUES (1), (2)")
     (request,) = tick().run_requests
     assert {key.to_user_string() for key in request.asset_selection} == {"clicks", "bought"}

@@ -32,14 +32,14 @@ def names(due):
 
 
 def test_nothing_waiting_costs_nothing():
-    assert plan_refresh([view("a", rows=0), view("b", rows=0)], NOW) == "nothing waits for 2 views"
+    assert plan_refresh([view("a", rows=0), view("b", rows=0)], NOW) == "no unconsumed rows for 2 views"
 
 
 def test_a_view_is_due_when_its_oldest_row_would_wait_longer_than_its_target_lag():
     assert "no target lag is near" in plan_refresh([view("a", lag=20, target_lag_seconds=60)], NOW)
     due = plan_refresh([view("a", lag=56, target_lag_seconds=60)], NOW)
     assert names(due) == ["a"]
-    assert due.reason == "lag 56.0 s of 60 s, 10 rows wait"
+    assert due.reason == "lag 56.0 s of 60 s, 10 unconsumed rows"
 
 
 def test_what_the_last_run_took_is_taken_into_account():
@@ -50,20 +50,20 @@ def test_what_the_last_run_took_is_taken_into_account():
 def test_many_rows_or_a_filling_ring_do_not_wait_for_the_lag():
     assert names(plan_refresh([view("a", rows=2_000_000)], NOW)) == ["a"]
     due = plan_refresh([view("a", fullness=0.6)], NOW)
-    assert due.reason == "60% of a stream are rows that wait"
+    assert due.reason == "60% of a stream are unconsumed rows"
 
 
 def test_views_on_a_stream_that_is_read_anyway_are_taken_along_and_others_are_not():
     others = [view("b", lag=1), view("c", lag=1, streams=frozenset({"likes"})), view("d", rows=0)]
     due = plan_refresh([view("a", lag=100), *others], NOW)
     assert names(due) == ["a", "b"]
-    assert due.reason == "lag 100.0 s of 60 s, 10 rows wait"
+    assert due.reason == "lag 100.0 s of 60 s, 10 unconsumed rows"
 
 
 def test_maintenance_takes_no_more_than_its_share_of_the_time_unless_a_ring_is_filling():
     runs = [ended(40, 10)]
     told = plan_refresh([view("a", lag=100)], NOW, runs=runs)
-    assert told == "the last run took 40 s, so the next one waits 30 s more; a: lag 100.0 s of 60 s, 10 rows wait"
+    assert told == "the last run took 40 s, so the next one waits 30 s more; a: lag 100.0 s of 60 s, 10 unconsumed rows"
     assert names(plan_refresh([view("a", lag=100, fullness=0.9)], NOW, runs=runs)) == ["a"]
     assert names(plan_refresh([view("a", lag=100)], NOW, runs=[ended(40, 41)])) == ["a"]
 
@@ -71,20 +71,20 @@ def test_maintenance_takes_no_more_than_its_share_of_the_time_unless_a_ring_is_f
 def test_a_view_that_failed_is_left_alone_for_a_while_and_the_others_are_not():
     runs = [ended(1, 5, succeeded=False, failed=["main.a"])]
     assert names(plan_refresh([view("a", lag=100), view("b", lag=100)], NOW, runs=runs)) == ["b"]
-    assert plan_refresh([view("a", lag=100)], NOW, runs=runs) == "a failed and is left alone for 5 s more"
+    assert plan_refresh([view("a", lag=100)], NOW, runs=runs) == "a failed and is tried again in 5 s"
     assert names(plan_refresh([view("a", lag=100)], NOW, runs=[ended(1, 11, succeeded=False, failed=["main.a"])])) == ["a"]
 
 
 def test_a_run_that_died_without_a_word_holds_up_everybody_for_a_while():
     dead = PastRun(pool="spark", ended=NOW - timedelta(seconds=3))
-    assert "left alone for 7 s more" in plan_refresh([view("a", lag=100)], NOW, runs=[dead])
+    assert "tried again in 7 s" in plan_refresh([view("a", lag=100)], NOW, runs=[dead])
 
 
 def test_what_a_killed_run_was_for_is_run_again_even_if_nothing_waits():
     lost = view("a", rows=0).view
-    assert plan_refresh([view("a", rows=0)], NOW, untold=[lost]).reason == "the last run ended before it could tell what it did"
+    assert plan_refresh([view("a", rows=0)], NOW, untold=[lost]).reason == "the last run ended before it could report what it did"
     dead = PastRun(pool="spark", ended=NOW - timedelta(seconds=3), assets=frozenset({"a/a_base"}))
-    assert "left alone for 7 s more" in plan_refresh([view("a", rows=0)], NOW, runs=[dead], untold=[lost])
+    assert "tried again in 7 s" in plan_refresh([view("a", rows=0)], NOW, runs=[dead], untold=[lost])
     assert find_unreported([dead], "spark") == {"a/a_base"}
     assert (
         find_unreported([replace(dead, failed=frozenset({"main.a"}))], "spark")

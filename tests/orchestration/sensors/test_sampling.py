@@ -73,7 +73,7 @@ def test_a_sample_is_drawn_kept_up_and_left_alone(shop, spark_server):
         assert filling.fullness == 0.602
         due = plan_refresh([filling], filling.since, pool="samples")
         assert isinstance(due, DueViews)
-        assert due.reason == "60% of a stream are rows that wait"
+        assert due.reason == "60% of a stream are unconsumed rows"
     again = shop.materialize("some_posts")["some_posts"].metadata
     assert (again["action"].value, again["cardinality"].value) == ("unchanged", 622)
     shop.write(some=SAMPLE.replace("SIZE 5", "SIZE 6"))
