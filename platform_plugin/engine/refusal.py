@@ -1,4 +1,4 @@
-"""Why an engine leaves a plan to another one."""
+"""`Refusal`: the reason why an engine can't run a plan and leaves it to another one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """What an engine can't run: `why` is a noun phrase, and `operator` the part of the plan that it is about, where there is one.
+    """The reason why an engine can't run a plan: `why` is a noun phrase, and `operator` the part of the plan, if there is one.
 
-    A refusal `for_good` is about the plan, which is not offered to the engine again; another one is about the rows, or how many they are.
+    A refusal `for_good` is about the plan, which is not offered to the engine again; another one is about the rows or their number.
 
     >>> print(Refusal(why="a division by zero", for_good=False))
     a division by zero

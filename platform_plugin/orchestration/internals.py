@@ -1,6 +1,6 @@
-"""Internals: what of Dagster's private modules and attributes is used, each as one function, here and nowhere else.
+"""The private modules and attributes of Dagster that the package uses, each as one function, in this module only.
 
-A new version of Dagster may change any of it without notice; the tests of this module then say what.
+A new version of Dagster may change any of them without notice; the tests of this module then show which.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 AssetJob = UnresolvedAssetJobDefinition
-"""What `dg.define_asset_job` returns: a job whose assets are not known yet."""
+"""The type that `dg.define_asset_job` returns: a job whose assets are not known yet."""
 
 
 def has_event_tables(instance: dg.DagsterInstance) -> bool:
-    """Whether an instance keeps its events in tables, so that `store_entries` can write them."""
+    """Whether an instance stores its events in tables, so that `store_entries` can write them."""
     return isinstance(instance.event_log_storage, SqlEventLogStorage)
 
 
@@ -67,7 +67,7 @@ def store_entries(instance: dg.DagsterInstance, entries: Sequence[dg.EventLogEnt
 
 
 def read_failed_checks(instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey]) -> list[dg.AssetCheckEvaluation]:
-    """The last evaluations of those checks that failed in a run when they were last made."""
+    """The last evaluations of those checks that failed in their last run."""
     found = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks) if checks else {}
     records = [record for check in checks if (record := found.get(check)) is not None]
     failed = [each for each in records if each.status is AssetCheckExecutionRecordStatus.FAILED and each.run_id != RUNLESS_RUN_ID]

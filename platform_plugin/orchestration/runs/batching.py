@@ -1,8 +1,8 @@
 """Events of many assets written in a few transactions.
 
 Dagster writes each event in transactions of its own, which takes 6 ms on SQLite and 13 ms on PostgreSQL. Its own batches are about
-partitions of one asset: of a batch over many assets PostgreSQL's storage would list the last only. So this module writes them by what
-stands in `internals`.
+partitions of one asset: of a batch over many assets PostgreSQL's storage would list the last only. So this module writes them with the
+functions of `internals`.
 """
 
 from __future__ import annotations
