@@ -233,6 +233,11 @@ def has_json_lines(feed: FilesFeed) -> bool:
     return feed.format == "json" and not feed.reader.get("multiline") and "encoding" not in feed.reader
 
 
+def has_csv_lines(feed: FilesFeed) -> bool:
+    """Whether each line of the files is a CSV record, so that none has a line break between quotes."""
+    return feed.format == "csv" and not feed.reader.get("multiline")
+
+
 def read_declared_feed(declaration: Declaration) -> Feed | None:
     """The feed of a stream, or None for a stream without one."""
     stored = declaration.options.get("feed")

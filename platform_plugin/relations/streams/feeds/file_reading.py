@@ -12,7 +12,8 @@ from pyspark.sql.connect import functions as f
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.engine.spark.frames.schema import default_value_sql, to_spark_type
-from platform_plugin.relations.streams.feeds.declaration import FilesFeed, has_json_lines
+from platform_plugin.engine.spark.frames.text_options import text_options
+from platform_plugin.relations.streams.feeds.declaration import FilesFeed, has_csv_lines, has_json_lines
 from platform_plugin.relations.streams.feeds.screening import (
     BROKEN,
     CORRUPT,
@@ -43,13 +44,23 @@ if TYPE_CHECKING:
 _HADOOP = {"s3": "s3a", "local": "file"}
 # Spark looks at more files than this by a job of its own, which for files of this machine takes longer than looking.
 _LISTED_BY_JOB, _LISTED_BY_DRIVER = 32, 100_000
+# Signs that no text has in this order, which therefore divide no line and are no value.
+_NO_TEXT = "\x1f\x1e\x1f\x1e"
 _UUID_PARTS = "(.{8})(.{4})(.{4})(.{4})(.{12})"
 
 
 def read_files(
-    session: Session, feed: FilesFeed, groups: Sequence[tuple[Shape, tuple[SourceFile, ...]]], fields: Sequence[Field]
+    session: Session,
+    feed: FilesFeed,
+    groups: Sequence[tuple[Shape, tuple[SourceFile, ...]]],
+    fields: Sequence[Field],
+    *,
+    as_written: bool = False,
 ) -> DataFrame:
-    """The records of all files with the columns of the stream, and the columns for screening beside them."""
+    """The records of all files with the columns of the stream, and the columns for screening beside them.
+
+    With `as_written` each record of a CSV file has its text in the file beside it, which takes longer to read.
+    """
     if sum(len(files) for _, files in groups) > _LISTED_BY_JOB and all("://" not in file.uri for _, files in groups for file in files):
         session.spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", _LISTED_BY_DRIVER)
     frame: DataFrame | None = None
@@ -57,6 +68,8 @@ def read_files(
         paths = [spark_path(file.uri) for file in files]
         if feed.format == "parquet":
             part = _parquet(session, paths, shape, fields)
+        elif as_written and has_csv_lines(feed):
+            part = _csv_lines(session, feed, paths, shape, fields)
         else:
             part = _lines(session, feed, paths, fields) if has_json_lines(feed) else _records(session, feed, paths, shape, fields)
         frame = part if frame is None else frame.unionAll(part)
@@ -109,16 +122,37 @@ def _lines(session: Session, feed: FilesFeed, paths: Sequence[str], fields: Sequ
     return parse_records(records, fields, "json", feed.reader, refuses_extra_fields=feed.extra_fields == "quarantine")
 
 
+def _csv_lines(session: Session, feed: FilesFeed, paths: Sequence[str], shape: Shape, fields: Sequence[Field]) -> DataFrame:
+    """A CSV record a line. Spark's reader finds the lines and leaves the header out, told that a line is one value without quotes."""
+    reader: Any = session.spark.read.schema(t.StructType([t.StructField("value", t.StringType())]))
+    lines = text_options({name: value for name, value in feed.reader.items() if name in ("header", "encoding", "compression")})
+    for name, value in {**lines, "sep": _NO_TEXT, "quote": "", "nullValue": _NO_TEXT}.items():
+        reader = reader.option(name, value)
+    records = cast("DataFrame", reader.csv(list(paths))).select(
+        column("value").cast("binary").alias(VALUE),
+        f.col("_metadata.file_path").alias(SOURCE),
+        f.lit(None).cast("int").alias(PARTITION),
+        f.lit(None).cast("bigint").alias(POSITION),
+    )
+    values = {name: value for name, value in feed.reader.items() if name not in ("header", "encoding", "compression")}
+    parsed = parse_records(records, shape.columns, "csv", values)
+    return parsed.select(*_fill_columns(shape, fields), *[column(name) for name in (SOURCE, PARTITION, POSITION, RAW, BROKEN, WHY)])
+
+
+def _fill_columns(shape: Shape, fields: Sequence[Field]) -> list[Any]:
+    """The columns of the stream, those that a file lacks with their defaults."""
+    given = {part.name.lower() for part in shape.columns}
+    return [column(field.name).alias(field.name) if field.name.lower() in given else _default(field) for field in fields]
+
+
 def _records(session: Session, feed: FilesFeed, paths: Sequence[str], shape: Shape, fields: Sequence[Field]) -> DataFrame:
     reader: Any = session.spark.read.schema(record_schema(shape.columns))
     for name, value in reader_options(feed.reader).items():
         reader = reader.option(name, value)
     frame = cast("DataFrame", reader.format(feed.format).load(list(paths)))
-    given = {part.name.lower() for part in shape.columns}
-    columns = [column(field.name).alias(field.name) if field.name.lower() in given else _default(field) for field in fields]
     raw = column(CORRUPT).cast("binary")
     why = parse_reason(raw, shape.columns, feed.format, feed.reader)
-    return frame.select(*columns, *_screens(raw=raw, broken=column(CORRUPT).isNotNull(), why=why))
+    return frame.select(*_fill_columns(shape, fields), *_screens(raw=raw, broken=column(CORRUPT).isNotNull(), why=why))
 
 
 def _parquet(session: Session, paths: Sequence[str], shape: Shape, fields: Sequence[Field]) -> DataFrame:

@@ -44,6 +44,10 @@ class LandedFiles:
         return sum(file.record_count for file in self.files)
 
 
+class RecountMismatch(QueryFailed):
+    """The records that do not fit were counted in one reading, and another reading has not as many."""
+
+
 def run_landing(
     session: Session,
     lake: Lake,
@@ -95,7 +99,7 @@ def run_quarantine(
     landed = LandedFiles(files=tuple(files), jobs=_jobs(metrics), tasks=metrics.tasks)
     if landed.rows != expected:
         lake.discard(files)
-        raise QueryFailed(
+        raise RecountMismatch(
             f"{expected} malformed records were counted and {landed.rows} found again",
             hint="their source changes while it is read; try again",
         )
