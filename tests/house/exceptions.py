@@ -72,7 +72,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "errors": ("cli/test_failure", "test_redaction"),
     "lake/catalogue/admissible": ("lake/test_create",),
     "lake/catalogue/catalogue": ("lake/test_create", "lake/test_other_readers"),
-    "lake/catalogue/database": ("lake/test_faults_of_machines", "lake/test_faults_of_postgres"),
+    "lake/catalogue/database": ("lake/test_rights_and_locks", "lake/test_faults_of_postgres"),
     "lake/catalogue/founding": ("lake/test_create", "lake/test_adopt"),
     "lake/catalogue/identifiers": ("lake/test_create",),
     "lake/catalogue/marks": ("lake/test_bad_input_places", "lake/test_backup"),
