@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -68,6 +68,14 @@ class JointScan(Protocol):
         """Its result, when the scan is over."""
 
 
+class DropBlocker(NamedTuple):
+    """The relations of one kind that keep a table from being dropped, how they need it, and the statement that drops one of them."""
+
+    need: str
+    names: tuple[str, ...]
+    statement: str
+
+
 class Listener(Protocol):
     """What a kind may do at events of other kinds; by default nothing."""
 
@@ -80,9 +88,10 @@ class Listener(Protocol):
         """Rows were appended to a table and are visible at a snapshot; an error here does not undo that."""
         del work, table, snapshot
 
-    def before_drop(self, work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> None:
-        """A table of a kind is about to be dropped by name: raise an error to refuse it."""
+    def find_blocker(self, work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> DropBlocker | None:
+        """A table of a kind is about to be dropped by name: the relations of this kind that keep it, or None."""
         del work, table, kind, snapshot
+        return None
 
     def joint_scans(self, work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> Sequence[JointScan]:
         """A run consumes ranges of streams: the consumers that consume exactly these in the same scan."""
@@ -101,10 +110,9 @@ def notify_appended(work: Workspace, table: Table, snapshot: Snapshot) -> None:
         kind.appended(work, table, snapshot)
 
 
-def notify_before_drop(work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> None:
-    """Let all kinds refuse that a table is dropped."""
-    for listener in _listeners():
-        listener.before_drop(work, table, kind, snapshot)
+def find_blockers(work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> list[DropBlocker]:
+    """The relations of all kinds that keep a table from being dropped."""
+    return [blocker for listener in _listeners() if (blocker := listener.find_blocker(work, table, kind, snapshot)) is not None]
 
 
 def joint_scans(work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> list[JointScan]:

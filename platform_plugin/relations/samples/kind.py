@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
     from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome
-    from platform_plugin.relations.hooks import AppendPart, JointScan, RangeKey
+    from platform_plugin.relations.hooks import AppendPart, DropBlocker, JointScan, RangeKey
     from platform_plugin.relations.lookups import SmallRelation
     from platform_plugin.relations.reading import Dependency, ReadContext, ReadRequest, RelationRows
 
@@ -134,12 +134,11 @@ class SampleKind(DeclarableKind["Table"]):
 
         return prepare_picks(lake, base, table, rows)
 
-    def before_drop(self, work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> None:
-        """Refuse to drop a stream with samples, or a sample that another one merges."""
-        from platform_plugin.relations.samples.remove import refuse_sampled
+    def find_blocker(self, work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> DropBlocker | None:
+        """The samples of a stream, or those that merge a sample."""
+        from platform_plugin.relations.samples.remove import find_samples
 
-        if kind in ("stream", self.name):
-            refuse_sampled(work.lake, table, kind, snapshot)
+        return find_samples(work.lake, table, kind, snapshot) if kind in ("stream", self.name) else None
 
     def joint_scans(self, work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> Sequence[JointScan]:
         """The samples that have exactly these ranges to consume."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_plugin.errors import InvalidValue
+from platform_plugin.relations.hooks import DropBlocker
 from platform_plugin.relations.samples.record import DetachSample, LeaveMergedSamples, all_samples
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ def list_samples_of(lake: Lake, relation: Table, snapshot: Snapshot) -> list[str
     return sorted(sample.name for sample in known if own == sample.definition.relation or own in sample.definition.parts)
 
 
-def refuse_sampled(lake: Lake, relation: Table, kind: str, snapshot: Snapshot) -> None:
-    """Refuse to drop a stream that is sampled, or a sample that another one merges."""
-    if samples := list_samples_of(lake, relation, snapshot):
-        said = "sampled by" if kind == "stream" else "part of"
-        raise InvalidValue(f'{kind} "{relation.name}" is {said} {", ".join(samples)}', hint=f"drop that first: DROP SAMPLE {samples[0]}")
+def find_samples(lake: Lake, relation: Table, kind: str, snapshot: Snapshot) -> DropBlocker | None:
+    """The samples that keep a stream that is sampled, or a sample that they merge, from being dropped; or None."""
+    samples = list_samples_of(lake, relation, snapshot)
+    return DropBlocker("sampled by" if kind == "stream" else "part of", tuple(samples), "DROP SAMPLE") if samples else None

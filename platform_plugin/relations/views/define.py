@@ -16,6 +16,7 @@ from platform_plugin.operators.group.sharing import ViewParts, plan_sharing
 from platform_plugin.relations.bind import bind_query, lake_name, place_errors
 from platform_plugin.relations.faults import place_spark_errors
 from platform_plugin.relations.follow.ranges import read_first_row_id
+from platform_plugin.relations.hooks import DropBlocker
 from platform_plugin.relations.options import stored_option
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.target import find_existing, statement_result
@@ -170,12 +171,11 @@ _MAINTAINED_BY = {
 }
 
 
-def refuse_consumed(lake: Lake, stream: Table, snapshot: Snapshot) -> None:
-    """Refuse to drop a stream that continuous views read."""
+def find_consuming_views(lake: Lake, stream: Table, snapshot: Snapshot) -> DropBlocker | None:
+    """The continuous views that keep a stream from being dropped, or None."""
     with lake.reading() as connection:
         if not has_consumers(connection):
-            return
+            return None
         consumers = read_consumers(connection, stream.uuid)
     views = sorted(str(view.name) for view in lake.views(snapshot) if str(view.uuid) in consumers)
-    if views:
-        raise InvalidValue(f'stream "{stream.name}" is read by {", ".join(views)}', hint=f"drop what reads it first: DROP VIEW {views[0]}")
+    return DropBlocker("read by", tuple(views), "DROP VIEW") if views else None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
     from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome, DescribedRelation
+    from platform_plugin.relations.hooks import DropBlocker
     from platform_plugin.relations.lookups import RecentResult, SmallRelation
     from platform_plugin.relations.reading import Dependency, ReadContext, ReadRequest, RelationRows
 
@@ -134,12 +135,11 @@ class ViewKind(DeclarableKind["View"]):
 
         propagate(work, table, snapshot)
 
-    def before_drop(self, work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> None:
-        """Refuse to drop a stream that continuous views read."""
-        from platform_plugin.relations.views.define import refuse_consumed
+    def find_blocker(self, work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> DropBlocker | None:
+        """The continuous views over a stream."""
+        from platform_plugin.relations.views.define import find_consuming_views
 
-        if kind == "stream":
-            refuse_consumed(work.lake, table, snapshot)
+        return find_consuming_views(work.lake, table, snapshot) if kind == "stream" else None
 
 
 class StateKind(Kind["Table"]):

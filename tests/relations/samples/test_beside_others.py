@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from platform_plugin.errors import InvalidValue
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from tests.relations.samples.streams import COLUMNS, append, ids
@@ -55,7 +56,13 @@ def test_a_schema_goes_with_its_samples(tmp_path):
         platform.execute(f"CREATE STREAM raw.posts ({COLUMNS})")
         platform.execute("CREATE SAMPLE raw.s ON raw.posts SIZE 10 WITH (window = '5 rows')")
         platform.execute("CREATE SAMPLE raw.g ON raw.posts SIZE 10")
-        platform.execute("DROP SCHEMA raw CASCADE")
+        platform.execute("CREATE SAMPLE apart ON raw.posts SIZE 10")
+        with pytest.raises(InvalidValue, match=r'stream "raw\.posts" is sampled by main\.apart') as refused:
+            platform.execute("DROP SCHEMA raw CASCADE")
+        assert refused.value.hint == "drop first: DROP SAMPLE main.apart"
+        platform.execute("DROP SAMPLE apart")
+        said = platform.execute("DROP SCHEMA raw CASCADE").message
+        assert said == "schema raw dropped, and with it sample raw.g, sample raw.s, stream raw.posts"
         assert platform.lake.tables() == []
 
 

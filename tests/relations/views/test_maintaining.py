@@ -198,8 +198,11 @@ def test_a_query_without_grouping_is_computed_when_read(platform):
 
 def test_what_a_view_needs_can_not_be_dropped_under_it_and_goes_with_it(platform):
     define(platform)
-    with pytest.raises(InvalidValue, match=r"is read by main\.impact"):
-        platform.execute("DROP STREAM posts")
+    platform.execute("CREATE SAMPLE few ON posts SIZE 3")
+    with pytest.raises(InvalidValue, match=r'stream "main\.posts" is read by main\.impact and sampled by main\.few') as refused:
+        platform.execute("DROP STREAM posts CASCADE")
+    assert refused.value.hint == "drop first: DROP VIEW main.impact; DROP SAMPLE main.few. CASCADE is for schemas"
+    platform.execute("DROP SAMPLE few")
     with pytest.raises(ObjectExists):
         platform.execute("CREATE VIEW impact AS SELECT count(*) AS n FROM posts")
     append(platform, (1, 10))
