@@ -18,7 +18,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "algebra/build/scope": ("algebra/build/test_query",),
     "algebra/build/select": ("algebra/build/test_query",),
     "algebra/build/sources": ("algebra/build/test_query",),
-    "algebra/functions": ("operators/group/test_aggregates", "algebra/build/test_query"),
     "algebra/plan/traversal": ("algebra/build/test_query",),
     "algebra/plan/names": ("algebra/build/test_query", "operators/group/test_split"),
     "algebra/plan/nodes": ("algebra/build/test_query",),

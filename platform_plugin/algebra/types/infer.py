@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.functions import AGGREGATES, canonical_name
+from platform_plugin.algebra.functions import FUNCTIONS
 from platform_plugin.algebra.plan.nodes import Scalar, outputs
 from platform_plugin.algebra.plan.traversal import column_of
 from platform_plugin.algebra.types.data_types import DataType, Decimal, List, Primitive, Struct, list_of
@@ -20,23 +20,17 @@ if TYPE_CHECKING:
 BOOLEAN, INT, LONG, DOUBLE, STRING = (Primitive(name) for name in ("boolean", "int32", "int64", "float64", "varchar"))
 _TRUTHS = (exp.Predicate, exp.Not, exp.And, exp.Or, exp.Boolean, exp.Exists, exp.In, exp.Between, exp.Is, exp.RegexpLike)
 _LEAST_SCALE = 6
-_STRINGS = frozenset(("concat_ws", "lower", "upper", "substring", "substr", "left", "right", "trim", "date_format", "format_number", "md5"))
-_INTS = frozenset(
-    ("year", "month", "day", "hour", "minute", "quarter", "weekday", "dayofweek", "dayofyear", "weekofyear", "length", "datediff", "size")
-)
-_SAME = frozenset(("abs", "coalesce", "greatest", "least", "nvl", "ifnull", "negative", "positive"))
-_REAL = frozenset(("sqrt", "exp", "ln", "log10", "log2", "pow", "power", "sin", "cos", "tan", "degrees", "radians", "cbrt", "double"))
-_COUNTS = frozenset(("count", "count_if", "regr_count", "approx_count_distinct", "grouping_id"))
-_MOMENT_NAMES = """
-    corr covar_pop covar_samp kurtosis regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness
-    stddev_pop stddev_samp var_pop var_samp
-"""
-_MOMENTS = frozenset(_MOMENT_NAMES.split())
-_KEPT_NAMES = """
-    any_value bit_and bit_or bit_xor first last max max_by min min_by mode percentile_approx
-"""
-_KEPT = frozenset(_KEPT_NAMES.split())
-_NAMED = {"int": INT, "bigint": LONG, "string": STRING, "date": Primitive("date"), "boolean": BOOLEAN, "float": Primitive("float32")}
+# The rules by which a type does not depend on the arguments.
+_CONSTANT = {
+    "bigint": LONG,
+    "boolean": BOOLEAN,
+    "date": Primitive("date"),
+    "double": DOUBLE,
+    "float": Primitive("float32"),
+    "int": INT,
+    "string": STRING,
+    "timestamp": Primitive("timestamptz"),
+}
 
 
 def type_of(value: Scalar, types: Mapping[Column, DataType | None]) -> DataType | None:
@@ -93,59 +87,50 @@ def _type(node: exp.Expr, types: Mapping[Column, DataType | None], whole: Scalar
 
 
 def _call(node: exp.Anonymous, types: Mapping[Column, DataType | None], whole: Scalar) -> DataType | None:
-    name = str(node.this)
+    known = FUNCTIONS.get(str(node.this))
+    if known is None:
+        return None
     args = [_type(found, types, whole) for found in node.expressions if not isinstance(found, exp.Null)]
-    if name in AGGREGATES:
-        return aggregate_type(canonical_name(name), args[0] if args else None)
-    if name in _SAME:
-        return common_type(args)
-    if name == "nullif":
-        return args[0] if args else None
-    if name == "if" and len(node.expressions) == 3:
-        return common_type([_type(found, types, whole) for found in node.expressions[1:] if not isinstance(found, exp.Null)])
-    if name in _STRINGS:
-        return STRING
-    if name in _INTS:
-        return INT
-    if name in _REAL:
-        return DOUBLE
-    if name in ("round", "bround", "floor", "ceil", "ceiling"):
-        return args[0] if args and isinstance(args[0], Primitive) and name.endswith("round") else None
-    if name == "array":
-        element = common_type(args)
-        return None if element is None else list_of(element)
-    if name in ("date_trunc", "to_timestamp", "timestamp_seconds"):
-        return Primitive("timestamptz")
-    if name in ("to_date", "date_add", "date_sub", "trunc", "last_day", "next_day") and len(node.expressions) < 3:
-        return Primitive("date")
-    return _NAMED.get(name)
+    if known.kind == "aggregate":
+        return aggregate_type(known.canonical, args[0] if args else None)
+    match known.type_rule:
+        case "common":
+            return common_type(args)
+        case "argument":
+            return args[0] if args else None
+        case "branches" if len(node.expressions) == 3:
+            return common_type([_type(found, types, whole) for found in node.expressions[1:] if not isinstance(found, exp.Null)])
+        case "rounded":
+            return args[0] if args and isinstance(args[0], Primitive) else None
+        case "list":
+            element = common_type(args)
+            return None if element is None else list_of(element)
+        case "int" | "date" if len(node.expressions) > 2:
+            return None  # with a unit in front they are other functions
+        case rule:
+            return _CONSTANT.get(rule or "")
 
 
 def aggregate_type(name: str, argument: DataType | None) -> DataType | None:
     """The type of an aggregate's result, by its canonical name and the type of its first argument."""
-    if name in _COUNTS:
-        return LONG
-    if name in ("bool_and", "bool_or"):
-        return BOOLEAN
-    if name in _MOMENTS:
-        return DOUBLE
+    known = FUNCTIONS.get(name)
+    rule = None if known is None else known.type_rule
+    if rule in _CONSTANT:
+        return _CONSTANT[rule]
     if argument is None:
         return None
-    if name in _KEPT:
-        return argument
-    if name in ("collect_list", "collect_set"):
-        return list_of(argument)
-    if name in ("sum", "try_sum"):
-        return sum_type(argument)
-    if name in ("avg", "try_avg"):
-        return (
-            bounded_decimal(argument.precision + 4, argument.scale + 4)
-            if isinstance(argument, Decimal)
-            else DOUBLE
-            if _number(argument)
-            else None
-        )
-    return DOUBLE if name in ("median", "percentile", "percentile_cont") and _number(argument) else None
+    match rule:
+        case "argument":
+            return argument
+        case "list":
+            return list_of(argument)
+        case "sum":
+            return sum_type(argument)
+        case "average" if isinstance(argument, Decimal):
+            return bounded_decimal(argument.precision + 4, argument.scale + 4)
+        case "average" | "quantile" if _number(argument):
+            return DOUBLE
+    return None
 
 
 def sum_type(argument: DataType | None) -> DataType | None:

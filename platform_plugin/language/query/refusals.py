@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from platform_plugin.algebra.functions import REFUSED_FUNCTIONS, TABLE_FUNCTIONS
 from platform_plugin.language.query.call_options import TAKES_OPTIONS, refuse_call_options
 from platform_plugin.language.text.names import WrittenName
 from platform_plugin.language.text.places import refusal_error, suggest_word, syntax_error
 from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD
-from platform_plugin.language.text.words import FILE_FORMATS, TABLE_FUNCTIONS
+from platform_plugin.language.text.words import FILE_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from platform_plugin.language.text.tokens import Tokens
 
 # Functions that run arbitrary Java, or read files that their arguments name.
-REFUSED_FUNCTIONS = frozenset(("reflect", "java_method", "try_reflect", "from_protobuf", "to_protobuf"))
 _TAKES_FROM = frozenset(("EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "POSITION"))
 _ONLY_READS = "a query only reads"
 _NO_CODE = "a query runs no code but Spark's own functions"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from platform_plugin.algebra.functions import BOUNDED_CALLS
 from platform_plugin.language.text.bare_names import find_names
 from platform_plugin.language.text.tokens import NUMBER, QUOTED, WORD, tokenize
 
@@ -19,18 +20,11 @@ _LONGEST = 10_000
 _ORDERING = frozenset(("ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "OFFSET", "|>"))
 # What makes more rows than are read.
 _MULTIPLYING = frozenset(("JOIN", "LATERAL", "WITH", "RECURSIVE", "ROLLUP", "CUBE", "SETS", "PIVOT", "UNPIVOT", "|>"))
-# Words before a bracket that do not make a row longer than about what it is made of. Whoever is not listed is looked after at run time.
-_PLAIN = frozenset(
-    """
-    abs all and any any_value array as avg between bigint bool_and bool_or boolean by case cast ceil ceiling char_length coalesce count
-    count_if date date_add date_diff date_format date_sub date_trunc datediff day dayofmonth decimal dense_rank distinct double else every
-    exists exp extract filter first first_value float floor from greatest having hour if ifnull in int into is isnotnull isnull last
-    last_value lcase least left length like ln log log10 lower ltrim max max_by mean median min min_by minute mod month named_struct not
-    nth_value ntile nullif nvl on or over percent_rank percentile percentile_approx pow power rank right round row_number rtrim second
-    select sign some sqrt std stddev string struct substr substring sum then timestamp to_date to_timestamp trim try_cast try_divide ucase
-    upper values var_pop var_samp variance when where within year
-    """.upper().split()
-)
+# Words before a bracket that don't make a row longer than about what it is made of. All other words are looked after at run time.
+_PLAIN_WORDS = """
+    ALL AND AS BETWEEN BY CASE DISTINCT ELSE EXTRACT FILTER FROM HAVING IN INTO IS NOT ON OR OVER SELECT THEN VALUES WHEN WHERE WITHIN
+"""
+_PLAIN = frozenset(_PLAIN_WORDS.split()) | {name.upper() for name in BOUNDED_CALLS}
 
 
 def split_limit(query: Span) -> tuple[Span, int | None]:

@@ -20,10 +20,6 @@ _BEFORE_OPERAND = """
     ALL AND ANY BETWEEN BY CASE DATE DEFAULT DISTINCT DIV ELSE ESCAPE EXISTS FILTER FIRST FOR FROM HAVING ILIKE IN INTERVAL LIKE LIMIT
     NOT OF OFFSET ON OR QUALIFY RANGE REGEXP RETURN RLIKE ROWS SELECT SET SIZE SOME THEN TIMESTAMP TO USING VALUES WHEN WHERE
 """
-_TABLE_FUNCTIONS = """
-    collations explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer range sql_keywords stack unnest
-    variant_explode variant_explode_outer
-"""
 _FILE_FORMATS = """
     avro binaryfile csv delta hudi iceberg image jdbc json kafka libsvm orc parquet rate socket state-metadata statestore text xml
 """
@@ -34,8 +30,6 @@ AFTER_RELATION = frozenset(_AFTER_RELATION.split())
 """Words that end a relation in FROM, so that they are not its name or alias."""
 BEFORE_OPERAND = frozenset(_BEFORE_OPERAND.split())
 """Words after which a value begins, so that a colon there begins a parameter."""
-TABLE_FUNCTIONS = frozenset(_TABLE_FUNCTIONS.split())
-"""The table functions of Spark 4 that compute from their arguments alone."""
 FILE_FORMATS = frozenset(_FILE_FORMATS.split())
 """Words that Spark takes for a data source where a schema is expected."""
 NOT_COLUMNS = frozenset(("ALL", "DISTINCT", "NOT", "NULL", "TRUE", "FALSE"))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from platform_plugin.algebra.functions import SAFE_CALLS, TIME_WINDOWS
 from platform_plugin.algebra.plan.nodes import Aggregate, Derived, Filter, Item, Output, Project, Scalar, Scan, scans
 from platform_plugin.algebra.plan.render import render
 from platform_plugin.algebra.plan.traversal import (
@@ -69,14 +70,6 @@ _SAFE_NODES = (
     exp.Where,
     exp.Distinct,
 )
-# Calls that can't fail, whatever rows they are given that a part's own filter would have kept away from them.
-_SAFE_NAMES = """
-    any_value avg bit_and bit_or bit_xor bool_and bool_or coalesce collect_list collect_set count count_if day dayofweek dayofyear hour
-    hll_sketch_agg lower max max_by min min_by minute month quarter second sum try_sum upper weekday weekofyear year date_trunc trunc
-"""
-_SAFE_CALLS = frozenset(_SAFE_NAMES.split())
-# Spark makes the rows anew for them: without those whose time is NULL, and as often as windows overlap.
-_TIME_WINDOWS = frozenset(("window", "session_window", "window_time"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +183,7 @@ class ComparablePart:
 
 
 def _has_time_window(value: Scalar) -> bool:
-    return any(isinstance(node, exp.Anonymous) and str(node.this).lower() in _TIME_WINDOWS for node in walk_expression(value.node))
+    return any(isinstance(node, exp.Anonymous) and str(node.this).lower() in TIME_WINDOWS for node in walk_expression(value.node))
 
 
 def plan_sharing(
@@ -255,7 +248,7 @@ def _without_row_id(node: Any) -> Any:
 
 def _is_safe(value: Scalar) -> bool:
     return not value.plans and all(
-        isinstance(node, _SAFE_NODES) or (isinstance(node, exp.Anonymous) and str(node.this) in _SAFE_CALLS)
+        isinstance(node, _SAFE_NODES) or (isinstance(node, exp.Anonymous) and str(node.this) in SAFE_CALLS)
         for node in walk_expression(value.node)
     )
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from platform_plugin.algebra.functions import REFUSED_FUNCTIONS, TABLE_FUNCTIONS
 from platform_plugin.errors import InvalidStatement
 from platform_plugin.language.query.call_options import CALL_OPTIONS, TAKES_OPTIONS
 from platform_plugin.language.query.query import analyse_query
-from platform_plugin.language.query.refusals import REFUSED_FUNCTIONS
 from platform_plugin.language.script import parse_statement
-from platform_plugin.language.text.words import TABLE_FUNCTIONS
 from tests.engine.spark.functions import FUNCTIONS, OPTIONS_REFUSED, SOURCES, STATEMENTS
 
 JARS = Path(pyspark.__file__).parent / "jars"

@@ -1,0 +1,146 @@
+"""The one table of functions says of Spark's functions what Spark itself says: kinds, other names, safety and types."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from sqlglot import exp
+
+import platform_plugin
+from platform_plugin.algebra.functions import AGGREGATES, FUNCTIONS
+from platform_plugin.algebra.plan.nodes import Column, Scalar
+from platform_plugin.algebra.types.data_types import Decimal, Primitive
+from platform_plugin.algebra.types.infer import type_of
+from platform_plugin.engine.spark.frames.schema import from_spark_type
+from platform_plugin.operators.group.body import read_body
+from tests.engine.spark.functions import FUNCTIONS as SPARKS_FUNCTIONS
+
+ROWS = {
+    "i": ("INT", "1"),
+    "l": ("BIGINT", "2"),
+    "d": ("DOUBLE", "0.5D"),
+    "n": ("DECIMAL(9,2)", "1.25"),
+    "s": ("STRING", "'a'"),
+    "b": ("BOOLEAN", "true"),
+    "t": ("TIMESTAMP", "'2026-01-01 10:00:00'"),
+    "day": ("DATE", "'2026-01-01'"),
+}
+TYPES = {
+    Column("t", name): kind
+    for name, kind in {
+        "i": Primitive("int32"),
+        "l": Primitive("int64"),
+        "d": Primitive("float64"),
+        "n": Decimal(precision=9, scale=2),
+        "s": Primitive("varchar"),
+        "b": Primitive("boolean"),
+        "t": Primitive("timestamptz"),
+        "day": Primitive("date"),
+    }.items()
+}
+# The parser knows these, not the registry that the list is of.
+OF_THE_PARSER = {"try_cast", "timestampadd", "timestampdiff", "timestamp_add", "timestamp_diff", "unnest"}
+
+
+def test_every_name_is_one_of_sparks():
+    """Whose own list another test compares with a server's."""
+    known = {name for group in SPARKS_FUNCTIONS for name in group.names.split()}
+    assert set(FUNCTIONS) - known == OF_THE_PARSER
+
+
+def test_another_name_has_the_facts_of_the_first():
+    for function in FUNCTIONS.values():
+        first = FUNCTIONS[function.canonical]
+        assert (first.canonical, first.kind, first.facts, first.type_rule) == (
+            first.name,
+            function.kind,
+            function.facts,
+            function.type_rule,
+        )
+
+
+def test_no_other_module_has_a_list_of_functions():
+    """Splits hold code by name, which their tests compare with this table; the rules of types are called as casts are."""
+    own = {"algebra/functions.py", "algebra/types/infer.py", "operators/group/aggregates.py", "operators/group/moments.py"}
+    package = Path(platform_plugin.__file__).parent
+    lists = set()
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(words := node.value.split()) > 7:
+                if sum(word in FUNCTIONS for word in words) > len(words) * 0.8:
+                    lists.add(str(path.relative_to(package)))
+            elif isinstance(node, (ast.Set, ast.Tuple, ast.List, ast.Dict)):
+                names = node.keys if isinstance(node, ast.Dict) else node.elts
+                texts = [name.value for name in names if isinstance(name, ast.Constant) and isinstance(name.value, str)]
+                if len(texts) > 7 and sum(text in FUNCTIONS for text in texts) > len(texts) * 0.8:
+                    lists.add(str(path.relative_to(package)))
+    assert lists <= own
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name, function in FUNCTIONS.items() if not function.facts <= {"bounded", "safe", "source"})
+)
+def test_facts_are_words_that_the_table_explains(name):
+    explained = {"safe", "bounded", "clock", "clock-if-empty", "setting", "dice", "reads-time", "unit-first", "time-window"}
+    assert FUNCTIONS[name].facts <= explained | {"window-column", "source", "refused"}
+
+
+CALLS = [
+    *(f"{name}({argument})" for name in ("sum", "avg", "min", "max", "count", "any_value", "mode", "collect_list") for argument in "ildn"),
+    *(f"{name}(d)" for name in sorted(AGGREGATES) if FUNCTIONS[name].type_rule == "double" and "regr" not in name and "co" not in name[:2]),
+    *(f"{name}(d, d)" for name in ("corr", "covar_pop", "regr_slope", "regr_count")),
+    *(f"{name}(b)" for name in ("bool_and", "any", "every", "count_if")),
+    *(f"{name}(t)" for name in ("year", "month", "day", "hour", "minute", "quarter", "weekday", "dayofweek", "dayofyear", "weekofyear")),
+    *(f"{name}(d)" for name in ("sqrt", "exp", "ln", "log10", "log2", "sin", "cos", "tan", "degrees", "radians", "cbrt", "double", "abs")),
+    *(
+        f"{name}(s)"
+        for name in ("lower", "upper", "trim", "length", "md5", "date", "to_date", "to_timestamp", "boolean", "bigint", "float")
+    ),
+    "coalesce(i, l)",
+    "coalesce(i, n)",
+    "greatest(l, d)",
+    "nullif(i, 2)",
+    "if(b, i, l)",
+    "round(d, 1)",
+    "array(i, l)",
+    "date_trunc('hour', t)",
+    "trunc(day, 'month')",
+    "date_add(day, 1)",
+    "date_sub(day, 1)",
+    "datediff(day, day)",
+    "date_diff(day, day)",
+    "datediff(HOUR, t, t)",
+    "date_add(HOUR, 1, t)",
+    "dateadd(DAY, 1, day)",
+    "timestampdiff(DAY, t, t)",
+    "last_day(day)",
+    "next_day(day, 'MON')",
+    "concat_ws('-', s, s)",
+    "format_number(d, 2)",
+    "date_format(t, 'yyyy')",
+    "substring(s, 1, 2)",
+    "left(s, 1)",
+    "timestamp_seconds(l)",
+    "size(array(i))",
+    "median(l)",
+    "percentile(d, 0.5)",
+    "approx_percentile(i, 0.5)",
+]
+
+
+@pytest.mark.spark
+def test_types_are_those_that_spark_gives(spark_session):
+    """Where the table gives one at all: it may leave any call to Spark."""
+    row = ", ".join(f"CAST({value} AS {kind}) AS {name}" for name, (kind, value) in ROWS.items())
+    known = 0
+    for call in CALLS:
+        node = read_body(f"SELECT {call} AS v FROM t").expressions[0].unalias()
+        for column in list(node.find_all(exp.Column)):
+            column.set("table", exp.to_identifier("t"))
+        ours = type_of(Scalar(node), TYPES)
+        theirs = spark_session.spark.sql(f"SELECT {call} AS v FROM (SELECT {row}) AS t").schema.fields[0].dataType
+        assert ours in (None, from_spark_type(theirs, column="v")), call
+        known += ours is not None
+    assert known > len(CALLS) * 0.9
