@@ -21,8 +21,10 @@ from platform_plugin.language.text.counting import count_text
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from platform_plugin.lake.catalogue.tables import Name
+    from platform_plugin.lake.upkeep.vacuum import VacuumOutcome
 
 URL_VARIABLE = "PLATFORM_URL"
 
@@ -240,13 +242,31 @@ def run_vacuum(given: argparse.Namespace) -> int:
         return 0
     if expired is not None:
         print(f"{_said_snapshots(expired.snapshots, given.older_than)} forgotten")
-    gone = vacuumed.scheduled + vacuumed.orphans
-    verb = "would be deleted" if given.dry_run else "deleted"
-    print(
-        f"{count_text(gone, 'file')} {verb} ({byte_text(vacuumed.bytes)}): {vacuumed.scheduled} no longer needed, "
-        f"{vacuumed.orphans} never committed; {vacuumed.kept} wait for their grace"
-    )
+    for line in _vacuum_lines(vacuumed, given.grace, dry_run=given.dry_run):
+        print(line)
     return 0
+
+
+def _vacuum_lines(outcome: VacuumOutcome, grace: timedelta, *, dry_run: bool) -> Iterator[str]:
+    """What was deleted, what was left, and why."""
+    within = seconds_text(grace.total_seconds())
+    gone = outcome.scheduled + outcome.orphans
+    yield f"{count_text(gone, 'file')} {'would be deleted' if dry_run else 'deleted'} ({byte_text(outcome.bytes)})"
+    yield from _reasons((outcome.scheduled, "that no snapshot has any more"), (outcome.orphans, "that no commit ever named"))
+    in_grace = outcome.kept - outcome.leased
+    yield f"{count_text(outcome.kept + outcome.young + outcome.unknown, 'file')} left"
+    yield from _reasons(
+        (in_grace, f"in grace: no snapshot has had them for less than {within}"),
+        (outcome.leased, "leased: a reader took a lease before they became useless"),
+        (outcome.young, f"in grace: written less than {within} ago, and not named by a commit yet"),
+        (outcome.unknown, "unknown: of no kind that the platform writes"),
+    )
+    if not outcome.is_listed:
+        yield "files that no commit named were not looked for: the data folder has no mark of this lake"
+
+
+def _reasons(*reasons: tuple[int, str]) -> Iterator[str]:
+    return (f"  {number:,} {reason}" for number, reason in reasons if number)
 
 
 def run_upgrade(given: argparse.Namespace) -> int:

@@ -100,6 +100,27 @@ def test_a_grace_keeps_young_files(platform, lake):
     assert (kept["scheduled"], kept["orphans"]) == (0, 0)
 
 
+def test_a_vacuum_says_what_it_left_and_why(platform, lake, tmp_path):
+    (tmp_path / "lake" / "data" / "notes.txt").write_text("mine")
+    with Lake.open(lake) as opened:
+        opened.write(opened.table("users"), pa.table({"id": pa.array([1], pa.int32())}))
+        opened.lease(holder="test")
+        opened.merge("users")
+        said = platform("vacuum", check=0).stdout
+        assert said == (
+            "0 files deleted (0 B)\n"
+            "4 files left\n"
+            "  2 in grace: no snapshot has had them for less than 1 d\n"
+            "  1 in grace: written less than 1 d ago, and not named by a commit yet\n"
+            "  1 unknown: of no kind that the platform writes\n"
+        )
+        said = platform("vacuum", "--grace", "0", "--dry-run", check=0).stdout
+        assert said.startswith("1 file would be deleted (")
+        assert "\n  1 that no commit ever named\n3 files left\n  2 leased: a reader took a lease before they became useless\n" in said
+        told = answer(platform("vacuum", "--grace", "0", "--dry-run", "--json", check=0))
+        assert (told["kept"], told["leased"], told["young"], told["unknown"]) == (2, 2, 0, 1)
+
+
 def test_a_check_finds_what_cannot_be_true(platform, lake):
     assert "nothing found" in platform("check", check=0).stdout
     rows = pa.table({"region": ["eu"]})

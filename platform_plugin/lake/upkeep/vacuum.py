@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from platform_plugin.lake.upkeep.expire import table_folders
 from platform_plugin.lake.upkeep.leased import LEASE_TABLES, read_leased_snapshots
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from sqlalchemy.engine import Connection
 
@@ -32,12 +32,21 @@ _LEFT_OVER_SUFFIXES = (".parquet", ".puffin", ".crc", "_SUCCESS", ".tmp", ".inpr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumOutcome:
-    """What a vacuum deleted, or would delete."""
+    """What a vacuum deleted, or would delete, and which files it left, by the reason.
+
+    Deleted are `scheduled` files, which no snapshot has any more, and `orphans`, which no commit ever named. Of the `kept` scheduled files
+    those that a lease keeps are `leased`, the others are younger than the grace. `young` files are named by no commit yet, `unknown`
+    ones are of no kind that the platform writes. Files are listed only if the data folder has the mark of this lake.
+    """
 
     scheduled: int
     orphans: int
     kept: int
     bytes: int
+    leased: int = 0
+    young: int = 0
+    unknown: int = 0
+    is_listed: bool = True
 
 
 def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> VacuumOutcome:
@@ -50,7 +59,7 @@ def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> VacuumOutcome:
     with lake.reading() as connection:
         # Left-overs in a folder without a mark may be another lake's; nothing at all is deleted for another copy of this catalogue.
         marked = refuse_strangers(lake.storage, lake.uuid, lake.location, database_identity(connection))
-    candidates = dict(_left_overs(lake, before)) if marked is not None else {}
+    listing = _list_files(lake, before) if marked is not None else _Listing()
     # Under the writers' lock: a commit is either seen here with its files, or comes later and finds that they are gone.
     with lake.writing() as connection:
         # The paths of files are found by the tables and schemas that have them.
@@ -60,12 +69,10 @@ def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> VacuumOutcome:
         s = c.SCHEDULED_FOR_DELETION.c
         rows = connection.execute(sa.select(s.data_file_id, s.path, s.schedule_start)).all()
         scheduled = _last_let_go(lake.storage, rows)
-        going = [
-            row
-            for row, last in zip(rows, (scheduled[_inside(lake.storage, row.path) or row.path] for row in rows), strict=True)
-            if last <= before and (held.since is None or last < held.since)
-        ]
-        orphans = {path: size for path, size in candidates.items() if path not in needed and path not in scheduled}
+        moments = [scheduled[_inside(lake.storage, row.path) or row.path] for row in rows]
+        old = [(row, last) for row, last in zip(rows, moments, strict=True) if last <= before]
+        going = [row for row, last in old if held.since is None or last < held.since]
+        orphans = {path: size for path, size in listing.old.items() if path not in needed and path not in scheduled}
         inside = list(dict.fromkeys(path for row in going if (path := _inside(lake.storage, row.path)) is not None))
         deletable = [path for path in inside if path not in needed]
         sizes = sum(orphans.values()) + sum(lake.storage.size(path) for path in deletable if lake.storage.exists(path))
@@ -74,7 +81,16 @@ def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> VacuumOutcome:
             for part in split_chunks(going):
                 for row in part:
                     connection.execute(sa.delete(c.SCHEDULED_FOR_DELETION).where(s.data_file_id == row.data_file_id, s.path == row.path))
-    return VacuumOutcome(scheduled=len(going), orphans=len(orphans), kept=len(rows) - len(going), bytes=sizes)
+    return VacuumOutcome(
+        scheduled=len(going),
+        orphans=len(orphans),
+        kept=len(rows) - len(going),
+        bytes=sizes,
+        leased=len(old) - len(going),
+        young=sum(path not in needed and path not in scheduled for path in listing.young),
+        unknown=sum(path not in needed and path not in scheduled for path in listing.unknown),
+        is_listed=marked is not None,
+    )
 
 
 def _last_let_go(storage: Storage, rows: Sequence[c.AnyRow]) -> dict[str, datetime]:
@@ -110,14 +126,31 @@ def _inside(storage: Storage, path: str) -> str | None:
         return None
 
 
-def _left_overs(lake: Lake, before: datetime) -> Iterator[tuple[str, int]]:
-    """Files of kinds that writers leave behind, older than a moment; anything else in the folder is not ours to delete."""
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The files of the data folder: of kinds that writers leave behind, older than a moment with their sizes or not, and of others."""
+
+    old: dict[str, int] = field(default_factory=dict)
+    young: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+def _list_files(lake: Lake, before: datetime) -> _Listing:
+    """All files of the data folder but its mark; files of other kinds than writers leave behind are not ours to delete."""
+    listing = _Listing()
     for path, info in lake.storage.listing():
         name = posixpath.basename(path)
-        if path != MARKER and (name.endswith(_LEFT_OVER_SUFFIXES) or "/_temporary/" in path):
-            changed = _changed_at(info)
-            if changed is not None and changed <= before:
-                yield path, int(info.get("size") or 0)
+        if path == MARKER:
+            continue
+        if not name.endswith(_LEFT_OVER_SUFFIXES) and "/_temporary/" not in path:
+            listing.unknown.append(path)
+            continue
+        changed = _changed_at(info)
+        if changed is not None and changed <= before:
+            listing.old[path] = int(info.get("size") or 0)
+        else:
+            listing.young.append(path)
+    return listing
 
 
 def _changed_at(info: dict[str, Any]) -> datetime | None:

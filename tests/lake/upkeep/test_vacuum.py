@@ -39,7 +39,7 @@ def test_files_of_kept_snapshots_stay(lake, reader, removed):
 def test_files_of_expired_snapshots_go_after_the_grace(lake, reader, removed):
     lake.expire(later())
     kept_back = lake.vacuum()
-    assert (kept_back.scheduled, kept_back.kept, len(parquet(lake))) == (0, 1, 2)
+    assert (kept_back.scheduled, kept_back.kept, kept_back.leased, len(parquet(lake))) == (0, 1, 0, 2)
     tried = lake.vacuum(grace=NO_GRACE, dry_run=True)
     assert (tried.scheduled, len(parquet(lake))) == (1, 2)
     done = lake.vacuum(grace=NO_GRACE)
@@ -54,11 +54,13 @@ def test_orphans_go_by_age_and_nothing_else_is_touched(lake, reader, removed):
     for name in ("main/t/_temporary/0/part.parquet", "main/t/x.parquet.crc", "main/t/notes.txt", "README.md"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(b"left over")
-    assert lake.vacuum().orphans == 0
+    left = lake.vacuum()
+    assert (left.orphans, left.young, left.unknown, left.is_listed) == (0, 3, 2, True)
     old = dt.datetime.now().timestamp() - 3 * 86_400  # noqa: DTZ005
     for path, _ in lake.storage.listing():
         os.utime(root / path, (old, old))
-    assert lake.vacuum().orphans == 3
+    done = lake.vacuum()
+    assert (done.orphans, done.young, done.unknown) == (3, 0, 2)
     assert len(parquet(lake)) == 2
     assert (root / "main/t/notes.txt").exists()
     assert (root / "README.md").exists()
