@@ -6,7 +6,9 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from platform_plugin.engine.spark.session.wording import UNGROUPED
 from platform_plugin.errors import PlatformError, QueryFailed
+from platform_plugin.language.query.ungrouped import find_ungrouped
 from platform_plugin.language.text.places import suggest_word
 from platform_plugin.language.text.tokens import tokenize
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.text.places import Place
 
 _FEW = 20
+_UNKNOWN = re.compile(r'column "(.+)" does not exist')
 _UNGROUPED = re.compile(r'expression "(.+)" is neither grouped by nor aggregated')
 
 
@@ -41,11 +44,29 @@ class place_spark_errors:  # noqa: N801  reads as a statement
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, QueryFailed) and not hasattr(error, "line"):
-            offset = find_offset(error, self.rendered)
+            offset = explain_ungrouped(error, self.rendered.text)
+            if offset is None:
+                offset = find_offset(error, self.rendered)
             if offset is None and (ungrouped := _UNGROUPED.fullmatch(error.message)):
                 offset = find_column(ungrouped[1], self.rendered.text)
             if offset is not None:
                 self.rendered.at(offset).attach(error)
+
+
+def explain_ungrouped(error: QueryFailed, text: str) -> int | None:
+    """Say of a column beside a grouping what to add to GROUP BY, and return the offset of the column; None for other errors."""
+    said = _UNGROUPED.fullmatch(error.message)
+    hidden = _UNKNOWN.fullmatch(error.message) if error.__dict__.get("is_of_table") else None
+    if said is None and hidden is None and error.message != UNGROUPED:
+        return None
+    name = said[1] if said else hidden[1].rpartition(".")[2] if hidden else None
+    found = find_ungrouped(text, name)
+    if found is None:
+        return None
+    if found.clause is not None:
+        error.message = f'expression "{found.name}" is neither grouped by nor aggregated'
+    error.hint = found.hint
+    return found.start
 
 
 @contextmanager
@@ -54,13 +75,15 @@ def suggest_columns(tables: Sequence[Table]) -> Iterator[None]:
     try:
         yield
     except QueryFailed as error:
-        unknown = re.fullmatch(r'column "(.+)" does not exist', error.message)
+        unknown = _UNKNOWN.fullmatch(error.message)
         known = [field.name for table in tables for field in table.fields]
         if unknown is not None and known:
             name = unknown[1].rpartition(".")[2].lower()
             others = [column for column in known if column.lower() != name]
             few = f"the columns are {', '.join(known)}" if len(known) <= _FEW else None
             error.hint = suggest_word(name, others) or error.hint or few
+            # Then it is hidden from where it is named, as behind a grouping.
+            error.__dict__["is_of_table"] = len(others) < len(known)
         raise
 
 

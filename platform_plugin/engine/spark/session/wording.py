@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+UNGROUPED = "a column is neither grouped by nor aggregated"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
     """The message, detail and hint that replace Spark's."""
@@ -71,13 +74,35 @@ def _routine(text: str) -> Wording:
     found = _names(text)
     if not found:
         return Wording(message="a function does not exist", detail=text)
-    return Wording(message=f'function "{found[0]}" does not exist', hint="check its spelling; Spark's functions are available")
+    hint = suggest_word(found[0].rpartition(".")[2], _list_functions())
+    return Wording(message=f'function "{found[0]}" does not exist', hint=hint or "check its spelling; Spark's functions are available")
+
+
+def _list_functions() -> list[str]:
+    """The functions of Spark SQL, as PySpark names them; those that only its frames have, and its older names in camel case, left out."""
+    from pyspark.sql import functions
+
+    frames_only = {
+        "asc",
+        "broadcast",
+        "call_function",
+        "call_udf",
+        "col",
+        "column",
+        "desc",
+        "lit",
+        "pandas_udf",
+        "udf",
+        "udtf",
+        "unwrap_udt",
+    }
+    return [name for name in functions.__all__ if name.islower() and name not in frames_only]
 
 
 def _ungrouped(text: str) -> Wording:
     found = re.search(r'non-aggregating expression "(.+?)" is based', text)
     if found is None:
-        return Wording(message="a column is neither grouped by nor aggregated", detail=text)
+        return Wording(message=UNGROUPED, detail=text)
     return Wording(
         message=f'expression "{found[1]}" is neither grouped by nor aggregated',
         hint=f"add it to GROUP BY, or write any_value({found[1]}) if any of the group's values will do",
@@ -98,6 +123,7 @@ _KNOWN: dict[str, Callable[[str], Wording]] = {
     "UNRESOLVED_COLUMN": _column,
     "UNRESOLVED_ROUTINE": _routine,
     "MISSING_AGGREGATION": _ungrouped,
+    "MISSING_GROUP_BY": lambda _: Wording(message=UNGROUPED, hint="add GROUP BY with the columns that are not in an aggregate"),
     "CANNOT_PARSE_INTERVAL": _interval,
     "DIVIDE_BY_ZERO": lambda _: Wording(message="division by zero", hint="write try_divide(a, b), or leave such rows out"),
     "ARITHMETIC_OVERFLOW": lambda text: Wording(
