@@ -10,7 +10,16 @@ from platform_plugin.algebra.functions import FUNCTIONS
 from platform_plugin.algebra.plan.nodes import Scalar, outputs
 from platform_plugin.algebra.plan.traversal import column_of
 from platform_plugin.algebra.types.data_types import DataType, Decimal, List, Primitive, Struct, list_of
-from platform_plugin.algebra.types.widening import RANKS, WHOLE, adjusted_decimal, bounded_decimal, common_type, decimal_type_of, wider_type
+from platform_plugin.algebra.types.widening import (
+    RANKS,
+    WHOLE,
+    adjusted_decimal,
+    bounded_decimal,
+    common_type,
+    decimal_type_of,
+    to_spark_number,
+    wider_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,11 +128,12 @@ def aggregate_type(name: str, argument: DataType | None) -> DataType | None:
         return _CONSTANT[rule]
     if argument is None:
         return None
+    if rule == "argument":
+        return argument
+    if rule == "list":
+        return list_of(argument)
+    argument = to_spark_number(argument)
     match rule:
-        case "argument":
-            return argument
-        case "list":
-            return list_of(argument)
         case "sum":
             return sum_type(argument)
         case "average" if isinstance(argument, Decimal):
@@ -135,6 +145,8 @@ def aggregate_type(name: str, argument: DataType | None) -> DataType | None:
 
 def sum_type(argument: DataType | None) -> DataType | None:
     """The type of a sum of values of a type."""
+    if argument is not None:
+        argument = to_spark_number(argument)
     if isinstance(argument, Decimal):
         return bounded_decimal(argument.precision + 10, argument.scale)
     if not _number(argument):

@@ -11,6 +11,26 @@ _DOUBLE = Primitive("float64")
 _LEAST_SCALE = 6
 
 
+# What Spark makes of the whole numbers that it has no type for.
+_AS_SPARK: dict[str, DataType] = {
+    "uint8": Primitive("int16"),
+    "uint16": Primitive("int32"),
+    "uint32": Primitive("int64"),
+    "uint64": Decimal(precision=20, scale=0),
+    "int128": Decimal(precision=DIGITS, scale=0),
+    "uint128": Decimal(precision=DIGITS, scale=0),
+}
+
+
+def to_spark_number(kind: DataType) -> DataType:
+    """The type in which Spark calculates with values of a type: unsigned and huge whole numbers are wider ones or decimals there.
+
+    >>> str(to_spark_number(Primitive("uint32"))), str(to_spark_number(Primitive("uint64")))
+    ('BIGINT', 'DECIMAL(20,0)')
+    """
+    return _AS_SPARK.get(kind.name, kind) if isinstance(kind, Primitive) else kind
+
+
 def common_type(found: list[DataType | None]) -> DataType | None:
     """The type that values of all these types are converted to, as in CASE and coalesce."""
     result: DataType | None = None

@@ -15,6 +15,7 @@ from platform_plugin.algebra.functions import AGGREGATES, canonical_name
 from platform_plugin.algebra.plan.names import output_name
 from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, Primitive, Struct, list_of
 from platform_plugin.algebra.types.infer import DOUBLE, LONG, STRING, sum_type
+from platform_plugin.algebra.types.widening import to_spark_number
 from platform_plugin.distribution import page
 from platform_plugin.operators.group.aggregate_table import Row
 from platform_plugin.operators.group.calls import Call, call_expression, cast, parse_expression
@@ -106,7 +107,7 @@ def _try_sum(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) 
 
 def _avg(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> Splitting:
     del row_id
-    found = require_type(call, kind)
+    found = to_spark_number(require_type(call, kind))
     if isinstance(found, Decimal):
         return _decimal_avg(call, found)
     if found == LONG:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from platform_plugin.language.text.datatypes import parse_type
+from platform_plugin.platform import Platform
+from platform_plugin.relations.views.follow import take
 from tests.relations.views.admitted import ADMITTED
 from tests.relations.views.composed import COLUMNS, ROWS, split, whole, written, written_rows
 
@@ -84,3 +86,31 @@ def test_types_of_expressions(spark_session: Session) -> None:
     sums = [text for text in EXPRESSIONS if "content" not in text and "tags" not in text and "DATE" not in text and "date" not in text]
     query = f"SELECT {', '.join(f'sum({text}) AS s{number}, avg({text}) AS a{number}' for number, text in enumerate(sums[:14]))} FROM posts"
     check(split(query).columns, spark_session.spark.sql(whole(query, ROWS)).schema)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("engine", ["arrow", "spark"])
+def test_unsigned_and_huge_numbers_are_summed_as_spark_sums_them(tmp_path, spark_server, monkeypatch, engine):
+    kinds = {"a": "UTINYINT", "b": "USMALLINT", "c": "UINTEGER", "d": "UBIGINT", "e": "HUGEINT", "f": "UHUGEINT"}
+    large = {"a": 255, "b": 65_535, "c": (1 << 32) - 1, "d": (1 << 64) - 1, "e": -(10**30), "f": 10**30}
+    if engine == "spark":
+        monkeypatch.setattr(take, "LARGEST_ROWS", 0)
+    with Platform.create(tmp_path / "lake") as platform:
+        platform.execute(f"CREATE STREAM numbers (k INT, {', '.join(f'{name} {kind}' for name, kind in kinds.items())})")
+        calls = [f"{call}({name}) AS {call}_{name}" for name in kinds for call in ("sum", "min", "max")] + [
+            f"avg({name}) AS avg_{name}" for name in "abcd"
+        ]
+        query = f"SELECT k, {', '.join(calls)} FROM numbers GROUP BY k"
+        platform.execute(f"CREATE VIEW totals AS {query}")
+        for step in range(3):
+            values = ", ".join(str(large[name]) for name in kinds)
+            platform.execute(
+                f"INSERT INTO numbers VALUES ({step % 2}, {values}), (0, {', '.join(['1'] * 6)}), (1, {', '.join(['NULL'] * 6)})"
+            )
+            if step < 2:
+                platform.execute("REFRESH VIEW totals")
+            theirs = platform.execute(f"{query} ORDER BY k").arrow()
+            ours = platform.execute("SELECT * FROM totals ORDER BY k").arrow()
+            assert ours.to_pylist() == theirs.to_pylist()
+            if engine == "spark":
+                assert ours.schema.field("sum_d").type == theirs.schema.field("sum_d").type
