@@ -31,7 +31,10 @@ def run_new(given: argparse.Namespace) -> int:
     check_name(name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         what = "is not empty" if folder.is_dir() else "is a file"
-        raise ObjectExists(f'"{folder}" {what}', hint="name a folder that is not there yet, or an empty one")
+        hint = "name a folder that is not there yet, or an empty one"
+        if (folder / name / "definitions.py").is_file():
+            hint = f"it has a project already: cd {folder}; for another one, {hint}"
+        raise ObjectExists(f'"{folder}" {what}', hint=hint)
     written = write_templates(folder, name=name)
     if given.json:
         print_document({"project": name, "folder": str(folder.resolve()), "files": [str(file.relative_to(folder)) for file in written]})

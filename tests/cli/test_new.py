@@ -87,7 +87,8 @@ def test_an_empty_folder_is_taken_and_any_other_is_left_as_it_is(tmp_path, capsy
         assert main(["new", str(tmp_path / name)]) == 1
         error = capsys.readouterr().err
         assert said in error
-        assert "hint: name a folder" in error
+        assert ("hint: name a folder" in error) != (f"hint: it has a project already: cd {tmp_path}/shop; for another one, name" in error)
+        assert ("it has a project already" in error) == (name == "shop")
     assert sorted(tmp_path.rglob("*")) == before
 
 
