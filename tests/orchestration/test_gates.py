@@ -15,6 +15,7 @@ from platform_plugin.orchestration.components.apply import run_model, run_parts
 from platform_plugin.orchestration.components.model import parse_model, read_models
 from platform_plugin.quality.gate import RowsRefused
 from platform_plugin.quality.suite import parse_suite
+from platform_plugin.select.overview import read_overview
 
 SUITE = """
 gate: true
@@ -164,16 +165,21 @@ def test_a_view_whose_result_breaks_a_gate_fails_in_dagster_and_keeps_its_old_re
 
     assert materialize("sold").success
     with Platform.open(tmp_path / "lake") as platform:
-        assert materialize("best/base", "best").success
+        assert materialize("best/best_base", "best").success
         platform.execute("INSERT INTO sold VALUES (1, 5), (2, 7)")
-        assert materialize("best/base", "best").success
+        assert materialize("best/best_base", "best").success
         platform.execute("INSERT INTO sold VALUES (2, -8)")
-        failed = materialize("best/base", "best")
+        failed = materialize("best/best_base", "best")
         told = str(next(event for event in failed.all_events if event.is_step_failure).step_failure_data.user_failure_data)
         for part in ('the result of view "main.best" was not published', 'suite "../strict.yml"', "values_to_be_between__amount: not met"):
             assert part in told
         assert sorted(platform.execute("SELECT * FROM best")) == [(1, 5), (2, -1)]
-        assert sorted(platform.execute("SELECT * FROM best AT (STALENESS => '1 day')")) == [(1, 5), (2, 7)]
+        assert sorted(platform.execute("SELECT * FROM best AT (GATE => 'passed')")) == [(1, 5), (2, 7)]
+        (stall,) = read_overview(str(platform.lake.location)).stalls
+        assert (stall.name, stall.cause, stall.suite, stall.row_count) == ("best", "gate", "../strict.yml", 2)
+        (tmp_path / "strict.yml").write_text(SUITE.replace("gate: true", "gate: false"))
+        assert materialize("best/best_base").success
+        assert read_overview(str(platform.lake.location)).stalls == (), "a suite that is no gate holds back nothing"
 
 
 @pytest.mark.slow

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from platform_plugin.algebra.types.data_types import quote_identifier
 from platform_plugin.cache import Cache
 from platform_plugin.errors import PlatformError, QueryFailed
-from platform_plugin.relations.views.read.view import run_stream_part, static_frames
+from platform_plugin.lake.catalogue.tables import Name
+from platform_plugin.lake.commit.gates import GateRefusal
+from platform_plugin.relations.views.read.view import run_stream_part, split_name, static_frames
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,11 +44,17 @@ _FAILURES: Cache[Key, _Failure] = Cache("views that failed", weigh=lambda _: 10_
 def split_poisoned(work: Workspace, behind: Sequence[PendingView]) -> tuple[list[PendingView], dict[str, PlatformError]]:
     """The views to try now, and the errors of those that failed on the same rows a short time ago.
 
-    The unconsumed rows of a failing view grow in number, and so would the cost of trying it in every run.
+    The unconsumed rows of a failing view grow in number, and so would the cost of trying it in every run. A view that a gate refused is
+    tried at once if it has no gate any more.
     """
     now = time.monotonic()
-    held = {view.name: known.error for view in behind if (known := _FAILURES.get(_key(work, view))) is not None and known.again_at > now}
+    failures = {view.name: known for view in behind if (known := _FAILURES.get(_key(work, view))) is not None and known.again_at > now}
+    held = {name: known.error for name, known in failures.items() if not _is_lifted(work, name, known.error)}
     return [view for view in behind if view.name not in held], held
+
+
+def _is_lifted(work: Workspace, view: str, error: PlatformError) -> bool:
+    return isinstance(error, GateRefusal) and work.lake.gates.find(Name.of(split_name(view))) is None
 
 
 def note_failure(work: Workspace, snapshot: Snapshot, view: PendingView, error: PlatformError) -> PlatformError:
