@@ -99,9 +99,12 @@ def plan_refresh(
         pausing = [name for name, until in held.items() if until]
         if pausing:
             return f"{name_list(pausing)} failed and is tried again in {max(held.values()):.0f} s"
-        rows, lag = sum(view.rows for view in behind), max(view.lag_seconds(now) for view in behind)
-        said = count_text(rows, "unconsumed row")
-        return f"{said} for {len(behind)} of {len(waiting)} {noun}, the oldest for {lag:.0f} s: no target lag is near"
+        # Views over one stream wait for the same rows, so these are not added up.
+        rows, lag = max(view.rows for view in behind), max(view.lag_seconds(now) for view in behind)
+        said = (
+            f"{count_text(rows, 'unconsumed row')} for" if len(behind) == 1 else f"up to {count_text(rows, 'unconsumed row')} for each of"
+        )
+        return f"{said} {len(behind)} of {len(waiting)} {noun}, the oldest for {lag:.0f} s: no target lag is near"
     is_urgent = any(view.fullness >= policy.fullness for view in behind if view.view in reasons)
     rest = _rest(ended, now, policy)
     if rest > 0 and not is_urgent:

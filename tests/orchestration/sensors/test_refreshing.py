@@ -42,6 +42,13 @@ def test_a_view_is_due_when_its_oldest_row_would_wait_longer_than_its_target_lag
     assert due.reason == "lag 56.0 s of 60 s, 10 unconsumed rows"
 
 
+def test_rows_that_several_views_wait_for_are_counted_once():
+    near = "the oldest for 5 s: no target lag is near"
+    assert plan_refresh([view("a", lag=5), view("b", rows=0)], NOW) == f"10 unconsumed rows for 1 of 2 views, {near}"
+    both = [view("a", rows=50, lag=5), view("b", rows=50, lag=5)]
+    assert plan_refresh(both, NOW) == f"up to 50 unconsumed rows for each of 2 of 2 views, {near}"
+
+
 def test_what_the_last_run_took_is_taken_into_account():
     assert isinstance(plan_refresh([view("a", lag=30, target_lag_seconds=60)], NOW), str)
     assert names(plan_refresh([view("a", lag=30, target_lag_seconds=60)], NOW, runs=[ended(28, 100)])) == ["a"]
