@@ -17,15 +17,22 @@ _VALUE = re.compile(r"'([^']*)'")
 
 
 def read_faults(error: ValidationError, text: str, keys: Collection[str]) -> tuple[str, str]:
-    """Each error of a file on a line of its own, and a hint: the nearest key or value, else the known keys."""
-    told, hints = [], []
+    """Each error of a file on a line of its own, and a hint: the nearest key or value, else the known keys.
+
+    The nearest words of several errors stand on their lines.
+    """
+    told: list[str] = []
+    hints: list[str] = []
+    several = error.error_count() > 1
     for fault in error.errors():
         place = [str(part) for part in fault["loc"]]
         line = find_yaml_line(text, fault["loc"])
         said, hint = _fault(fault, place, keys)
-        told.append(f"line {line}: {said}" if line else said)
+        told.append((f"line {line}: {said}" if line else said) + (f"; {hint}" if hint and several else ""))
         hints += [hint] if hint else []
-    return "\n".join(told), "; ".join(dict.fromkeys(hints)) or f"its keys are {', '.join(keys)}"
+    if several and len(hints) == len(told):
+        return "\n".join(told), "correct each of them"
+    return "\n".join(told), hints[0] if hints and not several else f"its keys are {', '.join(keys)}"
 
 
 def _fault(fault: Any, place: Sequence[str], keys: Collection[str]) -> tuple[str, str | None]:

@@ -18,6 +18,11 @@ def test_yaml_beside_a_file_documents_it(project):
         ("owner: me", ['file "users.yml"', 'line 1: "owner" is not one of its keys', "hint: did you mean owners?"]),
         ("description: x\nchekcs: [a]", ['line 2: "chekcs" is not one of its keys', "hint: did you mean checks?"]),
         ("checks:\n- reconciles\n- schema_stabel", ['line 3: checks.1: "schema_stabel" is not', "hint: did you mean schema_stable?"]),
+        (
+            "colums: {}\nchekcs: [a]",
+            ['"colums" is not one of its keys; did you mean columns?', "; did you mean checks?", "hint: correct each"],
+        ),
+        ("owner: me\nxyz: 1", ['"owner" is not one of its keys; did you mean owners?', "hint: its keys are description"]),
         ("rebuild: hourly", ['line 1: rebuild: "hourly" is neither on_change nor']),
         ("- a\n- b", ['file "users.yml"']),
         ("a: [", ['file "users.yml" is not YAML', "line 1"]),
