@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from platform_plugin.errors import InvalidValue, MissingArgument, WrongArguments
+from platform_plugin.language.text.counting import count_text
 from platform_plugin.language.text.places import locate_offset
 from platform_plugin.language.text.values import Literal, Parameter
 
@@ -129,6 +130,7 @@ def plan_arguments(given: Mapping[str, Any] | Sequence[Any] | None, parameters: 
             raise WrongArguments(f'the statement has no parameter ":{unused[0]}"', hint="leave it out, or check its spelling")
     elif len(arguments) > len(parameters):
         raise WrongArguments(
-            f"the statement has {len(parameters)} parameters, {len(arguments)} values were given", hint="give one for each ?"
+            f"the statement has {count_text(len(parameters), 'parameter')}, {count_text(len(arguments), 'value was', 'values were')} given",
+            hint="give one for each ?",
         )
     return arguments

@@ -10,6 +10,7 @@ from platform_plugin.language.statements.statement import (
     StatementOpening,
 )
 from platform_plugin.language.text.bodies import is_at_query, read_query
+from platform_plugin.language.text.counting import count_text
 from platform_plugin.language.text.places import Span, syntax_error
 from platform_plugin.language.text.values import Cell, Parameter, read_cell
 
@@ -75,7 +76,9 @@ def read_rows(cursor: TokenCursor, parameters: Mapping[int, Parameter], width: i
         width = width or len(row)
         if len(row) != width:
             span = tokens.span(first, index + 1)
-            raise syntax_error(span, f"row {len(rows) + 1} has {len(row)} values instead of {width}", expected=f"{width} values")
+            raise syntax_error(
+                span, f"row {len(rows) + 1} has {count_text(len(row), 'value')} instead of {width}", expected=count_text(width, "value")
+            )
         rows.append(tuple(row))
         index += 1
         if index >= last:

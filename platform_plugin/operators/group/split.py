@@ -26,6 +26,7 @@ from platform_plugin.algebra.build.query import build_plan
 from platform_plugin.algebra.plan.nodes import Derived, Item, Project, outputs, scans
 from platform_plugin.algebra.plan.traversal import column_reference, walk_expression
 from platform_plugin.errors import UnknownObject
+from platform_plugin.language.text.counting import count_text
 from platform_plugin.language.text.places import Span, locate_offset, suggest_word, syntax_error
 from platform_plugin.operators.group.admission import CHANGING, Refuser
 from platform_plugin.operators.group.body import read_body
@@ -100,7 +101,9 @@ def plan_split(
 def _renamed(plan: Query, names: tuple[str, ...], refuse: Refuser) -> Query:
     found = outputs(plan)
     if len(found) != len(names):
-        raise refuse("R10", "columns", f"the view names {len(names)} columns and its query has {len(found)}", None, "name all of them")
+        raise refuse(
+            "R10", "columns", f"the view names {count_text(len(names), 'column')} and its query has {len(found)}", None, "name all of them"
+        )
     alias = "result"
     items = tuple(Item(value=column_reference(alias, old.name), name=new, type=old.type) for old, new in zip(found, names, strict=True))
     return Project(source=Derived(query=plan, alias=alias), items=items)

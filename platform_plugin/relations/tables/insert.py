@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files.files import fit_rows
+from platform_plugin.language.text.counting import count_text
 from platform_plugin.language.text.places import locate_offset
 from platform_plugin.relations.bind import bind_query, place_errors
 from platform_plugin.relations.faults import place_spark_errors
@@ -64,7 +65,7 @@ def _insert_literals(work: Workspace, table: Table, statement: Insert, arguments
     for row in rows:
         if len(row) != len(fields):
             error = InvalidValue(
-                f"a row has {len(row)} values for {len(fields)} columns",
+                f"a row has {count_text(len(row), 'value')} for {count_text(len(fields), 'column')}",
                 hint=f"the columns are {', '.join(field.name for field in fields)}",
             )
             raise locate_offset(statement.query).attach(error)

@@ -66,7 +66,7 @@ def test_copy():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("INSERT INTO t VALUES (1, 2), (3)", "row 2 has 1 values instead of 2"),
+        ("INSERT INTO t VALUES (1, 2), (3)", "row 2 has 1 value instead of 2"),
         ("INSERT INTO t (a) VALUES (1, 2)", "row 1 has 2 values instead of 1"),
         ("INSERT INTO t (a, A) VALUES (1, 2)", "named twice"),
         ("INSERT OVERWRITE t SELECT 1", "DELETE the rows, then INSERT INTO"),

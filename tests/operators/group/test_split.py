@@ -158,7 +158,7 @@ def test_a_plain_view_is_seen_through() -> None:
 def test_a_view_names_its_columns() -> None:
     plan = plan_split("SELECT uid, count(*) FROM posts GROUP BY uid", RELATIONS, names=("who", "how_many"))
     assert [(column.name, str(column.type)) for column in plan.columns] == [("who", "INT"), ("how_many", "BIGINT")]
-    with pytest.raises(RefusedView, match="the view names 1 columns and its query has 2"):
+    with pytest.raises(RefusedView, match="the view names 1 column and its query has 2"):
         plan_split("SELECT uid, count(*) FROM posts GROUP BY uid", RELATIONS, names=("who",))
 
 
