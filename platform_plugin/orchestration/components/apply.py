@@ -209,6 +209,20 @@ def _run_intake(platform: Platform, name: Name, intake: str | None, progress: Pr
     return told | {"jobs": report.jobs} | {name: "\n".join(uris) or None for name, uris in files.items()}
 
 
+def applied_text(ran: RelationRun | AppliedRelation, kind: str, name: Name) -> str:
+    """What a run did for a relation, in a few words: "unchanged" only where it has not ingested anything either.
+
+    >>> from platform_plugin.lake.catalogue.tables import Name
+    >>> work = {"rows_in": 1, "files_in": 1, "quarantined": 0, "waiting": 0}
+    >>> applied_text(RelationRun(name=Name.of("orders"), kind="stream", action="unchanged", work=work), "stream", Name.of("orders"))
+    'stream main.orders: 1 row ingested from 1 file'
+    """
+    read = intake_text(ran.work)
+    if ran.action == "unchanged" and (ran.work.get("rows_in") or ran.work.get("quarantined")):
+        return f"{kind} {name}: {read}"
+    return f"{kind} {name} {ran.action}" + (f", {read}" if read else "")
+
+
 def intake_text(work: Mapping[str, Any]) -> str:
     """What a stream has ingested, in a few words; empty for a relation without a feed.
 

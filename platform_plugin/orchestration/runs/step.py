@@ -11,7 +11,7 @@ import dagster as dg
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.orchestration.assets.checks import CheckedRelation, check_specs, evaluate
 from platform_plugin.orchestration.assets.ranges import plan_spans
-from platform_plugin.orchestration.components.apply import intake_text, run_model, run_parts
+from platform_plugin.orchestration.components.apply import applied_text, run_model, run_parts
 from platform_plugin.orchestration.components.documentation import DayPartitions, RowPartitions
 from platform_plugin.orchestration.components.model import Model
 from platform_plugin.orchestration.runs.failure import combine_failures, note_failed, raise_failures
@@ -62,8 +62,7 @@ def build_asset(model: Model, spec: dg.AssetSpec, *, checked: Sequence[CheckedRe
         except dg.Failure:
             note_failed(context.instance, context.run.run_id, [str(model.name)])
             raise
-        read = f", {said}" if (said := intake_text(applied.work)) else ""
-        context.log.info("%s %s %s%s at snapshot %d", model.kind, model.name, applied.action, read, applied.snapshot)
+        context.log.info("%s at snapshot %d", applied_text(applied, model.kind, model.name), applied.snapshot)
         return dg.MaterializeResult(
             asset_key=spec.key,
             metadata=applied_metadata(applied, model.documentation.columns, seconds=time.monotonic() - started),
