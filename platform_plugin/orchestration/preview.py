@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -14,8 +14,23 @@ if TYPE_CHECKING:
     from dagster import AssetSpec
 
 
-# Dagster copies each sensor itself, with an argument that it warns of; nobody who sees the warning can do anything about it.
-warnings.filterwarnings("ignore", message="Parameter `owners` of initializer `SensorDefinition", category=dg.BetaWarning)
+class _QuietSensor(dg.SensorDefinition):
+    """A sensor that is copied without a warning: Dagster's copy names the owners, of which nobody who sees the warning can do anything.
+
+    A filter of warnings does not last: Dagster loads components, and with them this module, inside `warnings.catch_warnings`.
+    """
+
+    def with_attributes(self, **attributes: Any) -> dg.SensorDefinition:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dg.BetaWarning)
+            return quieten_copies(super().with_attributes(**attributes))
+
+
+def quieten_copies(sensor: dg.SensorDefinition) -> dg.SensorDefinition:
+    """The sensor itself, whose copies by Dagster warn of nothing."""
+    sensor.__class__ = _QuietSensor
+    return sensor
+
 
 VERSION_TAG = "dagster/data_version"
 

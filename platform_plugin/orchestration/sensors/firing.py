@@ -21,6 +21,7 @@ from platform_plugin.lake.catalogue.tables import DEFAULT_SCHEMA, display_name
 from platform_plugin.lake.lake import Lake
 from platform_plugin.language.text.counting import count_text
 from platform_plugin.orchestration.assets.inventory import absence_text
+from platform_plugin.orchestration.preview import quieten_copies
 from platform_plugin.orchestration.sensors.reporting import report_events
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def build_sensor(
         reason = f"a run is under way in pool {', '.join(waiting)}: {decision.asks[0].told}" if waiting else told
         return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=cursor, dynamic_partitions_requests=added)
 
-    return tick
+    return quieten_copies(tick)
 
 
 def request_runs(asks: Sequence[Ask], runs: Sequence[PastRun]) -> list[dg.RunRequest]:
