@@ -16,7 +16,7 @@ from platform_plugin.cli.output.machine import print_document
 from platform_plugin.cli.output.progress import ProgressLine
 from platform_plugin.cli.output.tabular import print_table
 from platform_plugin.cli.reach import check_reach
-from platform_plugin.errors import InvalidValue
+from platform_plugin.errors import InvalidValue, NoLake
 from platform_plugin.language.text.counting import count_text
 
 if TYPE_CHECKING:
@@ -46,6 +46,12 @@ def _hint_at_url() -> str:
     if near is not None:
         return f"there is one here: export {URL_VARIABLE}=platform+local://{near}"
     return f"give --url platform+local:///path/to/lake, or set it for good: export {URL_VARIABLE}=…"
+
+
+def _is_in_project(url: str) -> bool:
+    """Whether a URL names the lake of a project, which `platform new` has written, by its place in it."""
+    folder = Path(url.removeprefix("platform+local://"))
+    return folder.parts[-2:] == (".platform", "lake") and (folder.parent.parent / "pyproject.toml").is_file()
 
 
 def run_init(given: argparse.Namespace) -> int:
@@ -97,7 +103,12 @@ def _show_status(given: argparse.Namespace) -> int:
     url = given.url or os.environ.get(URL_VARIABLE)
     if url:
         check_reach(url)
-    overview = read_overview(url) if url else None
+    try:
+        overview = read_overview(url) if url else None
+    except NoLake as error:
+        if _is_in_project(str(url)):
+            error.hint = f"the first run in Dagster creates it: dg launch --assets '*'; or {error.hint}"
+        raise
     now = datetime.now(UTC)
     if given.json:
         lake = None

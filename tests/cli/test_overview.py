@@ -133,3 +133,10 @@ def test_the_lake_of_a_project_is_named_where_none_is(platform, tmp_path, where)
     line = f"there is one here: export PLATFORM_URL=platform+local://{tmp_path}/shop/.platform/lake"
     assert line in platform("status", cwd=tmp_path / "shop" / where, PLATFORM_URL=None).stdout
     assert line in platform("tables", cwd=tmp_path / "shop" / where, check=1, PLATFORM_URL=None).stderr
+
+
+def test_the_lake_of_a_project_that_never_ran_is_told_with_the_command_that_creates_it(platform, tmp_path):
+    (tmp_path / "pyproject.toml").write_text("")
+    folder = tmp_path / ".platform" / "lake"
+    said = platform("status", "--url", f"platform+local://{folder}", check=1).stderr
+    assert "hint: the first run in Dagster creates it: dg launch --assets '*'; or create one with `platform init" in said
