@@ -46,6 +46,7 @@ def test_rows_that_break_a_gate_are_not_committed(tmp_path):
         assert sorted(platform.lake.read("t")["amount"].to_pylist()) == [-3, 1]
 
 
+@pytest.mark.slow
 def test_the_suite_of_the_page_is_a_gate(platform, lake, tmp_path):
     """What docs/cli.md says of it."""
     pytest.importorskip("great_expectations")

@@ -47,7 +47,14 @@ def start(tmp_path, monkeypatch):
 
     def run(command):
         process = subprocess.Popen(
-            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+            command,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            # Whoever runs the tests with nohup has had it ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509  no thread runs here
         )
         processes.append(process)
         child, folder = next(line for line in process.stdout if line[0].isdigit()).split()

@@ -89,7 +89,9 @@ def without_steps(seen):
     )
 
 
-@pytest.mark.parametrize("instance", ["in memory", "in files", pytest.param("postgres", marks=[pytest.mark.postgres])], indirect=True)
+@pytest.mark.parametrize(
+    "instance", ["in memory", "in files", pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.slow])], indirect=True
+)
 def test_what_is_written_together_reads_like_what_is_written_one_by_one(instance):
     first = what_is_seen(instance, run(instance, one_by_one))
     again = what_is_seen(instance, run(instance, together))

@@ -58,6 +58,7 @@ def test_a_seed_names_the_sample(platform):
     assert ids(platform, "one") == ids(platform, "same") != ids(platform, "other")
 
 
+@pytest.mark.slow
 def test_uniform_whenever_and_however_it_is_maintained(platform):
     # Uneven ranges, several files in one, some maintained and the last one only read; one sample for each seed.
     runs, total, size = 60, 60, 6

@@ -93,7 +93,7 @@ def test_rows_of_one_weight_are_drawn_as_by_an_unweighted_sample_that_looks_at_r
     assert platform.sample("w").arrow().column("sample_weight").to_pylist() == pytest.approx([25.0] * 20, rel=0.6)
 
 
-@pytest.mark.parametrize("relation", ["pays", "paid"])
+@pytest.mark.parametrize("relation", ["pays", pytest.param("paid", marks=pytest.mark.slow)])
 def test_sums_are_right_on_average(platform, relation):
     append(platform, relation, rows(0, 400), files=3)
     runs, truth = 150, sum(amount(number) for number in range(400))

@@ -147,6 +147,7 @@ def test_token_is_in_no_command_line_log_or_open_file(spark_server: RuntimeFolde
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_ten_first_users_start_one_server(private: RuntimeFolder) -> None:
     code = (
         "from platform_plugin.engine.spark.server.attach import attach\n"
@@ -189,7 +190,8 @@ def test_killed_server_fails_the_running_query_in_seconds_and_is_replaced(privat
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("part", ["pid", pytest.param("jvm_pid", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["pid", "jvm_pid"])
 def test_wedged_server_is_replaced(private: RuntimeFolder, part: str) -> None:
     start(SETTINGS, runtime=private)
     first = status(runtime=private).details

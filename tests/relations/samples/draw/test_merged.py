@@ -28,6 +28,7 @@ def sample(platform, name, of, size=6, seed=None):
     platform.execute(f"CREATE SAMPLE {name} ON {of} SIZE {size}" + (f" WITH (seed = {seed})" if seed is not None else ""))
 
 
+@pytest.mark.slow
 def test_uniform_over_relations_of_very_different_sizes(platform):
     append(platform, "eu", 0, 3)
     append(platform, "us", 3, 39, files=2)

@@ -91,7 +91,7 @@ CHANGES = ("append", "append", "insert_elsewhere", "delete_elsewhere", "update_e
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 def test_a_sample_is_the_lowest_keys_of_the_rows_that_are_there(platform, duck, tmp_path, spark_server, seed):
     platform.execute(f"CREATE SAMPLE dear ON sales SIZE {SIZE} WHERE amount >= 50 WITH (seed = {SEED})")
     random = np.random.default_rng(seed)

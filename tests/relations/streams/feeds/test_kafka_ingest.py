@@ -192,6 +192,7 @@ def test_an_identity_that_changes_is_a_gap_even_if_the_offsets_fit(platform, bro
         assert {topic_id for _, topic_id in read_offsets(connection, platform.lake.table("s").uuid).values()} == {"two"}
 
 
+@pytest.mark.slow
 def test_a_missing_topic_and_missing_brokers_are_told_apart(platform, broker):
     platform.execute(f"CREATE STREAM s (id INT) FROM KAFKA '{broker.address}/nobody-made-this'")
     with pytest.raises(SourceGap, match='topic "nobody-made-this" does not exist'):
