@@ -23,10 +23,15 @@ def read_passed(reading: ReadContext, name: Name, snapshot: Snapshot, need: Read
         found = read_pass(connection, relation.name, snapshot)
     if found is None:
         kind = find_kind(lake, relation, snapshot).name
+        if kind == "stream":
+            raise InvalidValue(
+                f'stream "{relation.name}" has no versions that pass a gate: each batch of rows passes by itself',
+                hint="leave out AT (GATE => 'passed'), or ask a table or a continuous view that is made from the stream and has a gate",
+            )
         raise InvalidValue(
             f'no version of {kind} "{relation.name}" has passed a gate',
-            hint="a run publishes one with `gate: true` in the suite, or a command with `--gate`, of a table that is built again or a "
-            "continuous view",
+            hint="give it a suite with `gate: true` and run Dagster, or add `--gate` to the command that builds the table or maintains the"
+            " continuous view",
         )
     at = lake.snapshot(found.readable_at)
     with lake.reading() as connection:
