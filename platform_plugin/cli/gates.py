@@ -38,15 +38,19 @@ def read_suite_file(path: str) -> Suite:
     """The suite in a file."""
     import yaml
 
+    from platform_plugin.quality.gallery import check_gallery
     from platform_plugin.quality.suite import parse_suite
 
     try:
-        content: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        content: Any = yaml.safe_load(text)
     except OSError as error:
         raise InvalidValue(f'file "{path}" can\'t be read', detail=error.strerror, hint="check the path") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidValue(f'file "{path}" is not YAML', detail=str(error), hint="write `expectations:` and a list below it") from error
-    return parse_suite(content, file=path)
+    suite = parse_suite(content, file=path)
+    check_gallery(suite, file=path, text=text)
+    return suite
 
 
 def _is_view(lake: Lake, name: Name) -> bool:

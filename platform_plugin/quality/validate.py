@@ -54,14 +54,21 @@ def run_validation(suite: Suite, rows: pa.Table) -> list[ExpectationOutcome]:
             )
         except (TypeError, ValueError, GreatExpectationsError) as error:
             raise InvalidValue(
-                f'expectation "{name}" is none', detail=str(error)[:500], hint="see its type and arguments in the gallery of expectations"
+                f'{_suite_text(suite)}expectation "{name}" has a wrong argument',
+                detail=str(error)[:500],
+                hint="see its arguments in the gallery of expectations",
             ) from error
         results = batch.validate(one, result_format={"result_format": "COMPLETE"}).results
         if not results:
             # Great Expectations only logs that it knows no such type.
-            raise InvalidValue(f'expectation "{name}" is none', hint=f'"{expectation.type}" is not in the gallery of expectations')
+            hint = "see the gallery of expectations"
+            raise InvalidValue(f'{_suite_text(suite)}there is no expectation "{expectation.type}"', hint=hint)
         found.append(_finding(name, expectation, results[0], rows))
     return found
+
+
+def _suite_text(suite: Suite) -> str:
+    return "" if suite.file is None else f'file "{suite.file}": '
 
 
 def _finding(name: str, expectation: Expectation, result: Any, table: pa.Table) -> ExpectationOutcome:

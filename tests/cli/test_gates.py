@@ -57,3 +57,13 @@ def test_the_suite_of_the_page_is_a_gate(platform, lake, tmp_path):
     assert 'nothing was published in "main.users"' in told
     assert "-1" in told
     platform("sql", "-c", "INSERT INTO users (id) VALUES (77)", "--gate", f"users={file}", "--url", lake, check=0)
+
+
+def test_a_suite_with_a_typo_is_told_before_anything_is_committed(platform, lake, tmp_path):
+    pytest.importorskip("great_expectations")
+    file = tmp_path / "s.yml"
+    file.write_text("expectations:\n  - type: expect_column_values_to_be_betwen\n    kwargs: {column: id}")
+    for command in (("sql", "-c", "SHOW STREAMS", "--gate", f"users={file}"), ("validate", "users", str(file))):
+        told = platform(*command, "--url", lake, check=1).stderr
+        assert f'file "{file}": line 2: there is no expectation "expect_column_values_to_be_betwen"' in told
+        assert "did you mean expect_column_values_to_be_between?" in told

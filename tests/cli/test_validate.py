@@ -15,7 +15,7 @@ expectations:
 
 def test_a_suite_that_can_not_be_used_is_told(platform, tmp_path):
     file = tmp_path / "s.yml"
-    file.write_text("expectations: [{type: expect_column_kl_divergence_to_be_less_than}]")
+    file.write_text("expectations: [{type: expect_column_kl_divergence_to_be_less_than, kwargs: {column: id}}]")
     assert "can't be judged on Spark" in platform("validate", "t", str(file), "--engine", "spark", check=1).stderr
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from platform_plugin.cache import Cache
+from platform_plugin.distribution import install_line
 from platform_plugin.errors import PlatformError
 from platform_plugin.orchestration.assets.checks import CheckedRelation, build_checks
 from platform_plugin.orchestration.assets.inventory import absence_text
@@ -23,6 +24,7 @@ from platform_plugin.orchestration.runs.step import build_asset, build_upkeep
 from platform_plugin.orchestration.sensors.ingesting import POOL as INGESTION_POOL
 from platform_plugin.orchestration.sensors.sampling import POOL as SAMPLE_POOL
 from platform_plugin.orchestration.shown.metadata import model_metadata, status_metadata, stored_metadata, traced_metadata
+from platform_plugin.quality.gallery import has_gallery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -71,6 +73,9 @@ def build_assets(
     """
     if inventory.absence is not None:
         _warn(f"only the SQL files are loaded: {absence_text(inventory.absence)}")
+    unchecked = [str(model.name) for model in models if model.suite is not None and (model.suite.gate or model.suite.engine == "arrow")]
+    if unchecked and not has_gallery():
+        _warn(f"the suites of {', '.join(unchecked)} can't be checked: Great Expectations is not installed; {install_line('quality')}")
     models = describe_columns(models, inventory)
     tracing = Tracing(models, inventory, memory)
     for text in find_missing(models, inventory, tracing, elsewhere) if elsewhere is not None else ():

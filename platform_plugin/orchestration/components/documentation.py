@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, Validatio
 
 from platform_plugin.errors import InvalidValue, UnknownObject
 from platform_plugin.orchestration.components.keys import read_faults
+from platform_plugin.quality.gallery import check_gallery
 from platform_plugin.quality.suite import parse_suite
 
 if TYPE_CHECKING:
@@ -107,7 +108,9 @@ def read_suite(sql_file: Path, *, shown: str, named: str | None = None) -> Suite
         return None
     name = named or str(Path(shown).with_name(found.name))
     # JSON is YAML.
-    return parse_suite(_read_yaml(found, name, "write `expectations:` and a list below it"), file=name)
+    suite = parse_suite(_read_yaml(found, name, "write `expectations:` and a list below it"), file=name)
+    check_gallery(suite, file=name, text=found.read_text(encoding="utf-8"))
+    return suite
 
 
 def _read_yaml(path: Path, shown: str, hint: str) -> Any:

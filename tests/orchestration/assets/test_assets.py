@@ -37,6 +37,17 @@ def test_files_are_assets_before_there_is_a_lake(shop, caplog):
     }
 
 
+def test_a_suite_that_can_not_be_checked_is_told(shop, caplog, monkeypatch):
+    text = "engine: {}\nexpectations: [{{type: expect_column_values_to_be_unique, kwargs: {{column: id}}}}]"
+    (shop.folder / "users.expectations.yml").write_text(text.format("arrow"))
+    (shop.folder / "prices.expectations.yml").write_text(text.format("spark"))
+    monkeypatch.setattr(assets, "has_gallery", lambda: False)
+    with caplog.at_level(logging.WARNING):
+        shop.specs()
+    assert "the suites of main.users can't be checked: Great Expectations is not installed; " in caplog.text
+    assert "[quality]" in caplog.text
+
+
 def test_declared_columns_are_described(shop):
     shop.write(users_yml="columns: {id: who}")
     schema = shop.specs()["users"].metadata["dagster/column_schema"]
