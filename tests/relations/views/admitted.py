@@ -59,7 +59,7 @@ ADMITTED = {
     "windows of time": "SELECT date_trunc('DAY', at) AS day, hour(at) AS h, count(*) AS n FROM posts GROUP BY date_trunc('DAY', at), hour(at)",
     "the column of a window": """SELECT window.start AS s, WINDOW.`end` AS e, count(*) AS n FROM posts GROUP BY window(at, '30 minutes')
         HAVING window.start IS NOT NULL""",
-    "the column of a window as a whole": "SELECT window, sum(score) AS s FROM posts GROUP BY uid, window(at, '1 hour', '20 minutes')",
+    "the column of a window as a whole": "SELECT CAST(window AS STRING) AS w, sum(score) AS s FROM posts GROUP BY uid, window(at, '1 hour', '20 minutes')",
     "tumbling windows": "SELECT window(at, '30 minutes').start AS s, count(*) AS n FROM posts GROUP BY window(at, '30 minutes')",
     "sliding windows": "SELECT `window`(at, '1 hour', '30 minutes').end AS e, count(*) AS n FROM posts GROUP BY `window`(at, '1 hour', '30 minutes')",
     "names of all kinds": "SELECT p.uid AS `größe`, count(*) AS `a b`, max(P.SCORE) AS Mixed FROM posts AS p GROUP BY p.uid",
