@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, cast
 
-from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
+from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, UnknownObject, in_file
 from platform_plugin.lake.catalogue.relations import Declaration, declare_relation, read_declaration
 from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.language.script import parse_statement
@@ -34,7 +35,7 @@ from platform_plugin.relations.views.record import read_records
 from platform_plugin.select.shows import create_statement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.spark.session.job import ProgressHandler
@@ -147,13 +148,26 @@ def run_definition(
             )
         )
     kind = find_declared_kind(model)
-    done = kind.define(work, model.statement, old, since=since, progress=progress)
+    with _in_sql_file(model):
+        done = kind.define(work, model.statement, old, since=since, progress=progress)
     if done is None:
         _check_same(platform, model)
         if isinstance(old, Table) and _note_suite(platform, old, model):
             return "altered", None
         return "unchanged", None
     return done
+
+
+@contextmanager
+def _in_sql_file(model: Model) -> Iterator[None]:
+    """Name the model's SQL file in errors that have a line of it: one run defines the relations of many files."""
+    try:
+        yield
+    except PlatformError as error:
+        if hasattr(error, "line") and model.path.suffix == ".sql":
+            # The error stays itself, since callers tell errors apart by their classes.
+            error.message = in_file(error, model.file).message
+        raise
 
 
 def _note_suite(platform: Platform, old: Table, model: Model) -> bool:

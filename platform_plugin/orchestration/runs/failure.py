@@ -43,7 +43,8 @@ def error_metadata(error: PlatformError) -> dict[str, Any]:
 def combine_failures(errors: Mapping[str, PlatformError]) -> dg.Failure:
     """One failure for the errors of several relations, which names each; successes are reported before."""
     if len(errors) == 1:
-        return as_failure(next(iter(errors.values())))
+        name, error = next(iter(errors.items()))
+        return dg.Failure(description=f"{name}: {error}", metadata=error_metadata(error))
     told = "\n\n".join(f"{name}: {error}" for name, error in errors.items())
     return dg.Failure(description=f"{len(errors)} relations failed\n{told}", metadata={"failed": len(errors)})
 

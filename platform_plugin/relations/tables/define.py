@@ -14,7 +14,7 @@ from platform_plugin.language.text.places import locate_offset
 from platform_plugin.relations.bind import bind_query, lake_name, place_errors
 from platform_plugin.relations.declarations import DefinitionOutcome
 from platform_plugin.relations.drop import drop_replaced
-from platform_plugin.relations.faults import place_spark_errors
+from platform_plugin.relations.faults import place_spark_errors, suggest_columns
 from platform_plugin.relations.options import file_options
 from platform_plugin.relations.tables.history import run_create_history
 from platform_plugin.relations.target import find_existing, statement_result
@@ -93,7 +93,7 @@ def _create_from_query(
                 ObjectExists(f'table "{name}" exists already', hint="choose another name, or write CREATE OR REPLACE")
             )
         bound = bind_query(work, statement.query, lease.snapshot, arguments)
-        with place_spark_errors(bound.rendered), work.session.job(timeout=timeout):
+        with place_spark_errors(bound.rendered), suggest_columns(bound.tables), work.session.job(timeout=timeout):
             schema = bound.frame.schema
         with place_errors(statement.query):
             fields = tuple(Field(name=part.name, type=from_spark_type(part.dataType, column=part.name)) for part in schema.fields)

@@ -11,10 +11,11 @@ from platform_plugin.errors import CommitConflict, InvalidValue, ObjectExists, P
 from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.ring.consumers import has_consumers, read_consumers
+from platform_plugin.language.text.counting import count_text
 from platform_plugin.language.text.places import locate_offset
 from platform_plugin.operators.group.sharing import ViewParts, plan_sharing
 from platform_plugin.relations.bind import bind_query, lake_name, place_errors
-from platform_plugin.relations.faults import place_spark_errors
+from platform_plugin.relations.faults import place_spark_errors, suggest_columns
 from platform_plugin.relations.follow.ranges import read_first_row_id
 from platform_plugin.relations.hooks import DropBlocker
 from platform_plugin.relations.options import stored_option
@@ -59,12 +60,14 @@ def run_create_view(work: Workspace, statement: s.CreateView, *, since: Snapshot
             )
         # Bound once as it is, so that what Spark can't read is told in the words of any query.
         bound = bind_query(work, statement.query, lease.snapshot, within=(name,))
-        with place_spark_errors(bound.rendered), work.session.job():
+        with place_spark_errors(bound.rendered), suggest_columns(bound.tables), work.session.job():
             found = bound.frame.schema
         aliases = tuple(alias.name for alias in statement.aliases)
         if aliases and len(aliases) != len(found.fields):
             raise locate_offset(statement.query).attach(
-                InvalidValue(f"the view names {len(aliases)} columns, its query gives {len(found.fields)}", hint="name each of them")
+                InvalidValue(
+                    f"the view names {count_text(len(aliases), 'column')}, its query gives {len(found.fields)}", hint="name each of them"
+                )
             )
         wanted = statement.continuous or any(option.name != "suite" for option in statement.options)
         try:

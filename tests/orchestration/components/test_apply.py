@@ -97,12 +97,27 @@ def test_views_are_kept_current_with_their_files_and_queries_rebuild_tables(shop
 
 
 @pytest.mark.spark
+def test_a_view_that_a_run_can_not_define_is_named_with_its_file_and_the_nearest_column(shop, spark_server):
+    shop.write(
+        impact="-- How much a post moves.\nCREATE CONTINUOUS VIEW impact AS\nSELECT uidd, max(score) AS score FROM posts GROUP BY uidd"
+    )
+    shop.materialize("users", "posts")
+    with pytest.raises(dg.Failure) as caught:
+        shop.materialize("impact/impact_base")
+    assert str(caught.value.description).startswith('main.impact: file "impact.sql": column "uidd" does not exist')
+    assert "line 3, column 8" in caught.value.metadata["detail"].value
+    assert caught.value.metadata["hint"].value == "did you mean uid?"
+
+
+@pytest.mark.spark
 def test_a_query_that_fails_changes_nothing_and_shows_its_place(shop, spark_server):
-    shop.write(prices="CREATE TABLE prices AS\nSELECT nobody FROM users")
+    shop.write(prices="CREATE TABLE prices AS\nSELECT regoin FROM users")
     shop.materialize("users")
     with pytest.raises(dg.Failure) as caught:
         shop.materialize("prices")
+    assert str(caught.value.description).startswith('file "prices.sql": column "regoin" does not exist')
     assert "line 2, column 8" in caught.value.metadata["detail"].value
+    assert caught.value.metadata["hint"].value == "did you mean region?"
     with Platform.open(shop.lake) as platform:
         assert [table.name.relation for table in platform.lake.tables()] == ["users"]
 

@@ -82,7 +82,7 @@ def test_a_round_without_names_is_for_all_and_what_failed_is_told_on_its_own_pag
     (record,) = instance.fetch_observations(dg.AssetKey(["total", "total_base"]), limit=5).records
     assert "it broke" in record.asset_observation.description
     assert record.asset_observation.metadata["hint"].value == "mend it"
-    assert done.failure_data_for_node("maintain_views_together_step").user_failure_data.description.startswith("it broke")
+    assert done.failure_data_for_node("maintain_views_together_step").user_failure_data.description.startswith("main.total: it broke")
 
 
 def test_a_round_needs_no_configuration(two, instance):
