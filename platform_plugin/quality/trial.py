@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -19,6 +20,7 @@ from platform_plugin.language.statements.registry import statement_text
 from platform_plugin.language.text.places import suggest_word
 from platform_plugin.language.text.writing import identifier, name_text
 from platform_plugin.platform import Platform
+from platform_plugin.quality.cases import find_cases
 from platform_plugin.quality.difference import find_difference
 from platform_plugin.relations.bind import lake_name
 from platform_plugin.relations.views.follow.maintain import run_maintenance
@@ -26,6 +28,7 @@ from platform_plugin.relations.views.follow.maintain import run_maintenance
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from platform_plugin.engine.spark.server.liveness import Watcher
     from platform_plugin.language.text.names import WrittenName
     from platform_plugin.quality.cases import Case, Epoch, Place, Row
 
@@ -45,48 +48,80 @@ class TrialOutcome:
         return self.difference is None
 
 
-def run_trials(folder: Path, cases: Sequence[Case]) -> Iterator[TrialOutcome]:
-    """Run cases one after the other, over the definitions of a folder."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDefinition:
+    """The definition in a file; `file` is the path inside the folder, with `/`."""
+
+    file: str
+    statement: Definition
+
+
+def run_trials(folder: Path, cases: Sequence[Case], *, watcher: Watcher | None = None) -> Iterator[TrialOutcome]:
+    """Run cases one after the other, over the definitions of a folder; `watcher` is called with the progress of a server that starts."""
     definitions = read_definitions(folder) if cases else {}
     for case in cases:
         try:
-            yield TrialOutcome(case=case, difference=_run(case, definitions))
+            yield TrialOutcome(case=case, difference=_run(case, folder, definitions, watcher))
         except PlatformError as error:
             yield TrialOutcome(case=case, difference="\n".join(f"  {line}" for line in str(error).splitlines()))
 
 
-def read_definitions(folder: Path) -> dict[str, Definition]:
+def read_folder(folder: Path) -> tuple[Case, ...]:
+    """The cases of a folder; what is wrong with its cases and with its SQL files is raised as one error."""
+    cases: tuple[Case, ...] = ()
+    errors: list[PlatformError] = []
+    try:
+        cases = find_cases(folder)
+    except PlatformError as error:
+        errors.append(error)
+    try:
+        # Without a case nothing is run, so that nothing has to be right.
+        if cases or errors:
+            read_definitions(folder)
+    except PlatformError as error:
+        errors.append(error)
+    failure = combine_errors(errors)
+    if failure is not None:
+        raise failure
+    return cases
+
+
+def read_definitions(folder: Path) -> dict[str, FileDefinition]:
     """The relations that the files of a folder define, by full name."""
-    found: dict[str, Definition] = {}
+    found: dict[str, FileDefinition] = {}
     errors: list[PlatformError] = []
     for path in sorted(folder.rglob("*.sql")):
+        file = path.relative_to(folder).as_posix()
         try:
             statement = parse_statement(path.read_text(encoding="utf-8-sig"))
         except PlatformError as error:
-            errors.append(in_file(error, path.relative_to(folder).as_posix()))
+            errors.append(in_file(error, file))
             continue
         if isinstance(statement, CreateTable | CreateStream | CreateView):
-            found[str(lake_name(statement.name)).lower()] = statement
+            found[str(lake_name(statement.name)).lower()] = FileDefinition(file=file, statement=statement)
     failure = combine_errors(errors)
     if failure is not None:
         raise failure
     return found
 
 
-def _run(case: Case, definitions: Mapping[str, Definition]) -> str | None:
+def _run(case: Case, folder: Path, definitions: Mapping[str, FileDefinition], watcher: Watcher | None) -> str | None:
     view = parse_statement(case.sql_file.read_text(encoding="utf-8-sig"))
     if not isinstance(view, CreateView):
         raise InvalidValue(f'file "{case.sql_file.name}" defines no view', hint="cases are for views")
     needed = list(_needed(view, definitions, ()))
-    names = {str(lake_name(statement.name)).removeprefix("main."): statement for statement in needed}
+    names = {str(lake_name(each.statement.name)).removeprefix("main."): each.statement for each in needed}
     for epoch in case.epochs:
         for relation in sorted(set(epoch.given) - set(names)):
             what = f'rows are given for "{relation}", which the view does not read'
             raise case.unknown((*epoch.given_at, relation), what, relation, names)
-    with tempfile.TemporaryDirectory(prefix="platform-case-") as place, Platform.create(Path(place) / "lake") as platform:
-        for statement in needed:
-            platform.execute(_standing_alone(statement))
-        platform.execute(statement_text(view))
+    tested = FileDefinition(file=Path(os.path.relpath(case.sql_file, folder)).as_posix(), statement=view)
+    with (
+        tempfile.TemporaryDirectory(prefix="platform-case-") as place,
+        Platform.create(Path(place) / "lake", watcher=watcher) as platform,
+    ):
+        for definition in (*needed, tested):
+            _define(platform, definition)
         for number, epoch in enumerate(case.epochs, 1):
             for relation, rows in epoch.given.items():
                 if not isinstance(names[relation], CreateView):
@@ -103,7 +138,21 @@ def _run(case: Case, definitions: Mapping[str, Definition]) -> str | None:
     return None
 
 
-def _needed(statement: Definition, definitions: Mapping[str, Definition], within: tuple[str, ...]) -> Iterator[Definition]:
+def _define(platform: Platform, definition: FileDefinition) -> None:
+    """Create what a file defines; an error with a line names the file and has the line in it."""
+    statement = definition.statement
+    # The whole text of the file, where it can stay: lines are counted from its beginning, comments at its head included.
+    has_feed = isinstance(statement, CreateStream) and statement.feed is not None
+    text = _standing_alone(statement) if has_feed else statement.span.source
+    try:
+        platform.execute(text)
+    except PlatformError as error:
+        if hasattr(error, "line"):
+            raise in_file(error, definition.file) from None
+        raise
+
+
+def _needed(statement: Definition, definitions: Mapping[str, FileDefinition], within: tuple[str, ...]) -> Iterator[FileDefinition]:
     """What a definition reads, and what that reads, each before what needs it."""
     query = None if isinstance(statement, CreateStream) else statement.query
     seen: set[str] = set()
@@ -117,8 +166,8 @@ def _needed(statement: Definition, definitions: Mapping[str, Definition], within
                 f'relation "{lake_name(reference.name)}" is defined by no file',
                 hint=suggest_word(name, definitions) or "add the file that creates it",
             )
-        for found in _needed(definitions[name], definitions, (*within, name)):
-            found_name = str(lake_name(found.name)).lower()
+        for found in _needed(definitions[name].statement, definitions, (*within, name)):
+            found_name = str(lake_name(found.statement.name)).lower()
             if found_name not in seen:
                 seen.add(found_name)
                 yield found

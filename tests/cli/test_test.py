@@ -15,6 +15,22 @@ def test_a_folder_without_cases_is_told(platform, tmp_path):
     assert "does not exist" in platform("test", str(tmp_path / "nothing"), check=1).stderr
 
 
+def test_wrong_cases_and_wrong_sql_files_are_told_together(platform, tmp_path):
+    (tmp_path / "s.sql").write_text("CREATE STREEM s (id INT)")
+    (tmp_path / "v.sql").write_text("CREATE VIEW v AS SELECT 1 AS n")
+    (tmp_path / "v.test.yml").write_text("right: {expct: [{n: 1}]}")
+    said = platform("test", str(tmp_path), check=1).stderr
+    assert [part for part in ("2 errors in files", 'file "s.sql"', '"expct" is no part of a case') if part not in said] == []
+
+
+def test_a_choice_that_no_case_meets_is_told_with_the_cases_that_there_are(platform, tmp_path):
+    (tmp_path / "v.sql").write_text("CREATE VIEW v AS SELECT 1 AS n")
+    (tmp_path / "v.test.yml").write_text("right: {expect: [{n: 1}]}\nwrong: {expect: [{n: 2}]}\n")
+    said = platform("test", str(tmp_path), "--only", "nosuch", check=1).stderr
+    assert 'no case\'s file or name holds "nosuch"' in said
+    assert "there are v.test.yml: right; v.test.yml: wrong" in said
+
+
 def test_the_folder_is_the_usual_one_that_is_there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UnknownObject, match="no folder sql or dbt_like_sql here"):

@@ -71,3 +71,15 @@ in an epoch:
         ['  case "in an epoch" in "v.test.yml", line 29: view "v" has no column "m"', "    hint: there are id, n, d"],
     ]
     assert not overflowing.passed
+
+
+def test_an_error_in_a_definition_names_its_file_and_has_the_line_in_it(tmp_path, spark_server):
+    (tmp_path / "views").mkdir()
+    (tmp_path / "s.sql").write_text("CREATE STREAM s (id INT, price INT)")
+    (tmp_path / "views" / "v.sql").write_text("-- What each costs.\nCREATE VIEW v AS\nSELECT prcie, count(*) AS n FROM s GROUP BY prcie")
+    (tmp_path / "views" / "v.test.yml").write_text("wrong: {expect: []}")
+    (tried,) = run_trials(tmp_path, find_cases(tmp_path))
+    said = str(tried.difference)
+    assert said.startswith('  file "views/v.sql": column "prcie" does not exist')
+    assert "line 3, column 8" in said
+    assert "did you mean price?" in said
