@@ -37,6 +37,8 @@ def run_maintain_command(given: argparse.Namespace) -> int:
             if given.once:
                 with line:
                     maintainer.run(observer, once=True)
+                if not (observer.has_reported or given.json):
+                    print(f"nothing to do for {', '.join(map(str, only)) if only else 'any continuous view or sample'}")
             else:
                 maintainer.run(observer)
     return 1 if given.once and observer.troubled else 0
@@ -48,8 +50,10 @@ class _MaintainReport:
     def __init__(self, *, json_lines: bool) -> None:
         self._json = json_lines
         self.troubled = False
+        self.has_reported = False
 
     def maintained(self, done: MaintenanceOutcome) -> None:
+        self.has_reported = True
         self.troubled = bool(done.failed)
         if self._json:
             print_document(

@@ -12,7 +12,8 @@ pytestmark = pytest.mark.spark
 
 
 def test_nothing_to_do_and_a_typo(platform, url, lake):
-    assert platform("maintain", "--once", check=0).stdout == ""
+    assert platform("maintain", "--once", check=0).stdout == "nothing to do for any continuous view or sample\n"
+    assert platform("maintain", "--once", "--json", check=0).stdout == ""
     assert "maintain" in platform("--help").stdout
     assert "does not exist" in platform("maintain", "--once", "nowhere", check=1).stderr
 
@@ -26,7 +27,7 @@ def test_samples_without_any_view(platform, url):
         made.execute("INSERT INTO t VALUES (1)")
         made.execute("INSERT INTO s SELECT id FROM t")
     assert "1 sample consumed what arrived" in platform("maintain", "--once", "some", check=0).stdout
-    assert platform("maintain", "--once", check=0).stdout == ""
+    assert platform("maintain", "--once", "some", check=0).stdout == "nothing to do for main.some\n"
     assert 'sample "main.few" is not of a stream' in platform("maintain", "few", check=1).stderr
     assert '"main.t" is neither a continuous view nor a sample' in platform("maintain", "t", check=1).stderr
 
