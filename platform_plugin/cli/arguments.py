@@ -200,6 +200,7 @@ def _add_ingest(sub: argparse.ArgumentParser) -> None:
     ):
         sub.add_argument(f"--max-{name}", type=kind, metavar=metavar, help=f"at most so many {what} in a batch")
     _add_gates(sub)
+    sub.add_argument("--past-gate", action="store_true", help="also read what a gate holds back that another command or Dagster has")
 
 
 def _add_gates(sub: argparse.ArgumentParser) -> None:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 3
 _BEFORE = "what was there before stays readable; correct the rows or the suite, and run it again"
-_PASSED = "the result that passed last stays readable with AT (GATE => 'passed'); correct the query or the suite, or wait for other rows"
+_PASSED = (
+    "the result that passed last stays readable with AT (GATE => 'passed'); correct the query, the suite or the rows, and run it again"
+)
 
 
 class RowsRefused(GateRefusal):
@@ -43,6 +45,7 @@ def hold_to_gate(lake: Lake, name: Name, suite: Suite | None, *, batches: bool =
         yield
         return
 
+    again = f", in Dagster or with --gate {name}={suite.path or suite.file or 'FILE'}"
     of = f'the result of view "{name}" was not published' if view else f'nothing was published in "{name}"'
 
     # A run that reads no batch is not refused anything; of a view nothing is known until it is judged.
@@ -63,9 +66,9 @@ def hold_to_gate(lake: Lake, name: Name, suite: Suite | None, *, batches: bool =
         if count > suite.most_rows:
             what = f"{count} rows are to be judged, {suite.most_rows} may be"
             hint = "raise most_rows of its suite" if view else "raise most_rows of its suite, or publish less at a time"
-            raise RowsRefused(of, detail=what, hint=hint)
+            raise RowsRefused(of, detail=what, hint=f"{hint}; run it again{again}")
         if files or not batches:
-            require_expectations(of, suite, read_written(lake, table, files), hint=_PASSED if view else _BEFORE)
+            require_expectations(of, suite, read_written(lake, table, files), hint=(_PASSED if view else _BEFORE) + again)
 
     with lake.gates.guarding(name, judge):
         yield

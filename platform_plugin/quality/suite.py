@@ -51,6 +51,8 @@ class Suite:
     gate: bool = False
     engine: Engine = "arrow"
     file: str | None = field(default=None, compare=False)
+    path: str | None = field(default=None, compare=False)
+    """The path of the file from the working folder, for commands; None if it is elsewhere."""
 
     @property
     def critical(self) -> tuple[Expectation, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from argparse import Namespace
 
@@ -10,8 +11,11 @@ import pytest
 from platform_plugin.cli.arguments import build_parser
 from platform_plugin.cli.gates import hold_to_suites
 from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.commit.gates import GateRefusal
 from platform_plugin.platform import Platform
 from platform_plugin.quality.gate import RowsRefused
+from platform_plugin.relations.streams.feeds.ingest import run_ingest
+from platform_plugin.select.overview import read_overview
 from tests.cli.conftest import ROOT
 
 SUITE = "expectations: [{type: expect_column_values_to_be_between, kwargs: {column: amount, min_value: 0}}]"
@@ -57,6 +61,68 @@ def test_the_suite_of_the_page_is_a_gate(platform, lake, tmp_path):
     assert 'nothing was published in "main.users"' in told
     assert "-1" in told
     platform("sql", "-c", "INSERT INTO users (id) VALUES (77)", "--gate", f"users={file}", "--url", lake, check=0)
+
+
+@pytest.fixture
+def stalled(tmp_path):
+    """A lake with a stream `s` and a table `t`, of each of which the gate in a file holds rows back."""
+    pytest.importorskip("great_expectations")
+    file = tmp_path / "strict.yml"
+    file.write_text(SUITE)
+    with Platform.create(tmp_path / "lake") as made:
+        made.execute("CREATE TABLE source (amount INT); CREATE TABLE t (amount INT); INSERT INTO source VALUES (-3)")
+        made.execute("CREATE STREAM s FROM TABLE source")
+        with hold_to_suites(made.lake, Namespace(gate=[("s", str(file)), ("t", str(file))])):
+            for publish in (lambda: run_ingest(made.work, "s"), lambda: made.execute("INSERT INTO t VALUES (-1)")):
+                with pytest.raises(RowsRefused) as refused:
+                    publish()
+                assert f", in Dagster or with --gate main.{'s' if 'main.s' in refused.value.message else 't'}={file}" in refused.value.hint
+        yield made
+
+
+def stalls(platform):
+    return [each.name for each in read_overview(str(platform.lake.location)).stalls]
+
+
+def test_a_batch_that_a_gate_holds_back_is_not_read_without_it_by_accident(stalled, capsys):
+    with hold_to_suites(stalled.lake, Namespace(gate=[])):
+        with pytest.raises(GateRefusal, match=r'strict\.yml" holds back what stream "main\.s" has to read') as refused:
+            run_ingest(stalled.work, "s")
+        assert "--gate main.s=" in refused.value.hint
+        assert "--past-gate" in refused.value.hint
+        assert (stalls(stalled), stalled.lake.read("s").num_rows) == (["s", "t"], 0)
+        snapshot = run_ingest(stalled.work, "s", past_gate=True).snapshot
+        told = capsys.readouterr().err
+        assert f'warning: snapshot {snapshot} of "main.s" came past the gate of suite' in told
+        assert "which held back a version with 1 row" in told
+        assert (stalls(stalled), stalled.lake.read("s")["amount"].to_pylist()) == (["t"], [-3])
+        stalled.execute("INSERT INTO source VALUES (-4)")
+        assert run_ingest(stalled.work, "s").rows == 1, "nothing is held back any more"
+    assert capsys.readouterr().err == ""
+
+
+def test_rows_that_a_statement_brings_past_a_gate_are_warned_of(stalled, capsys, tmp_path):
+    with hold_to_suites(stalled.lake, Namespace(gate=[], json=True)):
+        stalled.execute("INSERT INTO source VALUES (1)")
+        assert capsys.readouterr().err == ""
+        stalled.execute("INSERT INTO t VALUES (-2)")
+        warning = json.loads(capsys.readouterr().err)["warning"]
+        assert 'of "main.t" came past the gate' in warning["message"]
+        assert "--gate main.t=" in warning["hint"]
+    assert stalls(stalled) == ["s", "t"], "these are other rows than those that it holds back"
+    stalled.execute("INSERT INTO t VALUES (-2)")
+    assert capsys.readouterr().err == "", "a library prints nothing"
+    with hold_to_suites(stalled.lake, Namespace(gate=[("t", str(tmp_path / "strict.yml"))])):
+        stalled.execute("INSERT INTO t VALUES (5)")
+    assert (capsys.readouterr().err, stalls(stalled)) == ("", ["s"])
+
+
+def test_the_option_lets_the_command_read_what_is_held_back(platform, stalled, url):
+    refused = platform("ingest", "s", "--once", "--url", url, check=1)
+    assert "holds back what stream" in refused.stderr
+    done = platform("ingest", "s", "--once", "--past-gate", "--url", url, check=0)
+    assert "1 row in 1 batch" in done.stdout
+    assert "warning: snapshot" in done.stderr
 
 
 def test_a_suite_with_a_typo_is_told_before_anything_is_committed(platform, lake, tmp_path):

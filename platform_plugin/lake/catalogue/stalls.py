@@ -78,8 +78,26 @@ def end_stalls(lake: Lake, names: Collection[Name], *, cause: Cause) -> None:
     ended = [name for name in names if (name.schema.lower(), name.relation.lower()) in noted]
     if ended:
         with lake.writing() as connection:
-            for name in ended:
-                connection.execute(sa.delete(STALL).where(_own(name, cause)))
+            delete_stalls(connection, ended, cause=cause)
+
+
+def delete_stalls(connection: Connection, names: Collection[Name], *, cause: Cause) -> None:
+    """Delete the notes of relations, in the caller's transaction."""
+    for name in names:
+        connection.execute(sa.delete(STALL).where(_own(name, cause)))
+
+
+def read_gate_stalls(lake: Lake, names: Collection[Name]) -> list[Stall]:
+    """The stalls by gates of relations, by name: also of one that is not there yet. One query if nothing is stalled."""
+    noted = read_stalled_names(lake, "gate")
+    found = []
+    for name in names:
+        if (name.schema.lower(), name.relation.lower()) in noted:
+            with lake.reading() as connection:
+                row = connection.execute(sa.select(STALL).where(_own(name, "gate"))).first()
+                if row is not None and row.relation_uuid == _find_uuid(lake, connection, name):
+                    found.append(_stall(row, name))
+    return found
 
 
 def read_stalls(connection: Connection, relation: Table | View) -> list[Stall]:
@@ -87,20 +105,21 @@ def read_stalls(connection: Connection, relation: Table | View) -> list[Stall]:
     if not sa.inspect(connection).has_table(STALL.name):
         return []
     rows = connection.execute(sa.select(STALL).where(STALL.c.relation_uuid == str(relation.uuid)).order_by(STALL.c.cause)).all()
-    return [
-        Stall(
-            schema=relation.name.schema,
-            name=relation.name.relation,
-            cause=cast("Cause", row.cause),
-            since=row.since,
-            tried_at=row.tried_at,
-            reason=row.reason,
-            hint=row.hint,
-            suite=row.suite,
-            row_count=row.row_count,
-        )
-        for row in rows
-    ]
+    return [_stall(row, relation.name) for row in rows]
+
+
+def _stall(row: c.AnyRow, name: Name) -> Stall:
+    return Stall(
+        schema=name.schema,
+        name=name.relation,
+        cause=cast("Cause", row.cause),
+        since=row.since,
+        tried_at=row.tried_at,
+        reason=row.reason,
+        hint=row.hint,
+        suite=row.suite,
+        row_count=row.row_count,
+    )
 
 
 def _find_uuid(lake: Lake, connection: Connection, name: Name) -> str | None:

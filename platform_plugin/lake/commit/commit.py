@@ -21,11 +21,13 @@ from platform_plugin.lake.catalogue.database import LostRace, write_transaction
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.relations import RELATION_TABLES
 from platform_plugin.lake.catalogue.snapshots import find_marked
+from platform_plugin.lake.catalogue.stalls import read_gate_stalls
 from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table, View, number_fields, read_schemas, read_snapshot
 from platform_plugin.lake.commit import column_operations as columns
 from platform_plugin.lake.commit import data_operations as data
 from platform_plugin.lake.commit import schema_operations as ddl
 from platform_plugin.lake.commit.dependents import DEPENDENT_TABLES, check_needs
+from platform_plugin.lake.commit.gates import EndGateStalls
 from platform_plugin.lake.commit.not_null import prepare_not_null
 from platform_plugin.lake.commit.passes import PASS_TABLES, NotePass
 from platform_plugin.lake.commit.writer import Writer
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.types.data_types import DataType, Field
     from platform_plugin.lake.files.files import DataFile, DeleteFile
     from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.values.stall import Stall
 
 ATTEMPTS = 20
 _TICK = timedelta(microseconds=1)
@@ -73,6 +76,8 @@ class Commit:
         self._appended: dict[UUID, tuple[Table, list[DataFile]]] = {}
         self._following: list[data.Operation] = []
         self._passes: dict[Name, NotePass] = {}
+        self._ungated: dict[Name, bool] = {}
+        self._bypassed: list[Stall] = []
         self._released: dict[str, int] = {}
 
     def __enter__(self) -> Self:
@@ -82,6 +87,7 @@ class Commit:
         if kind is None:
             try:
                 self.snapshot = self._run()
+                self._lake.gates.report(self._bypassed, self.snapshot)
             except PlatformError:
                 raise
             except BaseException:
@@ -249,12 +255,19 @@ class Commit:
         joining = tuple(files)
         if self._lake.gates.check(table, joining):
             self.note_pass(table.name, table)
+        elif joining or self._lake.gates.is_ignored(table.name):
+            self._ungated[table.name] = self._lake.gates.is_ignored(table.name)
         self._appended.setdefault(table.uuid, (table, []))[1].extend(joining)
 
     def note_pass(self, name: Name, table: Table) -> None:
         """Note that what this commit adds to a table has passed the gate of a relation, which is the table or a view that it is part of."""
         self._refuse_finished()
         self._passes[name] = NotePass(name, table)
+
+    def take_ungated(self, names: Iterable[Name]) -> None:
+        """Note that this commit takes all that waits for relations; what gates of other processes hold back of them comes past these."""
+        self._refuse_finished()
+        self._ungated |= {name: True for name in names if self._lake.gates.find(name) is None}
 
     def remove(self, table: Table, file_ids: Iterable[int]) -> None:
         """Remove whole files from a table, whatever is deleted from them meanwhile."""
@@ -321,7 +334,7 @@ class Commit:
         return [*self._operations, data.AppendFiles(appended), *self._following, rings, *passes]
 
     def _run(self) -> Snapshot:
-        operations = self._planned()
+        operations = [*self._planned(), *self._find_bypassed()]
         rings = [*RELATION_TABLES, *RING_TABLES] if any(isinstance(operation, KeepRings) for operation in operations) else []
         noted = [operation.table for operation in operations if isinstance(operation, data.PutRow | data.ForgetRow)]
         self._lake.prepare_tables([*DEPENDENT_TABLES, *rings, *noted, *((*PASS_TABLES, *RELATION_TABLES) if self._passes else ())])
@@ -336,6 +349,14 @@ class Commit:
                 continue
             self._delete_released()
             return made
+
+    def _find_bypassed(self) -> list[data.Operation]:
+        """Find the gates that what is committed comes past, and what deletes the notes of that which it takes."""
+        if not self._lake.gates.has_handler and not any(self._ungated.values()):
+            return []
+        self._bypassed = read_gate_stalls(self._lake, self._ungated)
+        taken = tuple(name for stall in self._bypassed if self._ungated[name := Name.of((stall.schema, stall.name))])
+        return [EndGateStalls(taken)] if taken else []
 
     def _delete_released(self) -> None:
         """The commit is made whatever becomes of these files; what can't be deleted now is vacuumed later."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.catalogue.stalls import delete_stalls
 from platform_plugin.lake.read.scan import FileScan, TableScan
 from platform_plugin.lake.values.types import arrow_schema
 
@@ -15,10 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
+    from platform_plugin.lake.commit.writer import Writer
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.values.stall import Stall
 
     Gate = Callable[[Table, Sequence[DataFile]], None]
+    BypassHandler = Callable[[Stall, Snapshot], None]
 
 
 class GateRefusal(InvalidValue):
@@ -30,6 +35,8 @@ class Gates:
 
     def __init__(self) -> None:
         self._gates: dict[str, Gate] = {}
+        self._ignored: set[str] = set()
+        self._handler: BypassHandler | None = None
 
     @contextmanager
     def guarding(self, name: Name, gate: Gate) -> Iterator[None]:
@@ -50,6 +57,49 @@ class Gates:
         if gate is not None:
             gate(table, files)
         return gate is not None
+
+    @contextmanager
+    def ignoring(self, name: Name) -> Iterator[None]:
+        """Commits inside the `with` block take what another process's gate holds back of a relation, and delete the note of it."""
+        self._ignored.add(str(name).lower())
+        try:
+            yield
+        finally:
+            self._ignored.discard(str(name).lower())
+
+    @contextmanager
+    def reporting(self, handler: BypassHandler) -> Iterator[None]:
+        """Call a function for each noted gate that rows of a commit inside the `with` block came past, after that commit."""
+        self._handler = handler
+        try:
+            yield
+        finally:
+            self._handler = None
+
+    def is_ignored(self, name: Name) -> bool:
+        """Whether commits take what another process's gate holds back of a relation."""
+        return str(name).lower() in self._ignored
+
+    @property
+    def has_handler(self) -> bool:
+        """Whether rows that come past noted gates are reported."""
+        return self._handler is not None
+
+    def report(self, stalls: Sequence[Stall], snapshot: Snapshot) -> None:
+        """Tell that rows came past noted gates."""
+        if self._handler is not None:
+            for stall in stalls:
+                self._handler(stall, snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class EndGateStalls:
+    """Deletes the notes of what gates hold back, in the commit that takes it without them."""
+
+    names: tuple[Name, ...]
+
+    def apply(self, w: Writer) -> None:
+        delete_stalls(w.connection, self.names, cause="gate")
 
 
 def scan_written(table: Table, files: Sequence[DataFile], snapshot: Snapshot) -> TableScan:

@@ -44,8 +44,7 @@ class Stall:
         readable: snapshot 7 has the version that passed last, which AT (GATE => 'passed') reads
         """
         if self.cause == "gate":
-            what = "the gate" if self.suite is None else f'the gate of suite "{self.suite}"'
-            first = f"{what} holds back {self._rows}"
+            first = f"{self.gate} holds back {self.version}"
         else:
             first = "maintenance has stopped" + (f" before {self._counted}" if self.row_count else "")
         told = [f"{first} since {_moment(self.since)}"]
@@ -57,11 +56,17 @@ class Stall:
         return (*told, f"hint: {self.hint}") if self.hint else tuple(told)
 
     @property
+    def gate(self) -> str:
+        """The gate by its suite."""
+        return "the gate" if self.suite is None else f'the gate of suite "{self.suite}"'
+
+    @property
     def _counted(self) -> str:
         return f"{self.row_count} row{'' if self.row_count == 1 else 's'}"
 
     @property
-    def _rows(self) -> str:
+    def version(self) -> str:
+        """The version that is held back, by the number of its rows."""
         return "a version" if self.row_count is None else f"a version with {self._counted}"
 
 

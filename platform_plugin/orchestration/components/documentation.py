@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -110,7 +112,8 @@ def read_suite(sql_file: Path, *, shown: str, named: str | None = None) -> Suite
     # JSON is YAML.
     suite = parse_suite(_read_yaml(found, name, "write `expectations:` and a list below it"), file=name)
     check_gallery(suite, file=name, text=found.read_text(encoding="utf-8"))
-    return suite
+    seen = os.path.relpath(found)
+    return suite if seen.startswith(os.pardir) else replace(suite, path=seen)
 
 
 def _read_yaml(path: Path, shown: str, hint: str) -> Any:

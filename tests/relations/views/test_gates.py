@@ -7,6 +7,7 @@ import datetime as dt
 import pytest
 
 from platform_plugin.errors import InvalidValue, PlatformError
+from platform_plugin.lake.catalogue.stalls import note_stall, read_gate_stalls
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.commit.gates import read_written
 from platform_plugin.platform import Platform
@@ -73,6 +74,22 @@ def test_a_run_that_would_publish_what_is_refused_changes_nothing_of_this_view(p
     assert rows(platform, f"SELECT id + 1 FROM ({LAST}) AS p JOIN (VALUES (2)) AS v (n) ON p.id = v.n") == [(3,)]
     with holding(platform, judged), pytest.raises(PlatformError, match="no negative totals"):
         platform.execute("REFRESH VIEW totals")
+
+
+@pytest.mark.parametrize("publish", [lambda made: run_maintenance(made.work), lambda made: made.execute("REFRESH VIEW totals")])
+def test_a_run_without_the_gate_deletes_the_note_of_what_it_held_back_and_reports_it(platform, publish):
+    platform.execute("CREATE VIEW totals AS SELECT id, sum(amount) AS total FROM sold GROUP BY id")
+    platform.execute("INSERT INTO sold VALUES (1, -9)")
+    note_stall(platform.lake, Name.of("totals"), cause="gate", error=InvalidValue("no negative totals"), suite="s.yml", row_count=1)
+    told = []
+    with platform.lake.gates.reporting(lambda stall, snapshot: told.append((stall.name, snapshot.id))):
+        before = platform.lake.snapshot().id
+        publish(platform)
+        assert told == [("totals", before + 1)]
+        assert read_gate_stalls(platform.lake, [Name.of("totals")]) == []
+        platform.execute("INSERT INTO sold VALUES (1, -9)")
+        publish(platform)
+    assert len(told) == 1
 
 
 @pytest.mark.slow

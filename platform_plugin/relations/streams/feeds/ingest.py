@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import CommitConflict, InvalidValue
 from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.lake.catalogue.stalls import read_gate_stalls
 from platform_plugin.lake.catalogue.tables import Name
+from platform_plugin.lake.commit.gates import GateRefusal
 from platform_plugin.relations import hooks
 from platform_plugin.relations.missing import name_missing_relations
 from platform_plugin.relations.streams.feeds.declaration import FilesFeed, KafkaFeed, read_declared_feed
@@ -75,19 +78,24 @@ def run_ingest(
     stream: str | Name,
     *,
     limits: BatchLimits | None = None,
+    past_gate: bool = False,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> IngestReport:
     """Read one batch of a stream's feed, at most as large as the limits, and commit it.
 
     Rows and the feed's cursor are one commit, so that a crash at any point neither loses nor repeats a row. If another process ingests the
-    same feed, one of the two wins and the other reads again what is left.
+    same feed, one of the two wins and the other reads again what is left. What a gate of another process holds back is refused, unless
+    it is to come `past_gate`.
     """
     began = time.monotonic()
     for attempt in range(_ATTEMPTS):
         table, feed = find_feed(work, stream)
+        if not past_gate:
+            _refuse_bypass(work, table)
         try:
-            report = _run_batch(work, table, feed, limits or BatchLimits(), timeout=timeout, progress=progress)
+            with work.lake.gates.ignoring(table.name) if past_gate else nullcontext():
+                report = _run_batch(work, table, feed, limits or BatchLimits(), timeout=timeout, progress=progress)
         except CommitConflict:
             if attempt == _ATTEMPTS - 1:
                 raise
@@ -96,6 +104,18 @@ def run_ingest(
             hooks.notify_appended(work, table, work.lake.snapshot())
         return replace(report, seconds=round(time.monotonic() - began, 3))
     raise AssertionError  # unreachable: the last attempt returns or raises
+
+
+def _refuse_bypass(work: Workspace, table: Table) -> None:
+    """Refuse to read a batch that a gate holds back, which this process does not have."""
+    if work.lake.gates.find(table.name) is not None:
+        return
+    for stall in read_gate_stalls(work.lake, [table.name]):
+        raise GateRefusal(
+            f'{stall.gate} holds back what stream "{table.name}" has to read, and nothing was read without it',
+            detail=stall.reason,
+            hint=f"{stall.hint or 'read it with the gate'}; `platform ingest --past-gate` reads it without the gate",
+        )
 
 
 def find_feed(work: Workspace, stream: str | Name) -> tuple[Table, Feed]:

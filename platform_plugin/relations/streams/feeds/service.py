@@ -60,12 +60,14 @@ class Ingester:
         *,
         limits: BatchLimits | None = None,
         interval_seconds: float = 1.0,
+        past_gate: bool = False,
         progress: ProgressHandler | None = None,
     ) -> None:
         self._work = work
         self._stream = stream
         self._limits = limits
         self._interval = interval_seconds
+        self._past_gate = past_gate
         self._progress = progress
         self._repeating = RepeatedWork(work)
 
@@ -79,7 +81,7 @@ class Ingester:
         totals = Totals()
 
         def attempt() -> IngestReport:
-            return run_ingest(self._work, self._stream, limits=self._limits, progress=self._progress)
+            return run_ingest(self._work, self._stream, limits=self._limits, past_gate=self._past_gate, progress=self._progress)
 
         def succeeded(report: IngestReport) -> float | None:
             nonlocal totals

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.engine.refusal import Refusal
 from platform_plugin.errors import CatalogueError, CommitConflict, PlatformError, QueryInterrupted, ServerError, StorageError
 from platform_plugin.lake.catalogue.stalls import end_stalls, note_stall, read_stalled_names
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.commit.gates import GateRefusal
 from platform_plugin.relations import hooks
 from platform_plugin.relations.answers import Answer, StateTarget, put_answers, run_answers
@@ -24,7 +25,7 @@ from platform_plugin.relations.views.follow.take import take_locally
 from platform_plugin.relations.views.gates import pass_gates
 from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.static_tables import check_static_tables
-from platform_plugin.relations.views.read.view import part_tables, static_frames, tail_ranges
+from platform_plugin.relations.views.read.view import part_tables, split_name, static_frames, tail_ranges
 from platform_plugin.relations.views.record import read_records
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.spark.session.metrics import JobMetrics
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.operators.group.parts import SplitPlan
     from platform_plugin.relations.follow.ranges import Range
@@ -279,6 +280,7 @@ def _maintain(
         joined += (guest.change(work) for guest in guests)
         with work.lake.commit(f"maintain {', '.join(view.name for view in behind)}"[:200], base=snapshot) as commit:
             put_answers(commit, written)
+            commit.take_ungated(Name.of(split_name(name)) for view in behind for name in (view.name, *view.twins))
             commit.also(Advances(tuple(Advance.over(view.record, tail) for view in behind for tail in view.ranges.values())))
             for change in joined:
                 change.put(commit)

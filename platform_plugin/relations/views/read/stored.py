@@ -233,6 +233,7 @@ def _store(
             names = ", ".join(str(each.view.name) for each, _, _ in passed)
             with work.lake.commit(f"store {names}"[:200], base=snapshot) as commit:
                 put_answers(commit, [(target, files) for _, target, files in passed])
+                commit.take_ungated(each.view.name for each, _, _ in passed)
                 for each, target, _ in passed:
                     note_result(commit, each.record.uuid, snapshot)
                     if work.lake.gates.find(each.view.name) is not None:
