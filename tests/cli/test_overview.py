@@ -119,7 +119,7 @@ def test_a_folder_that_is_no_lake_stays_as_it_is(platform, tmp_path, command):
     folder = tmp_path / "notes"
     folder.mkdir()
     (folder / "monday.txt").write_text("nothing of ours")
-    (folder / "users.expectations.yml").write_text("expectations: [{type: expect_column_to_exist, column: id}]")
+    (folder / "users.expectations.yml").write_text("expectations: [{type: expect_column_to_exist, kwargs: {column: id}}]")
     done = platform(*(str(folder / word) if word.endswith(".yml") else word for word in command), "--url", str(folder), check=1)
     assert done.stdout == ""
     assert done.stderr == (f'error: there is no lake at "{folder}"\n  hint: create one with `platform init platform+local://{folder}`\n')
