@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -243,13 +244,21 @@ STATEMENTS: list[StatementKind] = [
 def load(place: str) -> Callable[..., Any]:
     """The function at "module:function"; its module is imported when a statement first needs it."""
     module, _, name = place.partition(":")
-    function: Callable[..., Any] = getattr(import_module(module), name)
+    # A look at what is imported costs a tenth of asking the import system, which each statement would do.
+    function: Callable[..., Any] = getattr(sys.modules.get(module) or import_module(module), name)
     return function
+
+
+_BY_VALUE = {kind.value: kind for kind in STATEMENTS}
 
 
 def find_statement_kind(statement: Statement) -> StatementKind:
     """The entry of a statement."""
-    return next(kind for kind in STATEMENTS if kind.value is type(statement))
+    kind = _BY_VALUE.get(type(statement))
+    if kind is None:
+        # One that a kind of relation has registered.
+        kind = next(kind for kind in STATEMENTS if kind.value is type(statement))
+    return kind
 
 
 def find_statement_kinds(verb: str) -> list[StatementKind]:
