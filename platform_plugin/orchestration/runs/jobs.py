@@ -70,7 +70,7 @@ class Jobs:
         """
         job = self.together.get(pool)
         some = [need for need in due if job is not None and need.key in self.pools]
-        others = [need for need in due if need not in some]
+        others = [need for need in due if job is None or need.key not in self.pools]
         last = next((run.assets for run in runs if run.pool == pool), frozenset())
         groups = [group for group in (some, others) if any(need.reason for need in group)]
         groups.sort(key=lambda group: any(need.key.to_user_string() in last for need in group))
