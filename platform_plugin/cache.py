@@ -76,11 +76,6 @@ class Budget:
             self.limit = limit
             self._evict()
 
-    def remove(self, owner: Cache[K, Any], key: K) -> None:
-        """Drop an entry, if it is there."""
-        with self._lock:
-            self._remove((id(owner), key))
-
     def clear(self, owner: Cache[Any, Any]) -> None:
         """Drop all entries of a cache."""
         with self._lock:
@@ -160,10 +155,6 @@ class Cache(Generic[K, V]):
         entry.is_used = True
         self._hits += 1
         return entry.value  # type: ignore[no-any-return]
-
-    def discard(self, key: K) -> None:
-        """Drop the value of a key, if there is one."""
-        self._budget.remove(self, key)
 
     def clear(self) -> None:
         """Drop all values."""
