@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot import exp
 
@@ -23,15 +22,15 @@ from platform_plugin.language.query.refusals import (
 )
 from platform_plugin.language.query.rendering import Edit
 from platform_plugin.language.query.scopes import Node, QueryScope, find_scope
-from platform_plugin.language.text.masking import MaskedQuery, mask
 from platform_plugin.language.text.names import WrittenName
 from platform_plugin.language.text.places import syntax_error
-from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD, find_closing
+from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD, find_closing, find_token
 from platform_plugin.language.text.tree import parse_tree
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.plan.predicates import Predicate
     from platform_plugin.language.text.tokens import Tokens
+    from platform_plugin.language.text.tree import ParsedQuery
     from platform_plugin.language.text.values import Parameter
 
 
@@ -39,18 +38,23 @@ if TYPE_CHECKING:
 _TARGET = "target!"
 
 
-def analyse(
-    tokens: Tokens, parameters: dict[int, Parameter], target: tuple[WrittenName, str | None] | None = None
-) -> tuple[tuple[Reference, ...], tuple[Edit, ...]]:
-    """The references in the order of their places, and all edits; for an expression its own relation comes first, with index -1."""
+class Analysis(NamedTuple):
+    """The references of a query in the order of their places, all edits, and the tree that they were read from."""
+
+    relations: tuple[Reference, ...]
+    edits: tuple[Edit, ...]
+    parsed: ParsedQuery
+
+
+def analyse(tokens: Tokens, parameters: dict[int, Parameter], target: tuple[WrittenName, str | None] | None = None) -> Analysis:
+    """The analysis of a query; of an expression, whose own relation comes first, with index -1."""
     refuse_tokens(tokens)
     refuse_strings(tokens)
     around = ("", "") if target is None else (f"SELECT 1 FROM `{_TARGET}` WHERE (", ")")
-    masked = mask(tokens, parameters, *around)
-    tree = parse_tree(tokens, masked)
-    if not isinstance(tree, (exp.Query, exp.Values)):
-        raise refuse_root(tree.key, tokens.span(0, len(tokens)))
-    return _Analysis(tokens, parameters, masked, tree, target).run()
+    parsed = parse_tree(tokens, parameters, *around)
+    if not isinstance(parsed.tree, (exp.Query, exp.Values)):
+        raise refuse_root(parsed.tree.key, tokens.span(0, len(tokens)))
+    return _Analysis(tokens, parameters, parsed, target).run()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,26 +71,23 @@ class _Analysis:
         self,
         tokens: Tokens,
         parameters: dict[int, Parameter],
-        masked: MaskedQuery,
-        tree: Node,
+        parsed: ParsedQuery,
         target: tuple[WrittenName, str | None] | None,
     ) -> None:
         self.tokens = tokens
         self.target = target
-        self.masked = masked
-        self.constants = ConstantReader(tokens, parameters, masked)
-        self.scope: QueryScope = find_scope(tree, self.text_of)
+        self.parsed = parsed
+        self.masked = parsed.masked
+        self.constants = ConstantReader(tokens, parameters, parsed.masked)
+        self.scope: QueryScope = find_scope(parsed.tree, self.text_of)
         self.sources: dict[int, _Sources] = {}
         self.edits: list[Edit] = []
         self.claimed: set[int] = set()
 
     def text_of(self, identifier: Node) -> str:
-        """The name behind an identifier of the masked tree."""
+        """The name that an identifier stands for; of an expression's own relation the one it goes by."""
         name = str(identifier.this)
-        if name == _TARGET and self.target is not None:
-            return self.target[1] or self.target[0].relation
-        found = re.fullmatch(r"[qw](\d+)", name) if identifier.args.get("quoted") else None
-        return name if found is None else self._name(int(found[1]))
+        return self.target[1] or self.target[0].relation if name == _TARGET and self.target is not None else name
 
     def _name(self, index: int) -> str:
         text = self.tokens.text(index)
@@ -94,10 +95,10 @@ class _Analysis:
 
     def token_of(self, identifier: Node) -> int | None:
         """The token that an identifier stands for."""
-        start = identifier.meta.get("start")
-        return None if start is None else self.masked.origins.get(start)
+        at = identifier.meta.get("at")
+        return None if at is None else find_token(self.tokens, at[0])
 
-    def run(self) -> tuple[tuple[Reference, ...], tuple[Edit, ...]]:
+    def run(self) -> Analysis:
         own = [(table, select) for table, select in self.scope.relations if table.name == _TARGET]
         self.scope.relations = [pair for pair in self.scope.relations if pair[0].name != _TARGET]
         targets = tuple(self._target(table, select) for table, select in own)
@@ -109,7 +110,7 @@ class _Analysis:
         self._check_functions()
         self._check_twins([(reference, select) for reference, (_, _, select) in zip(references, tables, strict=True)])
         self._shorten_qualifiers((*targets, *references))
-        return (*targets, *references), tuple(self.edits)
+        return Analysis((*targets, *references), tuple(self.edits), self.parsed)
 
     def _target(self, table: exp.Table, select: exp.Select | None) -> Reference:
         name, alias = self.target or (WrittenName(parts=(_TARGET,)), None)
@@ -272,9 +273,8 @@ class _Analysis:
         for table in self.scope.functions:
             function = table.this
             name = _function_name(function)
-            start = function.meta.get("start") if function is not None else None
-            index = self.masked.origins.get(start, 0) if start is not None else 0
-            name = self._name(index) if index and self.tokens.kind(index) == QUOTED else name
+            at = function.meta.get("at") if function is not None else None
+            index = 0 if at is None else find_token(self.tokens, at[0]) or 0
             refuse_table_function(name, self.tokens.span(index, index + 1))
 
     def _check_twins(self, references: list[tuple[Reference, exp.Select | None]]) -> None:

@@ -45,7 +45,7 @@ def find_mentions(select: exp.Select, text_of: Callable[[Node], str]) -> Mention
         if isinstance(node, exp.Identifier):
             mentions.loose.add(text_of(node).lower())
         elif isinstance(node, exp.Star):
-            mentions.everything |= own and not isinstance(node.parent, exp.Count)
+            mentions.everything |= own and not _counts(node.parent)
         elif isinstance(node, exp.Pivot) or (isinstance(node, exp.Join) and node.method.upper() == "NATURAL"):
             mentions.everything = True
         inner = own and (node is select or not isinstance(node, exp.Query))
@@ -53,6 +53,10 @@ def find_mentions(select: exp.Select, text_of: Callable[[Node], str]) -> Mention
         named = isinstance(node, (exp.Table, exp.Alias))
         stack.extend((child, inner) for child in children(node) if not (named and isinstance(child, exp.Identifier)))
     return mentions
+
+
+def _counts(node: Node | None) -> bool:
+    return isinstance(node, exp.Anonymous) and str(node.this) == "count"
 
 
 def needed_columns(mentions: MentionedNames, visible: str, schema: str | None, others: Container[str]) -> frozenset[str] | None:

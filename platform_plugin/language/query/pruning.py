@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf, Operator, Predicate
+from platform_plugin.language.text.tokens import NUMBER, find_token
 from platform_plugin.language.text.values import Literal, read_cell
 
 if TYPE_CHECKING:
@@ -42,43 +43,38 @@ class ConstantReader:
         while isinstance(node, exp.Paren):
             node = node.this
         match node:
-            case exp.Placeholder() if str(node.this)[:1] == "p" and str(node.this)[1:].isdigit():
-                return self._parameters.get(int(str(node.this)[1:]))
+            case exp.Var() if "parameter" in node.meta:
+                parameter: Cell = node.meta["parameter"]
+                return parameter
             case exp.Null():
                 return Literal("null", None)
             case exp.Boolean():
                 return Literal("boolean", bool(node.this))
-            case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
-                return self._cell(int(node.this.this) - 1)
-            case exp.Cast() if isinstance(node.this, exp.Literal) and node.this.is_string:
-                index = _index(node.this)
-                typed = index is not None and self._tokens.upper(index - 1) in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
-                return self._cell(index - 1) if index is not None and typed else None
+            case exp.Neg() if isinstance(node.this, exp.Literal):
+                index = self._index(node.this)
+                return None if index is None or self._tokens.kind(index) != NUMBER else self._cell(index - 1)
             case exp.Literal():
-                index = _index(node)
+                index = self._index(node)
                 return None if index is None else self._cell(index)
             case _:
                 return None
 
     def whole(self, node: exp.In) -> bool:
         """Whether the tree holds all items of an IN list; masking shortens long ones."""
-        return len(node.expressions) > 1 or not any(self._index_of(item) in self._masked.cut for item in node.expressions)
+        return len(node.expressions) > 1 or not any(self._first_of(item) in self._masked.cut for item in node.expressions)
 
-    def _index_of(self, node: Node) -> int | None:
+    def _first_of(self, node: Node) -> int | None:
         literal = node.find(exp.Literal)
-        index = None if literal is None else _index(literal)
-        if index is None:
-            return None
-        return index - 1 if index - 1 in self._masked.cut else index
+        index = None if literal is None else self._index(literal)
+        return index - 1 if index is not None and index - 1 in self._masked.cut else index
+
+    def _index(self, literal: exp.Literal) -> int | None:
+        at = literal.meta.get("at")
+        return None if at is None else find_token(self._tokens, at[0])
 
     def _cell(self, index: int) -> Cell | None:
         cell = read_cell(self._tokens, index, self._parameters)
         return None if cell is None else cell[0]
-
-
-def _index(literal: exp.Literal) -> int | None:
-    digits = str(literal.this).removeprefix("s") if literal.is_string else str(literal.this)
-    return int(digits) if digits.isdigit() else None
 
 
 def conjuncts(condition: Node) -> Iterator[Node]:

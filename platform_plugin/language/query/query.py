@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from platform_plugin.cache import Cache
 from platform_plugin.language.query.rendering import Edit, RenderedQuery, render_edits
 from platform_plugin.language.text.bare_names import find_names
 from platform_plugin.language.text.places import Span, syntax_error
@@ -13,6 +14,8 @@ from platform_plugin.language.text.values import Parameter, find_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from sqlglot import exp
 
     from platform_plugin.language.query.references import Reference
     from platform_plugin.language.text.names import WrittenName
@@ -27,6 +30,21 @@ class Query:
     relations: tuple[Reference, ...]
     parameters: tuple[Parameter, ...]
     edits: tuple[Edit, ...] = field(repr=False)
+    tokens: Tokens = field(repr=False)
+    tree: exp.Expr = field(repr=False)
+    """Sqlglot's tree with the user's text in its leaves; all who read it share it, so it must not be changed."""
+    extraction: Span | None = field(default=None, repr=False)
+    """The first `:part` that takes something out of a value, which the tree does not have."""
+    is_shortened: bool = False
+    """Whether the tree has only a part of some long lists of literals."""
+
+    def whole_tree(self) -> exp.Expr:
+        """The tree with all items of long lists."""
+        if not self.is_shortened:
+            return self.tree
+        from platform_plugin.language.text.tree import parse_tree
+
+        return parse_tree(self.tokens, find_parameters(self.tokens, 0, len(self.tokens)), is_whole=True).tree
 
     def render(self, names: Mapping[Reference, str | tuple[str, ...]]) -> RenderedQuery:
         """The Spark SQL in which each of these references reads the temporary view of the given name; other references stay as written."""
@@ -50,8 +68,11 @@ class Expression:
         return render_edits(self.span, self.edits, {-1: ""} | {reference.index: name for reference, name in names.items()})
 
 
+_QUERIES: Cache[tuple[str, int, int], Query] = Cache("queries", weigh=lambda query: 4_000 + 1_000 * len(query.tokens))
+
+
 def analyse_query(text: str | Span) -> Query:
-    """The relations and parameters of a query; an error if it can't be parsed or reads anything but relations of the lake.
+    """The one reading of a query, an error if it can't be parsed or reads anything but relations of the lake.
 
     >>> query = analyse_query("SELECT uid FROM posts AT (VERSION => 3) WHERE score > 5")
     >>> [(str(found.name), found.travel.version, sorted(found.columns)) for found in query.relations]
@@ -59,12 +80,26 @@ def analyse_query(text: str | Span) -> Query:
     >>> query.render({query.relations[0]: "v1"}).text
     'SELECT uid FROM `v1` AS `posts` WHERE score > 5'
     """
+    span = text if isinstance(text, Span) else Span(text, 0, len(text))
+    return _QUERIES.find((span.source, span.start, span.end), lambda: _analyse_query(span))
+
+
+def _analyse_query(span: Span) -> Query:
     # sqlglot is loaded with the first query, not with the package.
     from platform_plugin.language.query.analysis import analyse
 
-    tokens, parameters = _read(text if isinstance(text, Span) else Span(text, 0, len(text)), "query")
-    relations, edits = analyse(tokens, parameters)
-    return Query(span=tokens.span(0, len(tokens)), relations=relations, parameters=tuple(parameters.values()), edits=edits)
+    tokens, parameters = _read(span, "query")
+    analysis = analyse(tokens, parameters)
+    return Query(
+        span=tokens.span(0, len(tokens)),
+        relations=analysis.relations,
+        parameters=tuple(parameters.values()),
+        edits=analysis.edits,
+        tokens=tokens,
+        tree=analysis.parsed.tree,
+        extraction=analysis.parsed.extraction(tokens),
+        is_shortened=bool(analysis.parsed.masked.cut),
+    )
 
 
 def analyse_expression(text: str | Span, name: WrittenName, alias: str | None = None) -> Expression:
@@ -80,8 +115,9 @@ def analyse_expression(text: str | Span, name: WrittenName, alias: str | None = 
     from platform_plugin.language.query.analysis import analyse
 
     tokens, parameters = _read(text if isinstance(text, Span) else Span(text, 0, len(text)), "expression")
-    (target, *relations), edits = analyse(tokens, parameters, (name, alias))
-    return Expression(span=tokens.span(0, len(tokens)), target=target, relations=tuple(relations), edits=edits)
+    analysis = analyse(tokens, parameters, (name, alias))
+    target, *relations = analysis.relations
+    return Expression(span=tokens.span(0, len(tokens)), target=target, relations=tuple(relations), edits=analysis.edits)
 
 
 def _read(span: Span, what: str) -> tuple[Tokens, dict[int, Parameter]]:

@@ -1,18 +1,21 @@
 """`mask`: a query's text with placeholders, so that sqlglot can't read anything in it otherwise than Spark does.
 
-Every string, number, quoted name and parameter becomes a placeholder that holds the index of its token. Comments are removed. The
-platform's own clauses, and those that sqlglot misreads (`AT (…)`, `VERSION AS OF`, `STREAM orders`, `TABLE orders`), are removed and
-returned as marks.
+Every string, number, quoted name, call, type and parameter becomes a placeholder that holds the index of its token: sqlglot rewrites what
+it recognises (functions, types, intervals), each time a little differently from Spark. Comments are removed. The platform's own clauses,
+and those that sqlglot misreads (`AT (…)`, `VERSION AS OF`, `STREAM orders`, `TABLE orders`, `value:part`), are removed and returned as
+marks.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.language.query.references import SessionWindow, TimeTravel
 from platform_plugin.language.query.sessions import find_sessions
 from platform_plugin.language.text.places import suggest_word, syntax_error
+from platform_plugin.language.text.runs import find_runs, is_call
 from platform_plugin.language.text.tokens import BINARY, DOUBLE, NUMBER, QUOTED, SIGN, STRING, WORD, find_closing
 from platform_plugin.language.text.values import Literal, Parameter, read_cell
 from platform_plugin.language.text.words import AFTER_RELATION
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 _KEPT_ITEMS = 64
 _LITERAL_WORDS = frozenset(("NULL", "TRUE", "FALSE", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"))
 _SET_WORDS = frozenset(("UNION", "INTERSECT", "EXCEPT", "MINUS", "ALL", "DISTINCT", "AS"))
+PLACEHOLDER = re.compile(r"__([fqwlt])(\d+)__")
+"""What stands for a token in the masked text: a call, a quoted name, a word, a literal or a type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +45,19 @@ class MaskedQuery:
     """First token of a relation's name -> the session that its stream is read as."""
     tables: frozenset[int]
     """First tokens of relations that stand after TABLE, where no alias may follow."""
-    cut: frozenset[int] = field(default_factory=frozenset)
+    runs: dict[int, int]
+    """First token of a literal or a type that several tokens make -> the index after it."""
+    extractions: frozenset[int] = frozenset()
+    """First tokens of the `:part` that takes something out of a value; the tree has none of them."""
+    cut: frozenset[int] = frozenset()
     """First items of literal lists that were shortened: the tree holds only a part of them."""
 
 
-def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", after: str = "") -> MaskedQuery:
-    """The masked text of a query's tokens; `before` and `after` make a query of an expression."""
+def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", after: str = "", *, is_whole: bool = False) -> MaskedQuery:
+    """The masked text of a query's tokens; `before` and `after` make a query of an expression.
+
+    Long lists of literals are shortened unless `is_whole`.
+    """
     travels = _travels(tokens, parameters)
     streams, dropped = _streams(tokens)
     windows = find_sessions(tokens)
@@ -53,57 +65,54 @@ def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", aft
         streams[first] = (begin, end)
         dropped.update(index for index in range(begin, end) if index not in range(first, name))
     tables = frozenset(index + 1 for index in range(len(tokens)) if _is_table_query(tokens, index))
-    cut = _shorten(tokens, dropped)
-    _drop_extractions(tokens, parameters, dropped)
+    cut = frozenset[int]() if is_whole else _shorten(tokens, dropped)
+    extractions = _drop_extractions(tokens, parameters, dropped)
     for first, (end, _) in travels.items():
         dropped.update(range(first, end))
-    pieces: list[str] = [before]
+    runs = find_runs(tokens)
+    pieces: list[str] = [before] if before else []
     origins: dict[int, int] = {}
-    length, previous = len(before), 0
-    spaced = True
-    for index, kind in enumerate(tokens.kinds):
-        if index in dropped:
-            spaced = True
-            continue
-        if spaced or tokens.starts[index] != previous:
-            pieces.append(" ")
-            length += 1
-        previous, spaced = tokens.ends[index], False
-        if index in parameters:
-            piece = f":p{index}"
-            if parameters[index].name is not None:
-                dropped.add(index + 1)
-        elif index + 1 in tables:
-            piece = "SELECT * FROM"
-        elif kind == SIGN:
-            piece = tokens.source[tokens.starts[index] : tokens.ends[index]]
-        else:
-            piece = _placeholder(tokens, index, kind)
-        origins[length] = index
-        pieces.append(piece)
-        length += len(piece)
+    length = len(before) + 1 if before else 0
+    index = 0
+    while index < len(tokens):
+        end = runs.get(index, index + 1)
+        if index not in dropped:
+            if index in parameters:
+                piece = f":p{index}"
+                end += parameters[index].name is not None
+            elif index + 1 in tables:
+                piece = "SELECT * FROM"
+            elif index in runs:
+                piece = f"STRUCT<__t{index}__: INT>" if _is_type(tokens, index) else f"'__l{index}__'"
+            else:
+                piece = _placeholder(tokens, index)
+            origins[length] = index
+            pieces.append(piece)
+            length += len(piece) + 1
+        index = end
     sessions = {first: window for first, (_, _, _, window) in windows.items()}
-    return MaskedQuery("".join(pieces) + after, origins, travels, streams, sessions, tables, cut)
+    text = " ".join([*pieces, after] if after else pieces)
+    return MaskedQuery(text, origins, travels, streams, sessions, tables, runs, extractions, cut)
 
 
-def _placeholder(tokens: Tokens, index: int, kind: str) -> str:
-    text = tokens.text(index)
-    if kind == WORD:
-        if tokens.upper(index) == "WINDOW" and tokens.upper(index + 1) == "(":
-            return "window_"  # sqlglot takes Spark's function for the clause of that name
-        return text if text.isascii() and not text[0].isdigit() and index not in tokens.names else f"`w{index}`"
-    if kind == QUOTED:
-        return f"`q{index}`"
+def _placeholder(tokens: Tokens, index: int) -> str:
+    kind, text, word = tokens.kind(index), tokens.text(index), tokens.upper(index)
     if kind == NUMBER:
         return str(index)
-    if kind == BINARY:
-        return "X'00'"
-    if tokens.upper(index - 1) == "INTERVAL" and any(character.isalpha() for character in text):
-        # sqlglot takes the unit from the string, or else from whatever word comes next.
-        return "'1 day'"
-    if tokens.kind(index - 1) in (STRING, DOUBLE):
-        return ""
-    return f"'s{index}'"
+    if kind in (STRING, DOUBLE, BINARY):
+        return f"'__l{index}__'"
+    if kind == SIGN:
+        return text
+    if tokens.upper(index + 1) == "(" and is_call(tokens, index, word):
+        return f"__f{index}__"
+    if kind == QUOTED:
+        return f"`__q{index}__`"
+    is_plain = text.isascii() and not text[0].isdigit() and not PLACEHOLDER.fullmatch(text) and index not in tokens.names
+    return text if is_plain else f"`__w{index}__`"
+
+
+def _is_type(tokens: Tokens, index: int) -> bool:
+    return tokens.upper(index - 1) in ("AS", "::") and tokens.kind(index) not in (STRING, DOUBLE)
 
 
 def _travels(tokens: Tokens, parameters: dict[int, Parameter]) -> dict[int, tuple[int, TimeTravel]]:
@@ -181,9 +190,10 @@ def _streams(tokens: Tokens) -> tuple[dict[int, tuple[int, int]], set[int]]:
     return found, dropped
 
 
-def _drop_extractions(tokens: Tokens, parameters: dict[int, Parameter], dropped: set[int]) -> None:
+def _drop_extractions(tokens: Tokens, parameters: dict[int, Parameter], dropped: set[int]) -> frozenset[int]:
     """`value:name.name[0]` takes a part out of a value; sqlglot reads only some of that, and none of it names a column."""
     angles = 0
+    extractions: set[int] = set()
     for index, kind in enumerate(tokens.kinds):
         if kind != SIGN:
             continue
@@ -201,7 +211,9 @@ def _drop_extractions(tokens: Tokens, parameters: dict[int, Parameter], dropped:
                     after += 3
                 else:
                     break
+            extractions.add(index)
             dropped.update(range(index, after))
+    return frozenset(extractions)
 
 
 def _is_table_query(tokens: Tokens, index: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from platform_plugin.language.text.places import Span, syntax_error
@@ -215,3 +216,9 @@ def find_closing(tokens: Tokens, index: int) -> int:
             if depth == 0:
                 return inner
     return len(tokens)
+
+
+def find_token(tokens: Tokens, start: int) -> int | None:
+    """The index of the token that starts at an offset of the source."""
+    index = bisect_left(tokens.starts, start)
+    return index if index < len(tokens) and tokens.starts[index] == start else None

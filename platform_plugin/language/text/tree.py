@@ -1,4 +1,4 @@
-"""`parse_tree`: sqlglot's tree of a masked query, or an error at the place in the source."""
+"""`parse_tree`: sqlglot's tree of a query, or an error at the place in the source."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import gc
 import re
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import sqlglot
 from sqlglot.errors import SqlglotError
 
+from platform_plugin.errors import PlatformError
 from platform_plugin.language.text.bare_names import FOREIGN, KEYWORDS
+from platform_plugin.language.text.leaves import restore_leaves
+from platform_plugin.language.text.masking import mask
 from platform_plugin.language.text.places import suggest_word, syntax_error
 
 if TYPE_CHECKING:
@@ -20,7 +23,9 @@ if TYPE_CHECKING:
 
     from platform_plugin.language.query.scopes import Node
     from platform_plugin.language.text.masking import MaskedQuery
+    from platform_plugin.language.text.places import Span
     from platform_plugin.language.text.tokens import Tokens
+    from platform_plugin.language.text.values import Parameter
 
 # Frames that sqlglot takes for the deepest nesting that our tokenizer lets through, several times over.
 _FRAMES = 60_000
@@ -72,20 +77,38 @@ def _room() -> Iterator[None]:
                     sys.setrecursionlimit(_before)
 
 
-def parse_tree(tokens: Tokens, masked: MaskedQuery) -> Node:
-    """The tree of a query."""
+class ParsedQuery(NamedTuple):
+    """The tree of a query with the user's text in its leaves, and what was left out of it."""
+
+    tree: Node
+    masked: MaskedQuery
+
+    def extraction(self, tokens: Tokens) -> Span | None:
+        """The first `:part` that takes something out of a value."""
+        first = min(self.masked.extractions, default=None)
+        return None if first is None else tokens.span(first, first + 1)
+
+
+def parse_tree(
+    tokens: Tokens, parameters: dict[int, Parameter], before: str = "", after: str = "", *, is_whole: bool = False
+) -> ParsedQuery:
+    """The tree of a query's tokens; `before` and `after` make a query of an expression."""
+    masked = mask(tokens, parameters, before, after, is_whole=is_whole)
     whole = tokens.span(0, len(tokens))
     try:
         with _room():
             tree = sqlglot.parse_one(masked.text, dialect="spark")
+            restore_leaves(tree, tokens, masked, parameters)
     except RecursionError as error:
         raise syntax_error(whole, "a query is nested too deeply", hint="name inner parts with WITH … AS (…)") from error
     except SqlglotError as error:
         raise _placed(tokens, masked, error) from error
+    except PlatformError:
+        raise
     except Exception as error:
         # The parser is not ours: whatever else it stumbles over is a query that can't be read.
         raise syntax_error(whole, "this query can't be read") from error
-    return tree
+    return ParsedQuery(tree, masked)
 
 
 def _placed(tokens: Tokens, masked: MaskedQuery, error: SqlglotError) -> Exception:

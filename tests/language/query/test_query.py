@@ -1,16 +1,20 @@
 import time
+from collections import Counter
 from decimal import Decimal
 
 import pytest
+import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import platform_plugin.language.query.query as query_module
 from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, OneOf
 from platform_plugin.errors import InvalidStatement
 from platform_plugin.language.query.query import analyse_expression, analyse_query
 from platform_plugin.language.script import parse_statement
 from platform_plugin.language.text.names import WrittenName
 from platform_plugin.language.text.places import Span
+from platform_plugin.operators.group.body import read_body
 from tests.language.queries import QUERIES
 
 
@@ -299,3 +303,18 @@ def test_any_text_is_a_query_or_an_invalid_statement(text):
     else:
         assert query.render({}).text == query.span.text
         query.render(dict.fromkeys(query.relations, "v"))
+
+
+def test_a_text_is_tokenised_and_parsed_once(monkeypatch):
+    counts = Counter()
+
+    def counted(module, name):
+        plain = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, **named: counts.update([name]) or plain(*given, **named))
+
+    counted(query_module, "tokenize")
+    counted(sqlglot, "parse_one")
+    text = "SELECT uid, sum(score) AS score FROM posts_read_once GROUP BY uid"
+    assert analyse_query(text) is analyse_query(text)
+    read_body(text)
+    assert counts == {"tokenize": 1, "parse_one": 1}
