@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from platform_plugin.cache import BUDGET_VARIABLE, set_budget
 from tests.independent_reader import Duck, DuckProcess
 from tests.postgres import OLDEST, Database, PostgresServer, find_binaries
 from tests.s3 import s3_bucket, s3_endpoint  # noqa: F401  fixtures
@@ -47,6 +48,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         server = _read_server(state) if state.exists() else None
     if server is not None:
         server.remove()
+
+
+@pytest.fixture
+def no_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Caches of this process keep nothing during a test."""
+    with monkeypatch.context() as patch:
+        patch.setenv(BUDGET_VARIABLE, "0")
+        set_budget()
+        yield
+    set_budget()
 
 
 @pytest.fixture(scope="session")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
-from platform_plugin.lake.ring.consumers import cursors_of, move_cursors
-from platform_plugin.relations.samples.reservoir.picks import insert_picks, unmerged_picks
+from platform_plugin.relations.samples.reservoir.picks import insert_picks
+from platform_plugin.relations.samples.reservoir.release import release_stream_rows
 from platform_plugin.relations.samples.reservoir.sample_list import known_samples
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     import pyarrow as pa
 
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
@@ -21,7 +17,8 @@ if TYPE_CHECKING:
     from platform_plugin.relations.samples.reservoir.picker import AppendPick
     from platform_plugin.relations.samples.reservoir.sample_list import KnownSamples
 
-_LET_GO_EVERY = 16
+_RELEASE_EVERY = 16
+"""After so many appends whose picks are all there, the next one lets the stream evict their rows."""
 
 
 def prepare_picks(lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> PickRows | None:
@@ -43,6 +40,7 @@ class PickRows:
         self._first = -1
         self._picked: list[AppendPick] = []
         self._made = False
+        self._releases = False
 
     def prepare(self) -> None:
         """Pick as if the rows began where the last ones ended, which is mostly so."""
@@ -69,14 +67,15 @@ class PickRows:
         for picked in self._picked:
             strata = {key: (held.cardinality, held.bound) for key, held in picked.strata.items()}
             insert_picks(w, picked.picker.sample.table.uuid, (first, first + self._rows.num_rows), strata, picked.data)
-        if self._known.commits % _LET_GO_EVERY == _LET_GO_EVERY - 1:
+        self._releases = self._known.unreleased_appends >= _RELEASE_EVERY - 1
+        if self._releases:
             release_stream_rows(w, self._known.stream)
 
     def settle(self) -> None:
         """Let the picks count for later appends, since the commit is made."""
         known = self._known
         with known.lock:
-            known.commits += 1
+            known.unreleased_appends = 0 if self._made and self._releases else known.unreleased_appends + 1
             known.count_in(self._first, self._first + self._rows.num_rows)
             for picked in self._picked if self._made else ():
                 picked.picker.window_rows += self._rows.num_rows
@@ -84,26 +83,3 @@ class PickRows:
                     picked.picker.learn(key, held.keys)
             if len(self._picked) < len(known.pickers):
                 known.look_again()
-
-
-def release_stream_rows(w: Writer, stream: UUID) -> None:
-    """Move the cursors of samples over the rows of which they have all picks, so that the stream may evict these."""
-    w.flush()
-    ends: dict[str, tuple[int, int]] = {}
-    for sample, seen, first, end in w.connection.execute(_AHEAD, {"stream": str(stream)}):
-        before, reached = ends.get(sample, (seen, seen))
-        ends[sample] = (before, max(reached, end) if first <= reached else reached)
-    move_cursors(w, stream, {sample: end for sample, (seen, end) in ends.items() if end > seen})
-
-
-def _plan_ahead() -> sa.Select[Any]:
-    """The picks of the samples of a stream after their cursors, in order."""
-    cursors, picks = cursors_of(sa.bindparam("stream", type_=sa.String)), unmerged_picks()
-    n, p = cursors.c, picks.c
-    ahead = sa.and_(p.sample_uuid == n.consumer, p.first_row_id >= n.next_row_id)
-    query = sa.select(n.consumer, n.next_row_id, p.first_row_id, p.next_row_id).join_from(cursors, picks, ahead)
-    return query.order_by(n.consumer, p.first_row_id)
-
-
-# Made once: to put a statement together takes longer than to run it.
-_AHEAD = _plan_ahead()

@@ -1,4 +1,7 @@
-"""`KnownSamples`: the samples of each stream that this process writes to, and when they are read again."""
+"""`KnownSamples`: the samples of each stream that this process writes to, and when they are read again.
+
+All of it is read from the lake, so that it may be forgotten at any time: an append then costs a look at the samples, and picks the same.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from platform_plugin.relations.samples.reservoir.growing import read_stored, sto
 from platform_plugin.relations.samples.reservoir.local_scan import RowCondition
 from platform_plugin.relations.samples.reservoir.picker import Picker
 from platform_plugin.relations.samples.reservoir.picks import pool_picks, read_picks
+from platform_plugin.relations.samples.reservoir.release import find_release
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -38,7 +42,7 @@ class KnownSamples:
         self.schema_version = schema_version
         self.pickers: list[Picker] = []
         self.next_row_id = 0
-        self.commits = 0
+        self.unreleased_appends = 0
         self.lock = threading.Lock()
         self.look_again_after: float | None = None
         self.rows_when_looked = 0
@@ -64,7 +68,12 @@ class KnownSamples:
         self.look_again_after = min(seconds, self.look_again_after or seconds)
 
 
-_STREAMS: Cache[tuple[UUID, str, UUID], KnownSamples] = Cache("samples of streams", weigh=lambda known: 20_000 * len(known.pickers))
+_STREAMS: Cache[tuple[UUID, str, UUID], KnownSamples] = Cache("samples of streams", weigh=lambda known: sum(map(_weigh, known.pickers)))
+
+
+def _weigh(picker: Picker) -> int:
+    """The bytes of what is known of a sample: the keys of its rows, and about as many that were committed since these were sorted out."""
+    return 20_000 + 16 * picker.sample.definition.size
 
 
 def known_samples(lake: Lake, base: Snapshot, table: Table) -> KnownSamples:
@@ -84,6 +93,7 @@ def _look(lake: Lake, base: Snapshot, table: Table) -> KnownSamples:
         return known
     with lake.reading() as connection:
         ring = read_ring(connection, table.uuid)
+        known.unreleased_appends = find_release(connection, table.uuid).appends
     known.next_row_id, known.rows_when_looked = ring.next_row_id, ring.row_count
     for sample in _samples(lake, base, own):
         definition = sample.definition

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.lake.files.files import write_delete_file
-from platform_plugin.lake.ring.segments import CONSUMER
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples import waiting
 from platform_plugin.relations.samples.keys.keys import keys_between, sample_seed
@@ -179,17 +178,6 @@ def test_a_sample_with_many_strata_is_picked_from_the_first_append_on(platform):
     found = behind(platform, "g")
     assert found.gap_rows == 0
     assert [each.rows.num_rows for each in found.picks] == [40]
-
-
-def test_a_stream_lets_go_of_rows_that_were_picked(platform):
-    platform.execute("CREATE STREAM short (id INT, kind STRING, score INT) WITH (retention_rows = 10)")
-    platform.execute("CREATE SAMPLE s ON short SIZE 4 WITH (seed = 2)")
-    for start in range(0, 400, 10):
-        put(platform, "short", start, start + 10)
-    assert platform.lake.read("short").num_rows < 200
-    assert ids(platform, "s") == lowest(2, 4, 0, 400)
-    with platform.lake.reading() as connection:
-        assert connection.execute(sa.select(CONSUMER.c.next_row_id)).scalar() >= 160
 
 
 def test_rows_of_a_process_that_ends_are_picked_too(platform, tmp_path):

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 
+from platform_plugin.cache import BUDGET_VARIABLE, set_budget
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.samples.reservoir import picker
@@ -60,7 +61,9 @@ def test_it_looks_again_after_a_while_that_is_the_shortest_of_what_was_asked_for
     assert known.is_stale(base)
 
 
-def test_a_stream_without_samples_is_looked_at_once(platform):
+def test_a_stream_without_samples_is_looked_at_once(platform, monkeypatch):
+    monkeypatch.delenv(BUDGET_VARIABLE, raising=False)
+    set_budget()
     first = known_of_posts(platform)
     assert first.pickers == []
     put(platform, 0, 10)
@@ -86,3 +89,19 @@ def test_what_was_too_much_to_pick_is_looked_for_again(platform, monkeypatch):
     snapshot = platform.lake.snapshot()
     assert find_pending(platform.work, find_sample(platform.lake, platform.lake.table("s"), snapshot), snapshot).gap_rows == 0
     assert len(set(ids(platform, "s")) - set(before)) < 10
+
+
+def test_appends_that_wait_for_their_release_are_counted_in_the_lake(platform):
+    # Whoever looks goes on where others stopped: another process, or this one when its cache was emptied.
+    platform.execute("CREATE SAMPLE s ON posts SIZE 5 WITH (seed = 1)")
+    for start in range(0, 50, 10):
+        put(platform, start, start + 10)
+    known = known_of_posts(platform)
+    assert known.unreleased_appends == 5
+    known_here._STREAMS.clear()
+    again = known_of_posts(platform)
+    assert again is not known
+    assert again.unreleased_appends == 5
+    platform.execute("REFRESH SAMPLE s")
+    known_here._STREAMS.clear()
+    assert known_of_posts(platform).unreleased_appends == 0
