@@ -33,11 +33,10 @@ if TYPE_CHECKING:
     Fail = Callable[[exp.Expr | None, str, str | None], Exception]
 
 _PARTS = """
-    expressions from_ joins laterals where group having windows distinct order limit offset with_ hint kind operation_modifiers
+    expressions from_ joins laterals where group having qualify windows distinct order limit offset with_ hint kind operation_modifiers
 """
 _SELECT_PARTS = frozenset(_PARTS.split())
 _CLAUSES = {
-    "qualify": ("QUALIFY", "give the window a name in SELECT, and filter by it in a SELECT around that"),
     "sort": ("SORT BY", "leave it out: no order is kept"),
     "cluster": ("CLUSTER BY", "leave it out: no order is kept"),
     "distribute": ("DISTRIBUTE BY", "leave it out: Spark distributes as it likes"),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
-from platform_plugin.algebra.build.grouping import GroupedSelect, has_aggregate, has_window, read_sets
+from platform_plugin.algebra.build.grouping import GroupedSelect, call_in, has_aggregate, has_window, read_sets
+from platform_plugin.algebra.build.qualify import QualifiedSelect
 from platform_plugin.algebra.build.scope import resolve_column
 from platform_plugin.algebra.functions import RANKINGS, WINDOW_COLUMNS
 from platform_plugin.algebra.plan.names import output_name, unique_name
@@ -25,7 +26,7 @@ from platform_plugin.algebra.plan.nodes import (
     columns,
     outputs,
 )
-from platform_plugin.algebra.plan.traversal import column_reference
+from platform_plugin.algebra.plan.traversal import column_reference, walk_expression
 from platform_plugin.algebra.types.infer import type_of
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.build.query import Builder, NamedQuery
     from platform_plugin.algebra.build.scope import Scope
-    from platform_plugin.algebra.plan.nodes import Column, Query, Source
+    from platform_plugin.algebra.plan.nodes import Column, Place, Query, Source
     from platform_plugin.algebra.types.data_types import DataType
 
 
@@ -55,6 +56,7 @@ class SelectBuilder:
     scope: Scope
     source: Source
     grouping: GroupedSelect | None = None
+    qualified: Scalar | None = None
 
     def fail(self, node: exp.Expr | None, message: str, hint: str | None = None) -> Exception:
         return self.builder.fail(node, message, hint)
@@ -67,6 +69,8 @@ class SelectBuilder:
         group = self.node.args.get("group")
         sorting = [(item, *self._sort_target(item, items)) for item in (order.expressions if order is not None else ())]
         condition = self._having(having.this, items) if having is not None else None
+        if self.node.args.get("qualify") is not None:
+            self.qualified = self._qualify(self.node.args["qualify"].this, items, grouped=group is not None)
         called = [value for _, value in items] + [value for _, _, value in sorting if value is not None] + [condition or Scalar(exp.null())]
         if group is not None or any(has_aggregate(value.node) for value in called) or having is not None:
             items, sorting, condition = self._group(group, items, sorting, condition)
@@ -149,13 +153,37 @@ class SelectBuilder:
         by_name = {name.lower(): found for name, found in items}
         for column in node.find_all(exp.Column):
             found = by_name.get(column.name.lower()) if column.args.get("table") is None else None
-            if found is not None and not column.find_ancestor(exp.Anonymous) and has_aggregate(found.node) and self._is_column(column):
+            if (
+                found is not None
+                and not column.find_ancestor(exp.Anonymous)
+                and has_aggregate(found.node)
+                and self._column_of_source(column) is not None
+            ):
                 raise self.fail(column, f'"{column.name}" in HAVING could be the column or the result', "give the result another name")
         return value
 
-    def _is_column(self, node: exp.Column) -> bool:
+    def _qualify(self, node: exp.Expr, items: list[tuple[str, Scalar]], *, grouped: bool) -> Scalar:
+        """QUALIFY sees the columns of FROM, or the keys of the grouping, and what SELECT gives a name; it holds no aggregate of its own."""
+        if (call := next((inner for inner in walk_expression(node) if call_in(inner) is not None), None)) is not None and has_aggregate(
+            node
+        ):
+            raise self.fail(call, "an aggregate in QUALIFY", "give it a name in SELECT and use that name; or write it in HAVING")
+        value = self.builder.scalar(node, self.known, self.scope, {name.lower(): value for name, value in items})
+        for window in value.node.find_all(exp.Window):
+            self._name_window(window)
+        self._refuse_rankings([value])
+        if not any(has_window(found.node) for found in (value, *(found for _, found in items))):
+            raise self.fail(node, "QUALIFY without a window function", f"write the condition in {'HAVING' if grouped else 'WHERE'}")
+        results = {name.lower(): found for name, found in items}
+        for column in () if grouped else node.find_all(exp.Column):
+            meant = self._column_of_source(column)
+            if column.args.get("table") is None and meant is not None and results.get(column.name.lower(), meant) != meant:
+                raise self.fail(column, f'"{column.name}" in QUALIFY could be the column or the result', "give the result another name")
+        return value
+
+    def _column_of_source(self, node: exp.Column) -> Scalar | None:
         found = resolve_column(node, self.scope, lambda message: self.fail(node, message))
-        return found is not None and not isinstance(found.node, exp.Anonymous)
+        return None if found is None or isinstance(found.node, exp.Anonymous) else found
 
     def _sort_target(self, item: exp.Expr, items: list[tuple[str, Scalar]]) -> tuple[str | None, Scalar | None]:
         """The output column that a key of ORDER BY is, or the expression that it is instead."""
@@ -198,6 +226,7 @@ class SelectBuilder:
         lifted = [(name, grouping.lift(value)) for name, value in items]
         order = [(item, name, value and grouping.lift(value)) for item, name, value in sorting]
         kept = condition and grouping.lift(condition)
+        self.qualified = self.qualified and grouping.lift(self.qualified)
         at = (
             self.builder.place(group) if group is not None else next((self.builder.place(call.value.node) for call in grouping.calls), None)
         )
@@ -246,8 +275,7 @@ class SelectBuilder:
                     made.append(Item(value=value, name=by))
             keys.append(sort_key(item, str(by)))
         made_at = self.builder.place(node)
-        kind = Window if any(has_window(item.value.node) for item in made) else Project
-        query: Query = kind(source=self.source, items=tuple(made), at=made_at)
+        query = self._project(made, types, made_at)
         if node.args.get("distinct") is not None:
             if node.args["distinct"].args.get("on"):
                 raise self.fail(node.args["distinct"], "DISTINCT ON is not supported", "use a window: row_number() OVER (PARTITION BY …)")
@@ -258,6 +286,19 @@ class SelectBuilder:
             query = Sort(query=query, keys=tuple(keys), at=self.builder.place(node.args["order"]))
         query = self.builder.shorten(query, node, None)
         return self._hide(query, len(made) - hidden) if hidden else query
+
+    def _project(self, made: list[Item], types: dict[Column, DataType | None], at: Place | None) -> Query:
+        if self.qualified is not None:
+            select = QualifiedSelect(
+                alias=self.builder.aliases.take("qualified"),
+                items=list(made),
+                types=dict(columns(self.source)),
+                type_of=lambda value: type_of(value, types),
+                fail=self.builder.fail,
+            )
+            return select.build(self.source, self.qualified, at=at, place=self.builder.place(self.node.args["qualify"]))
+        kind = Window if any(has_window(item.value.node) for item in made) else Project
+        return kind(source=self.source, items=tuple(made), at=at)
 
     def _hide(self, query: Query, kept: int) -> Query:
         alias = self.builder.aliases.take("sorted")

@@ -123,6 +123,12 @@ ADMITTED = {
     "window over groups": """SELECT uid, n, rank() OVER (ORDER BY n DESC) AS r, sum(n) OVER (ORDER BY uid) AS t
         FROM (SELECT uid, count(*) AS n FROM posts GROUP BY uid)""",
     "window over aggregates": "SELECT uid, sum(score) AS s, sum(sum(score)) OVER () AS t, rank() OVER w AS r FROM posts GROUP BY uid WINDOW w AS (ORDER BY count(*), uid)",
+    "qualify": """SELECT uid, content, count(*) AS n FROM posts WHERE uid IS NOT NULL GROUP BY uid, content
+        QUALIFY row_number() OVER (PARTITION BY uid ORDER BY n DESC, content) = 1""",
+    "qualify by alias": """SELECT content, sum(score) AS s, rank() OVER (ORDER BY sum(score) DESC NULLS LAST) AS place FROM posts
+        GROUP BY content HAVING count(*) > 0 QUALIFY place <= 2 ORDER BY place""",
+    "qualify over a sub-query": """SELECT DISTINCT n FROM (SELECT uid, count(*) AS n FROM posts GROUP BY uid) g
+        QUALIFY count(*) OVER (PARTITION BY n) > 1 AND n < (SELECT max(weight) FROM likes)""",
     "correlated above": """SELECT g.region, (SELECT max(v.rate) FROM users v WHERE v.region = g.region) AS m, g.n
         FROM (SELECT u.region, count(*) AS n FROM posts JOIN users u ON uid = id GROUP BY u.region) g""",
     "correlated over a stream": """SELECT id, rate, (SELECT count(*) FROM posts WHERE uid = id) AS n,
