@@ -9,29 +9,42 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _TABLE = """
-aggregate | safe bounded type:argument | any_value max max_by min min_by
-aggregate | safe bounded type:average | avg
-aggregate | safe bounded type:bigint | count count_if
-aggregate | safe bounded type:boolean | bool_and bool_or
-aggregate | safe bounded type:sum | sum
-aggregate | safe type:argument | bit_and bit_or bit_xor
-aggregate | safe type:list | collect_list collect_set
-aggregate | safe type:sum | try_sum
-aggregate | safe | hll_sketch_agg
-aggregate | bounded type:argument | first last percentile_approx
-aggregate | bounded type:double | stddev_samp var_pop var_samp
-aggregate | bounded type:quantile | median percentile
-aggregate | type:argument | mode
-aggregate | type:average | try_avg
-aggregate | type:bigint | approx_count_distinct grouping_id regr_count
-aggregate | type:double | corr covar_pop covar_samp kurtosis regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy
-aggregate | type:double | regr_syy skewness stddev_pop
-aggregate | type:quantile | percentile_cont
-aggregate | | approx_top_k approx_top_k_accumulate approx_top_k_combine bitmap_and_agg bitmap_construct_agg bitmap_or_agg collect_union
-aggregate | | count_min_sketch grouping histogram_numeric hll_union_agg kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float
-aggregate | | kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float listagg measure percentile_disc schema_of_variant_agg
-aggregate | | theta_intersection_agg theta_sketch_agg theta_union_agg tuple_intersection_agg_double tuple_intersection_agg_integer
-aggregate | | tuple_sketch_agg_double tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer vector_avg vector_sum
+aggregate | safe bounded type:argument retract:not-row | any_value
+aggregate | safe bounded type:argument retract:not-next | max_by min_by
+aggregate | safe bounded type:argument retract:not-next kernel:max | max
+aggregate | safe bounded type:argument retract:not-next kernel:min | min
+aggregate | safe bounded type:average retract:weight kernel:sum+count | avg
+aggregate | safe bounded type:bigint retract:weight kernel:count | count count_if
+aggregate | safe bounded type:boolean retract:not-number kernel:max | bool_or
+aggregate | safe bounded type:boolean retract:not-number kernel:min | bool_and
+aggregate | safe bounded type:sum retract:weight kernel:sum | sum
+aggregate | safe type:argument retract:not-number | bit_and bit_or
+aggregate | safe type:argument retract:weight | bit_xor
+aggregate | safe type:list retract:difference | collect_list
+aggregate | safe type:list retract:not-number | collect_set
+aggregate | safe type:sum retract:not-overflow | try_sum
+aggregate | safe retract:not-sketch | hll_sketch_agg
+aggregate | bounded type:argument retract:not-row | first last
+aggregate | bounded type:argument retract:not-sketch | percentile_approx
+aggregate | bounded type:double retract:formula | stddev_samp var_pop var_samp
+aggregate | bounded type:quantile retract:number | median percentile
+aggregate | type:argument retract:number | mode
+aggregate | type:average retract:weight | try_avg
+aggregate | type:bigint retract:formula | regr_count
+aggregate | type:bigint retract:not-sketch | approx_count_distinct
+aggregate | type:bigint | grouping_id
+aggregate | type:double retract:formula | corr covar_pop covar_samp regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy
+aggregate | type:double retract:formula | regr_syy stddev_pop
+aggregate | type:double retract:number | kurtosis skewness
+aggregate | type:quantile retract:number | percentile_cont
+aggregate | retract:difference | listagg
+aggregate | retract:not-sketch | bitmap_and_agg bitmap_construct_agg bitmap_or_agg hll_union_agg kll_merge_agg_bigint kll_merge_agg_double
+aggregate | retract:not-sketch | kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float theta_intersection_agg
+aggregate | retract:not-sketch | theta_sketch_agg theta_union_agg
+aggregate | retract:number | histogram_numeric percentile_disc
+aggregate | | approx_top_k approx_top_k_accumulate approx_top_k_combine collect_union count_min_sketch grouping measure
+aggregate | | schema_of_variant_agg tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_agg_double
+aggregate | | tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer vector_avg vector_sum
 aggregate | is:avg | mean
 aggregate | is:bool_and | every
 aggregate | is:bool_or | any some
@@ -62,13 +75,17 @@ scalar | reads-time bounded type:timestamp | to_timestamp
 scalar | unit-first | dateadd timestamp_add timestamp_diff timestampadd timestampdiff
 scalar | unit-first bounded type:date | date_add
 scalar | unit-first bounded type:int | date_diff datediff
-scalar | safe bounded type:common | coalesce
-scalar | safe bounded type:int | day hour minute month year
+scalar | safe bounded type:common kernel:coalesce | coalesce
+scalar | safe bounded type:int kernel:day | day
+scalar | safe bounded type:int kernel:month | month
+scalar | safe bounded type:int kernel:year | year
+scalar | safe bounded type:int | hour minute
 scalar | safe bounded type:string | lower upper
 scalar | safe bounded type:timestamp | date_trunc
 scalar | safe bounded | second
 scalar | safe type:date | trunc
-scalar | safe type:int | dayofweek dayofyear quarter weekday weekofyear
+scalar | safe type:int kernel:quarter | quarter
+scalar | safe type:int | dayofweek dayofyear weekday weekofyear
 scalar | bounded type:argument | nullif
 scalar | bounded type:bigint | bigint
 scalar | bounded type:boolean | boolean
@@ -77,11 +94,16 @@ scalar | bounded type:common | abs greatest ifnull least nvl
 scalar | bounded type:date | date_sub
 scalar | bounded type:double | double exp ln log10 pow power sqrt
 scalar | bounded type:float | float
-scalar | bounded type:int | int length
+scalar | bounded type:int kernel:utf8_length | length
+scalar | bounded type:int | int
 scalar | bounded type:list | array
 scalar | bounded type:rounded | round
-scalar | bounded type:string | date_format left right string substr substring trim
-scalar | bounded | cast ceil ceiling char_length dayofmonth decimal exists floor isnotnull isnull lcase like log ltrim mod
+scalar | bounded type:string kernel:utf8_slice_codeunits | substr substring
+scalar | bounded type:string | date_format left right string trim
+scalar | bounded kernel:day | dayofmonth
+scalar | bounded kernel:match_like | like
+scalar | bounded kernel:utf8_length | char_length
+scalar | bounded | cast ceil ceiling decimal exists floor isnotnull isnull lcase log ltrim mod
 scalar | bounded | named_struct rtrim sign struct try_cast try_divide ucase
 scalar | type:common | negative positive
 scalar | type:date | last_day next_day
@@ -95,6 +117,21 @@ _UNITS = """
     year years quarter quarters month months week weeks day days dayofyear hour hours minute minutes second seconds millisecond milliseconds
     microsecond microseconds nanosecond nanoseconds
 """
+
+
+RETRACT_RULES = {
+    "weight": "yes: the numbers of the rows that leave are subtracted",
+    "formula": "yes: Chan's formula backwards",
+    "difference": "yes: each value that leaves is taken out once",
+    "number": "yes: a value's number of rows is lowered, and a value without rows is dropped",
+    "not-next": "no: the next smaller or larger value is not stored",
+    "not-row": "no: the row before or after is not stored",
+    "not-number": "no: how often a value came is not stored",
+    "not-overflow": "no: whether the rest overflows is not stored",
+    "not-sketch": "no: a sketch can't forget a value",
+}
+"""How partial aggregates take back the rows that left a group, or why they can't. Where they can't, the values that a group has are kept
+with the number of rows of each, and that number is lowered."""
 
 
 class Function(NamedTuple):
@@ -112,6 +149,10 @@ class Function(NamedTuple):
     """How its type follows from those of its arguments: see `algebra/types/infer`."""
     canonical: str
     """The name of the function of which this is another name, or its own."""
+    retract: str | None
+    """How a partial aggregate takes rows back, as a key of `RETRACT_RULES`; None for what is no partial aggregate."""
+    kernel: tuple[str, ...]
+    """The functions of Arrow by which the kernel computes it for some types of arguments, or nothing."""
 
 
 def _read_table() -> Iterator[Function]:
@@ -122,8 +163,12 @@ def _read_table() -> Iterator[Function]:
         same = known.get(values.get("is", ""))
         facts = frozenset(fact for fact in said.split() if ":" not in fact) | (same.facts if same is not None else frozenset())
         rule = values.get("type") if same is None else same.type_rule
+        retract = values.get("retract") if same is None else same.retract
+        kernel = tuple(values["kernel"].split("+")) if "kernel" in values else () if same is None else same.kernel
         for name in names.split():
-            known[name] = Function(name=name, kind=kind, facts=facts, type_rule=rule, canonical=values.get("is", name))
+            known[name] = Function(
+                name=name, kind=kind, facts=facts, type_rule=rule, canonical=values.get("is", name), retract=retract, kernel=kernel
+            )
             yield known[name]
 
 
@@ -171,6 +216,26 @@ UNIT_FIRST = _names(fact="unit-first")
 """Functions whose first argument may be a unit of time."""
 UNITS = frozenset(_UNITS.split())
 """Words that name a unit of time where a column could stand, as in timestampadd(DAY, 1, at)."""
+
+
+def kernel_functions(name: str) -> tuple[str, ...]:
+    """The functions of Arrow by which the kernel computes a function for some types of arguments; empty where only Spark computes it.
+
+    >>> kernel_functions("MEAN"), kernel_functions("soundex")
+    (('sum', 'count'), ())
+    """
+    known = FUNCTIONS.get(name.lower())
+    return () if known is None else known.kernel
+
+
+def can_retract(name: str) -> bool:
+    """Whether partial aggregates of a function take back rows that left their group.
+
+    >>> can_retract("variance"), can_retract("max"), can_retract("upper")
+    (True, False, False)
+    """
+    known = FUNCTIONS.get(name.lower())
+    return known is not None and known.retract is not None and not known.retract.startswith("not-")
 
 
 def canonical_name(name: str) -> str:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from sqlglot import exp
 
 import platform_plugin
 from platform_plugin.algebra.functions import AGGREGATES, FUNCTIONS
-from platform_plugin.algebra.plan.nodes import Column, Scalar
+from platform_plugin.algebra.plan.nodes import Column, Item, Scalar
 from platform_plugin.algebra.types.data_types import Decimal, Primitive
 from platform_plugin.algebra.types.infer import type_of
+from platform_plugin.engine.arrow.calls import aggregate
+from platform_plugin.engine.arrow.functions import call_function
+from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, evaluate_node
 from platform_plugin.engine.spark.frames.schema import from_spark_type
 from platform_plugin.operators.group.body import read_body
 from tests.engine.spark.functions import FUNCTIONS as SPARKS_FUNCTIONS
@@ -53,11 +58,13 @@ def test_every_name_is_one_of_sparks():
 def test_another_name_has_the_facts_of_the_first():
     for function in FUNCTIONS.values():
         first = FUNCTIONS[function.canonical]
-        assert (first.canonical, first.kind, first.facts, first.type_rule) == (
+        assert (first.canonical, first.kind, first.facts, first.type_rule, first.retract, first.kernel) == (
             first.name,
             function.kind,
             function.facts,
             function.type_rule,
+            function.retract,
+            function.kernel,
         )
 
 
@@ -77,6 +84,55 @@ def test_no_other_module_has_a_list_of_functions():
                 if len(texts) > 7 and sum(text in FUNCTIONS for text in texts) > len(texts) * 0.8:
                     lists.add(str(path.relative_to(package)))
     assert lists <= own
+
+
+COLUMNS = {
+    Column("t", name): pa.array(values)
+    for name, values in {
+        "i": pa.array([1, None, 3], pa.int32()),
+        "d": pa.array([0.5, 1.5, None]),
+        "s": pa.array(["abc", None, "ä"]),
+        "b": pa.array([True, None, False]),
+        "day": pa.array([1, 2, None], pa.int32()).cast(pa.date32()),
+    }.items()
+}
+
+
+def test_functions_of_the_kernel_are_arrows():
+    known = set(pc.list_functions())
+    for function in FUNCTIONS.values():
+        prefix = "hash_" if function.kind == "aggregate" else ""
+        assert {prefix + name for name in function.kernel} <= known
+
+
+def run_aggregate(name, argument):
+    """Whether the kernel computes an aggregate of a column."""
+    call = Scalar(exp.Anonymous(this=name, expressions=[exp.column(argument, table="t")]))
+    try:
+        aggregate(ArrowRows(columns=COLUMNS, count=3), [], [Item(value=call, name="v")])
+    except NotSupportedByArrow:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", sorted({FUNCTIONS[name].canonical for name in AGGREGATES}))
+def test_the_kernel_computes_the_aggregates_that_the_table_says(name):
+    assert any(run_aggregate(name, column.name) for column in COLUMNS) == bool(FUNCTIONS[name].kernel)
+
+
+# What the parser makes nodes of their own of, and what takes any number of arguments, the kernel evaluates in its own way.
+NODES = {"like": "t.s LIKE 'a%'", "coalesce": "coalesce(t.i, 2)"}
+
+
+@pytest.mark.parametrize("name", sorted(name for name, function in FUNCTIONS.items() if function.kind == "scalar"))
+def test_the_kernel_computes_the_functions_that_the_table_says(name):
+    if name in NODES:
+        node = read_body(f"SELECT {NODES[name]} AS v").expressions[0].this
+        assert len(evaluate_node(node, ArrowRows(columns=COLUMNS, count=3))) == 3
+        return
+    places = [pa.scalar(1), pa.scalar(2)]
+    computed = [call_function(name, [column, *places[:count]]) for column in COLUMNS.values() for count in range(3)]
+    assert any(found is not None for found in computed) == bool(FUNCTIONS[name].kernel)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from platform_plugin.algebra.functions import kernel_functions
 from platform_plugin.engine.arrow.values import (
     NotSupportedByArrow,
     describe_unsupported,
@@ -72,6 +73,7 @@ def _plan(node: exp.Expr, rows: ArrowRows, inputs: list[Any], wanted: list[tuple
     if not isinstance(node, exp.Anonymous) or len(node.expressions) != 1:
         raise NotSupportedByArrow(f"{describe_unsupported(node)} of several arguments, or with an order")
     name, argument = str(node.this), node.expressions[0]
+    kernel = kernel_functions(name)
 
     def put(value: Any, function: str, options: Any = None) -> int:
         inputs.append(value)
@@ -93,28 +95,28 @@ def _plan(node: exp.Expr, rows: ArrowRows, inputs: list[Any], wanted: list[tuple
             place = put(value, "count_distinct", valid)
         else:
             value = pa.scalar(value=True) if isinstance(argument, exp.Star) else evaluate_node(argument, rows)
-            place = put(masked(value), "count", valid)
+            place = put(masked(value), kernel[0], valid)
         return lambda found: found[place]
     if isinstance(argument, exp.Distinct):
         raise NotSupportedByArrow(f"DISTINCT in {name}")
     value = masked(evaluate_node(argument, rows))
     match name:
         case "count_if" if pa.types.is_boolean(value.type):
-            place = put(pc.if_else(value, value, pa.scalar(None, pa.bool_())), "count", valid)
+            place = put(pc.if_else(value, value, pa.scalar(None, pa.bool_())), kernel[0], valid)
             return lambda found: found[place]
         case "min" | "max":
-            place = put(sortable_values(value), name, pc.ScalarAggregateOptions(min_count=1))
+            place = put(sortable_values(value), kernel[0], pc.ScalarAggregateOptions(min_count=1))
             return lambda found: found[place]
         case "bool_and" | "bool_or" if pa.types.is_boolean(value.type):
-            place = put(value, "min" if name == "bool_and" else "max", pc.ScalarAggregateOptions(min_count=1))
+            place = put(value, kernel[0], pc.ScalarAggregateOptions(min_count=1))
             return lambda found: found[place]
         case "sum":
-            place = put(_summed(value), "sum", pc.ScalarAggregateOptions(min_count=1))
+            place = put(_summed(value), kernel[0], pc.ScalarAggregateOptions(min_count=1))
             kind = _sum_type(value.type)
             return lambda found: found[place].cast(kind)
         case "avg" if pa.types.is_integer(value.type) or value.type == pa.float64():
-            total = put(_summed(value), "sum", pc.ScalarAggregateOptions(min_count=1))
-            number = put(value, "count", valid)
+            total = put(_summed(value), kernel[0], pc.ScalarAggregateOptions(min_count=1))
+            number = put(value, kernel[1], valid)
             return lambda found: _average(found[total], found[number])
     raise NotSupportedByArrow(f"the aggregate {name}")
 

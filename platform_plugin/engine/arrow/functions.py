@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from platform_plugin.algebra.functions import kernel_functions
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_PARTS = {"year": pc.year, "month": pc.month, "day": pc.day, "dayofmonth": pc.day, "quarter": pc.quarter}
+_PARTS = frozenset({"year", "month", "day", "quarter"})
+"""The kernel's functions of dates."""
 
 
 def part_of_day(name: str, value: Any) -> Any | None:
@@ -22,8 +25,10 @@ def part_of_day(name: str, value: Any) -> Any | None:
     >>> part_of_day("year", pa.array([9131], pa.int32()).cast(pa.date32())).to_pylist()
     [1995]
     """
-    found = _PARTS.get(name.lower())
-    return found(value).cast(pa.int32()) if found is not None and value.type == pa.date32() else None
+    kernel = kernel_functions(name)
+    if not _PARTS.intersection(kernel) or value.type != pa.date32():
+        return None
+    return pc.call_function(kernel[0], [value]).cast(pa.int32())
 
 
 def match_like(value: Any, pattern: Any) -> Any | None:
@@ -43,12 +48,12 @@ def call_function(name: str, values: Sequence[Any]) -> Any | None:
     >>> call_function("substring", [pa.array(["abc"]), pa.scalar(2), pa.scalar(9)]).to_pylist()
     ['bc']
     """
-    match name.lower(), [value.type for value in values]:
-        case part, [_] if part in _PARTS:
-            return part_of_day(part, values[0])
-        case "length" | "char_length", [kind] if kind == pa.string():
+    match kernel_functions(name), [value.type for value in values]:
+        case (part,), [_] if part in _PARTS:
+            return part_of_day(name, values[0])
+        case ("utf8_length",), [kind] if kind == pa.string():
             return pc.utf8_length(values[0])
-        case "substring" | "substr", [kind, *_] if kind == pa.string():
+        case ("utf8_slice_codeunits",), [kind, *_] if kind == pa.string():
             places = [value.as_py() if isinstance(value, pa.Scalar) else None for value in values[1:]]
             if len(places) not in (1, 2) or not isinstance(places[0], int) or places[0] < 1:
                 return None

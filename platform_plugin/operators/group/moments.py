@@ -61,6 +61,22 @@ ELSE named_struct('n', a.n + b.n,
 'syy', a.syy + b.syy + (b.my - a.my) * (b.my - a.my) * a.n * b.n / (a.n + b.n),
 'sxy', a.sxy + b.sxy + (b.mx - a.mx) * (b.my - a.my) * a.n * b.n / (a.n + b.n)) END)
 """
+# The merge, solved for one of the two. What rounding leaves of a spread is not below zero.
+_RETRACT = """
+CASE WHEN _0.n > _1.n THEN named_struct('n', _0.n - _1.n,
+'mean', _0.mean - (_1.mean - _0.mean) * _1.n / (_0.n - _1.n),
+'m2', greatest(0.0D, _0.m2 - _1.m2 - (_1.mean - _0.mean) * (_1.mean - _0.mean) * _0.n * _1.n / (_0.n - _1.n)))
+ELSE named_struct('n', 0.0D, 'mean', 0.0D, 'm2', 0.0D) END
+"""
+_PAIR_RETRACT = """
+CASE WHEN _0.n > _1.n THEN named_struct('n', _0.n - _1.n,
+'mx', _0.mx - (_1.mx - _0.mx) * _1.n / (_0.n - _1.n),
+'my', _0.my - (_1.my - _0.my) * _1.n / (_0.n - _1.n),
+'sxx', greatest(0.0D, _0.sxx - _1.sxx - (_1.mx - _0.mx) * (_1.mx - _0.mx) * _0.n * _1.n / (_0.n - _1.n)),
+'syy', greatest(0.0D, _0.syy - _1.syy - (_1.my - _0.my) * (_1.my - _0.my) * _0.n * _1.n / (_0.n - _1.n)),
+'sxy', _0.sxy - _1.sxy - (_1.mx - _0.mx) * (_1.my - _0.my) * _0.n * _1.n / (_0.n - _1.n))
+ELSE named_struct('n', 0.0D, 'mx', 0.0D, 'my', 0.0D, 'sxx', 0.0D, 'syy', 0.0D, 'sxy', 0.0D) END
+"""
 
 
 def moment_parts(call: Call) -> exp.Expr:
@@ -92,6 +108,16 @@ def moment_merge(column: exp.Expr) -> exp.Expr:
 def pair_merge(column: exp.Expr) -> exp.Expr:
     """The same for pairs."""
     return parse_expression(_PAIR_MERGE, column)
+
+
+def moment_retract(before: exp.Expr, gone: exp.Expr) -> exp.Expr:
+    """The stored struct of a group without some of its rows, from those of all its rows and of the ones that leave."""
+    return parse_expression(_RETRACT, before, gone)
+
+
+def pair_retract(before: exp.Expr, gone: exp.Expr) -> exp.Expr:
+    """The same for pairs."""
+    return parse_expression(_PAIR_RETRACT, before, gone)
 
 
 def moment_answer(name: str, column: exp.Expr) -> exp.Expr:

@@ -2,21 +2,36 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from platform_plugin.algebra.functions import AGGREGATES, canonical_name
+from platform_plugin.algebra.functions import AGGREGATES, FUNCTIONS, RETRACT_RULES, canonical_name
 from platform_plugin.errors import RefusedView
 from platform_plugin.operators.group.aggregates import REFUSED, SPLIT, TABLE
 from tests.relations.views.composed import split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PAGE = Path(__file__).parents[3] / "docs" / "views" / "aggregates.md"
 
 
 def written() -> str:
-    lines = ["| aggregates | stored | merge | answer |", "|---|---|---|---|"]
-    lines += [f"| {', '.join(f'`{name}`' for name in row.functions)} | {row.stored} | {row.merge} | {row.answer} |" for row in TABLE]
+    lines = ["| aggregates | stored | merge | answer | rows taken back |", "|---|---|---|---|---|"]
+    lines += [f"| {shown(row.functions)} | {row.stored} | {row.merge} | {row.answer} | {taken_back(row.functions)} |" for row in TABLE]
     return "\n".join(lines)
+
+
+def shown(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def taken_back(names: tuple[str, ...]) -> str:
+    """The rule of a row's functions; where they differ, each rule with its functions."""
+    rules = {name: RETRACT_RULES[FUNCTIONS[name].retract or ""] for name in names}
+    by_rule = {rule: [name for name in names if rules[name] == rule] for rule in rules.values()}
+    return "; ".join(rule if len(by_rule) == 1 else f"{shown(own)} {rule}" for rule, own in by_rule.items())
 
 
 def test_the_page_shows_the_table() -> None:
