@@ -22,6 +22,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "algebra/plan/names": ("algebra/build/test_query", "operators/group/test_split"),
     "algebra/plan/nodes": ("algebra/build/test_query",),
     "algebra/plan/predicates": ("lake/read/test_pruning", "language/query/test_pruning"),
+    "algebra/predicates/formulas": ("algebra/predicates/test_read",),
     "algebra/plan/relations": ("operators/group/test_split",),
     "algebra/plan/render": ("algebra/build/test_query",),
     "algebra/types/blob_text": ("lake/values/test_defaults",),
