@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
+from struct import pack, unpack
 from typing import TYPE_CHECKING
 from typing import Literal as Choice
 
@@ -92,17 +93,28 @@ def _escaped(inner: str, position: int) -> tuple[str, int]:
 def number_value(text: str) -> tuple[Kind, object]:
     """The kind and the value of a Spark number.
 
-    A number with an exponent or the suffix D or F is a double, another one with a point a decimal, and a whole number an integer.
+    A number with an exponent or the suffix D is a double, with F one of single precision, another one with a point a decimal, and a whole
+    number an integer.
     """
     body = text.rstrip("bBdDlLsSyYfF")
     suffix = text[len(body) :].upper()
-    if suffix in ("D", "F") or ("e" in body.lower() and suffix != "BD"):
+    if suffix == "F":
+        return "double", _single(float(body))
+    if suffix == "D" or ("e" in body.lower() and suffix != "BD"):
         return "double", float(body)
     if "." in body or "e" in body.lower() or suffix == "BD":
         return "decimal", Decimal(body)
     if len(body) > 4000:
         return "decimal", Decimal(body)
     return "integer", int(body)
+
+
+def _single(value: float) -> float:
+    """The number of single precision that is nearest; what it has none for is an error to Spark."""
+    try:
+        return float(unpack("<f", pack("<f", value))[0])
+    except OverflowError:
+        return value
 
 
 def read_cell(tokens: Tokens, index: int, parameters: Mapping[int, Parameter]) -> tuple[Cell, int] | None:

@@ -39,6 +39,8 @@ def test_strings_mean_what_spark_takes_them_for(text, value):
         ("1e3", "double", 1000.0),
         ("1e3BD", "decimal", Decimal("1e3")),
         ("2F", "double", 2.0),
+        ("0.1F", "double", 0.10000000149011612),
+        ("-1e39F", "double", -1e39),
         ("NULL", "null", None),
         ("default", "default", None),
         ("TRUE", "boolean", True),
