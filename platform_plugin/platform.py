@@ -6,8 +6,10 @@ import weakref
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
+from platform_plugin.engine.limits import read_limits
 from platform_plugin.engine.workspace import Workspace
 from platform_plugin.errors import InvalidValue, ServerLost
+from platform_plugin.lake.catalogue.location import Location
 from platform_plugin.lake.lake import Lake
 from platform_plugin.language.script import parse_script
 from platform_plugin.language.statements.registry import find_statement_kind, load
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from platform_plugin.engine.limits import Limits
     from platform_plugin.engine.spark.server.liveness import Watcher
     from platform_plugin.engine.spark.server.settings import ServerSettings
     from platform_plugin.engine.spark.session.job import ProgressHandler
@@ -44,25 +47,45 @@ class Platform:
     >>> platform.close()
     """
 
-    def __init__(self, lake: Lake, *, settings: ServerSettings | None = None, watcher: Watcher | None = None) -> None:
-        self.work = Workspace(lake, settings=settings, watcher=watcher)
+    def __init__(
+        self, lake: Lake, *, settings: ServerSettings | None = None, watcher: Watcher | None = None, limits: Limits | None = None
+    ) -> None:
+        self.work = Workspace(lake, settings=settings, watcher=watcher, limits=limits)
         self._unread: weakref.WeakSet[Result] = weakref.WeakSet()
         self._streams: Streams | None = None
 
     @classmethod
-    def open(cls, url: str | Path, *, settings: ServerSettings | None = None, watcher: Watcher | None = None) -> Platform:
+    def open(
+        cls,
+        url: str | Path,
+        *,
+        settings: ServerSettings | None = None,
+        watcher: Watcher | None = None,
+        limits: Mapping[str, int | str] | None = None,
+    ) -> Platform:
         """Open the lake at a URL or folder. The first statement that needs Spark starts it or attaches to it.
 
         `settings` are used only if this process starts the machine's platform server; `watcher` is called with the progress of the start.
+        `limits` are those of the engines by name, such as `{"broadcast_bytes": "256 MiB"}`; SHOW LIMITS lists them.
         """
-        return cls(Lake.open(url), settings=settings, watcher=watcher)
+        location = Location.parse(url)
+        own = read_limits(limits, url=dict(location.limits))
+        return cls(Lake.open(location), settings=settings, watcher=watcher, limits=own)
 
     @classmethod
     def create(
-        cls, url: str | Path, *, exist_ok: bool = False, settings: ServerSettings | None = None, watcher: Watcher | None = None
+        cls,
+        url: str | Path,
+        *,
+        exist_ok: bool = False,
+        settings: ServerSettings | None = None,
+        watcher: Watcher | None = None,
+        limits: Mapping[str, int | str] | None = None,
     ) -> Platform:
         """Create an empty lake and open it; a place that holds one already is refused, or with `exist_ok` that lake is opened as it is."""
-        return cls(Lake.create(url, exist_ok=exist_ok), settings=settings, watcher=watcher)
+        location = Location.parse(url)
+        own = read_limits(limits, url=dict(location.limits))
+        return cls(Lake.create(location, exist_ok=exist_ok), settings=settings, watcher=watcher, limits=own)
 
     @property
     def lake(self) -> Lake:

@@ -109,6 +109,7 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("sample", metavar="SAMPLE", help="the sample to draw")
     sub.add_argument("--against", type=_count, action="append", default=[], metavar="N", help="an older snapshot to compare with")
     sub.add_argument("--output", "-o", metavar="FILE", help="where the SVG image goes (default: SAMPLE.svg); - is standard output")
+    _add_limits(sub)
     sub = command("test", "test:run_test", "run the cases beside the views of a folder", "platform test sql", lake=False)
     sub.add_argument("folder", nargs="?", metavar="FOLDER", help="the SQL files and their cases (default: sql, else dbt_like_sql)")
     sub.add_argument("--only", metavar="TEXT", help="only cases whose file or name holds this")
@@ -212,6 +213,18 @@ def _add_gates(sub: argparse.ArgumentParser) -> None:
         metavar="NAME=FILE",
         help="rows of relation NAME are committed only if they meet the critical expectations of a suite's file; may be repeated",
     )
+    _add_limits(sub)
+
+
+def _add_limits(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--engine-limit",
+        action="append",
+        default=[],
+        type=_option,
+        metavar="NAME=VALUE",
+        help="a limit of the engines for this command, such as broadcast_bytes=256MiB; SHOW LIMITS lists them; may be repeated",
+    )
 
 
 def _add_validate(sub: argparse.ArgumentParser) -> None:
@@ -222,6 +235,7 @@ def _add_validate(sub: argparse.ArgumentParser) -> None:
         choices=("arrow", "spark"),
         help="arrow: up to most_rows rows in this process, spark: all of them (default: the suite's)",
     )
+    _add_limits(sub)
 
 
 def _add_vacuum(sub: argparse.ArgumentParser) -> None:

@@ -34,7 +34,7 @@ def run_ingest_command(given: argparse.Namespace) -> int:
 
     limits = BatchLimits(max_files=given.max_files, max_bytes=given.max_bytes, max_rows=given.max_rows)
     line = ProgressLine(f"ingesting into {given.stream}")
-    with Platform.open(url, watcher=line.watch) as platform, hold_to_suites(platform.lake, given):
+    with Platform.open(url, watcher=line.watch, limits=dict(given.engine_limit)) as platform, hold_to_suites(platform.lake, given):
         interval = given.interval.total_seconds()
         ingester = Ingester(platform.work, name, limits=limits, interval_seconds=interval, past_gate=given.past_gate, progress=line.advance)
         observer = _IngestReport(json_lines=given.json)

@@ -30,7 +30,7 @@ def run_maintain_command(given: argparse.Namespace) -> int:
     from platform_plugin.platform import Platform
 
     line = ProgressLine("maintaining")
-    with Platform.open(url, watcher=line.watch) as platform, hold_to_suites(platform.lake, given):
+    with Platform.open(url, watcher=line.watch, limits=dict(given.engine_limit)) as platform, hold_to_suites(platform.lake, given):
         maintainer = Maintainer(platform.work, only, interval_seconds=given.interval.total_seconds(), progress=line.advance)
         observer = _MaintainReport(json_lines=given.json)
         with handle_stop_signals(maintainer):

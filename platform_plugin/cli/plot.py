@@ -25,7 +25,7 @@ def run_plot(given: argparse.Namespace) -> int:
         )
     from platform_plugin.platform import Platform
 
-    with Platform.open(url) as platform:
+    with Platform.open(url, limits=dict(given.engine_limit)) as platform:
         image = platform.plot((name.schema, name.relation), versions=given.against)
     if given.output == "-":
         sys.stdout.buffer.write(image)

@@ -36,7 +36,11 @@ def run_sql(given: argparse.Namespace) -> int:
         raise InvalidValue("there is no statement to run", hint="write one, such as SHOW TABLES")
     from platform_plugin.platform import Platform
 
-    with ProgressLine("opening the lake") as line, Platform.open(url, watcher=line.watch) as platform, hold_to_suites(platform.lake, given):
+    with (
+        ProgressLine("opening the lake") as line,
+        Platform.open(url, watcher=line.watch, limits=dict(given.engine_limit)) as platform,
+        hold_to_suites(platform.lake, given),
+    ):
         run_script(platform, script, given, line)
     return 0
 

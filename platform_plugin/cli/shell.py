@@ -38,7 +38,7 @@ _HELP = r"""statements end with ;    Ctrl-C interrupts what runs or drops what i
 def run_shell(url: str, given: argparse.Namespace) -> int:
     """Read statements and run them until the user leaves; an error or Ctrl-C ends the statement, never the shell."""
     line = ProgressLine("opening the lake")
-    with Platform.open(url, watcher=line.watch) as platform, hold_to_suites(platform.lake, given):
+    with Platform.open(url, watcher=line.watch, limits=dict(given.engine_limit)) as platform, hold_to_suites(platform.lake, given):
         shell = _Shell(platform, given, line)
         print(f"platform {__version__} on {platform.lake.location}; \\? for help, \\q to leave")
         shell.loop()

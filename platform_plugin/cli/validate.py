@@ -29,7 +29,7 @@ def run_validate(given: argparse.Namespace) -> int:
     from platform_plugin.quality.full import run_suite
 
     url, name, suite = lake_url(given), read_written_name(given.relation), _suite(given.suite, given.engine)
-    with ProgressLine("judging") as line, Platform.open(url, watcher=line.watch) as platform:
+    with ProgressLine("judging") as line, Platform.open(url, watcher=line.watch, limits=dict(given.engine_limit)) as platform:
         judged = run_suite(platform, name, suite)
     failed = [each for each in judged.findings if not each.passed]
     if given.json:

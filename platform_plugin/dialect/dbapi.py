@@ -41,6 +41,7 @@ from platform_plugin.dialect.type_codes import timestamp_from_ticks as Timestamp
 from platform_plugin.dialect.type_codes import to_binary as Binary
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 apilevel = "2.0"
@@ -83,13 +84,18 @@ __all__ = [
 ]
 
 
-def connect(url: str | Path | sa.URL | None = None, *, shared: SharedPlatform | None = None) -> Connection:
-    """Open the lake at a URL or folder; with `shared`, join a platform that is open already and that others use too."""
+def connect(
+    url: str | Path | sa.URL | None = None, *, shared: SharedPlatform | None = None, limits: Mapping[str, int | str] | None = None
+) -> Connection:
+    """Open the lake at a URL or folder; with `shared`, join a platform that is open already and that others use too.
+
+    `limits` are those of the engines, which SHOW LIMITS lists.
+    """
     if shared is not None:
         return Connection(shared)
     if url is None:
         raise InterfaceError("a connection needs the URL of a lake", hint="write connect('platform+local:///path/to/lake')")
-    own = SharedPlatform(lake_url(url))
+    own = SharedPlatform(lake_url(url), limits)
     connection = Connection(own)
     own.give_up()
     return connection

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import TYPE_CHECKING
 
 from platform_plugin.platform import Platform
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class SharedPlatform:
@@ -14,8 +18,9 @@ class SharedPlatform:
     A forked child opens its own: neither the catalogue's connections nor the channel to Spark survive a fork.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, limits: Mapping[str, int | str] | None = None) -> None:
         self._url = url
+        self._limits = limits
         self._lock = threading.Lock()
         self._platform: Platform | None = None
         self._process = os.getpid()
@@ -29,7 +34,7 @@ class SharedPlatform:
             self._lock, self._platform, self._process = threading.Lock(), None, os.getpid()
         with self._lock:
             if self._platform is None:
-                self._platform = Platform.open(self._url)
+                self._platform = Platform.open(self._url, limits=self._limits)
             return self._platform
 
     def join(self) -> Platform:

@@ -6,7 +6,10 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from platform_plugin.engine.limits import read_limits
+
 if TYPE_CHECKING:
+    from platform_plugin.engine.limits import Limits
     from platform_plugin.engine.spark.server.liveness import Watcher
     from platform_plugin.engine.spark.server.settings import ServerSettings
     from platform_plugin.engine.spark.session.session import Session
@@ -31,8 +34,11 @@ _OPTIONS: dict[str, str | int | bool] = {
 class Workspace:
     """A lake and a Spark session. The first statement that needs Spark attaches to it; after a loss the next one attaches again."""
 
-    def __init__(self, lake: Lake, *, settings: ServerSettings | None = None, watcher: Watcher | None = None) -> None:
+    def __init__(
+        self, lake: Lake, *, settings: ServerSettings | None = None, watcher: Watcher | None = None, limits: Limits | None = None
+    ) -> None:
         self.lake = lake
+        self.limits = read_limits(url=dict(lake.location.limits)) if limits is None else limits
         self._settings = settings
         self._watcher = watcher
         self._session: Session | None = None
@@ -49,6 +55,7 @@ class Workspace:
                 self._session.close()
             if self._session is None or self._session.closed:
                 self._session = self._attach()
+            self._session.limits = self.limits
             return self._session
 
     @property

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from platform_plugin.relations.views.record import ViewRecord
 
 _TOLERANCE = 1e-9
-_MOST_ROWS = 200_000
 _MOST_SHOWN = 20
 _INEXACT = ("FLOAT", "DOUBLE")
 
@@ -117,10 +116,11 @@ def _batch(work: Workspace, view: View, record: ViewRecord, plan: SplitPlan, sna
 def _rows(work: Workspace, frame: DataFrame, exact: str | None, parts: int, part: int) -> list[tuple[Any, ...]]:
     if exact is not None and parts > 1:
         frame = frame.where(f"pmod(xxhash64({identifier(exact)}), {int(parts)}) = {int(part)}")
-    with work.session.arrow(frame.limit(_MOST_ROWS + 1)) as stream:
+    most = work.limits.reconcile_rows
+    with work.session.arrow(frame.limit(most + 1)) as stream:
         table = pa.Table.from_batches(list(stream), schema=stream.schema)
-    if table.num_rows > _MOST_ROWS:
-        raise InvalidValue(f"more than {_MOST_ROWS:,} rows to compare", hint="divide them into more parts")
+    if table.num_rows > most:
+        raise InvalidValue(f"more than {most:,} rows to compare", hint="divide them into more parts, or raise the limit reconcile_rows")
     return [tuple(row.values()) for row in table.to_pylist()]
 
 

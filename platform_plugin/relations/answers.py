@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from platform_plugin.operators.group.sharing import SharedPart
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
-# Rows of an answer that wait in memory before they become a file.
-_WAITING_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +109,7 @@ def run_answers(
                 for place, rows in packed.unpack(batch, names):
                     for number, target in enumerate(answers[place].targets, start=starts[place]):
                         waiting[number].append(target.rows_of(rows))
-                        if sum(part.nbytes for part in waiting[number]) >= _WAITING_BYTES:
+                        if sum(part.nbytes for part in waiting[number]) >= work.limits.state_memory_bytes:
                             write(number)
             for number in range(len(targets)):
                 write(number)

@@ -163,7 +163,8 @@ def bind_part(
     _find_streams(reading, query)
     names = {reference: new_name() for reference in query.relations}
     read = {name: _read(reading, reference, snapshot, arguments, within) for reference, name in names.items()}
-    rendered = plan_probing(query.render(names), {name: known for name, (_, known) in read.items()})
+    inputs = {name: known for name, (_, known) in read.items()}
+    rendered = plan_probing(query.render(names), inputs, broadcast_bytes=reading.work.limits.broadcast_bytes)
     frames = {name: frame for name, (frame, _) in read.items()}
     return query_relations(reading.work.session, rendered.text, frames, used_arguments(query.parameters, arguments)), rendered
 

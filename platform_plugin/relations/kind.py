@@ -61,7 +61,7 @@ class Kind(Listener, Protocol[R_contra]):
         """Its stored rows, in memory if they are few; None if no stored table has exactly its rows."""
         from platform_plugin.relations.lookups import read_stored
 
-        return read_stored(work.lake, cast("Table", relation), snapshot)
+        return read_stored(work, cast("Table", relation), snapshot)
 
     def compute_small(self, work: Workspace, relation: R_contra, snapshot: Snapshot) -> SmallRelation | None:
         """The rows where `find_small` has none, computed here if that needs no engine; else None."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from platform_plugin.lake.read.small import read_small
+from platform_plugin.lake.read import small
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
-    from platform_plugin.lake.lake import Lake
 
 
 class SmallRelation(NamedTuple):
@@ -27,6 +27,12 @@ class RecentResult(NamedTuple):
     snapshot: Snapshot
 
 
-def read_stored(lake: Lake, table: Table, snapshot: Snapshot) -> SmallRelation:
+def read_small(work: Workspace, table: Table, snapshot: Snapshot) -> pa.Table | None:
+    """All rows of a table at a snapshot, or None if it is not small by the workspace's limits."""
+    limits = work.limits
+    return small.read_small(work.lake, table, snapshot, most_bytes=limits.small_table_bytes, most_files=limits.small_table_files)
+
+
+def read_stored(work: Workspace, table: Table, snapshot: Snapshot) -> SmallRelation:
     """A table, and the rows of its files if they are few."""
-    return SmallRelation(table, read_small(lake, table, snapshot))
+    return SmallRelation(table, read_small(work, table, snapshot))

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from platform_plugin.language.query.blocks import Input
-from platform_plugin.language.query.size import SMALL_BYTES, SMALL_ROWS
 from platform_plugin.relations.follow.arrivals import read_with_arrivals, wants_arrivals
 
 if TYPE_CHECKING:
@@ -45,7 +44,9 @@ class ReadContext:
     @property
     def is_small(self) -> bool:
         """Whether little is read, and only once."""
-        return self.is_plain and len(self.tables) <= 1 and self.rows_planned <= SMALL_ROWS and self.bytes_planned <= SMALL_BYTES
+        limits = self.work.limits
+        few = self.rows_planned <= limits.small_query_rows and self.bytes_planned <= limits.small_query_bytes
+        return self.is_plain and len(self.tables) <= 1 and few
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

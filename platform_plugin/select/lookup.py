@@ -16,10 +16,10 @@ from platform_plugin.cache import Cache
 from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.read.read import COMPARE
-from platform_plugin.lake.read.small import read_small
 from platform_plugin.language.query.lookup import BoundValue, Lookup, LookupCondition, plan_lookup
 from platform_plugin.language.query.staleness import read_duration
 from platform_plugin.relations.kinds import find_kind
+from platform_plugin.relations.lookups import read_small
 from platform_plugin.relations.result import Result
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
     from platform_plugin.language.text.places import Span
-
-_HELD_BYTES = 4 * 1024 * 1024
 
 _WHOLE = frozenset({"int8", "int16", "int32", "int64"})
 # The types that mean the same to Arrow and to Spark, value for value and as columns of a result.
@@ -74,7 +72,7 @@ def _stale(work: Workspace, lookup: Lookup, staleness: timedelta, held: _SmallRe
     recent = find_kind(work.lake, relation, held.snapshot).find_recent(work, relation, held.snapshot, staleness)
     if recent is None:
         return held
-    return _SmallRelation(recent.snapshot, recent.table, read_small(work.lake, recent.table, held.snapshot))
+    return _SmallRelation(recent.snapshot, recent.table, read_small(work, recent.table, held.snapshot))
 
 
 def _find(work: Workspace, parts: tuple[str, ...], snapshot: Snapshot) -> Table | View:
@@ -177,9 +175,14 @@ _NEWEST: Cache[tuple[Any, ...], _SmallRelation] = Cache(
 )
 
 
+def _key(work: Workspace, relation: tuple[str, ...]) -> tuple[Any, ...]:
+    # With the limits, since other workspaces of this process may leave more to Spark.
+    return (work.lake.uuid, str(work.lake.location), work.limits.small_table_bytes, work.limits.client_state_bytes, *relation)
+
+
 def _newest(work: Workspace, relation: tuple[str, ...]) -> _SmallRelation:
     """A relation at the newest snapshot; as long as that is the same, nothing is read but its number."""
-    key = (work.lake.uuid, str(work.lake.location), *relation)
+    key = _key(work, relation)
     number = work.lake.newest_id()
     known = _NEWEST.get(key)
     if known is not None and known.snapshot.id == number:
@@ -197,6 +200,6 @@ def _computed(work: Workspace, relation: tuple[str, ...], held: _SmallRelation) 
     if small is None or small.rows is None:
         return held
     computed = _SmallRelation(held.snapshot, small.table, small.rows, is_computed=True)
-    if small.rows.nbytes <= _HELD_BYTES:
-        _NEWEST.put((work.lake.uuid, str(work.lake.location), *relation), computed)
+    if small.rows.nbytes <= work.limits.lookup_result_bytes:
+        _NEWEST.put(_key(work, relation), computed)
     return computed

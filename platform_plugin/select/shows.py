@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from platform_plugin.cache import list_figures
+from platform_plugin.engine.limits import list_limits
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.stalls import read_stalls
@@ -40,7 +41,7 @@ def run_show(work: Workspace, statement: s.Show) -> Result:
     lake = work.lake
     snapshot = lake.snapshot()
     with lake.reading() as connection:
-        rows = _rows(lake, connection, statement, snapshot)
+        rows = _rows(work, connection, statement, snapshot)
     shape = _SHAPES.get(statement.subject.upper(), _SHAPES["RELATIONS"])
     if statement.like is not None:
         named = "name" if "name" in shape else next(iter(shape))
@@ -48,7 +49,8 @@ def run_show(work: Workspace, statement: s.Show) -> Result:
     return Result(as_table(rows, shape), snapshot=snapshot)
 
 
-def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snapshot) -> list[dict[str, Any]]:
+def _rows(work: Workspace, connection: Connection, statement: s.Show, snapshot: Snapshot) -> list[dict[str, Any]]:
+    lake = work.lake
     subject = statement.subject.upper()
     plurals = {kind.plural: kind for kind in every_kind() if not kind.is_hidden}
     if subject in plurals:
@@ -75,6 +77,8 @@ def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snaps
         ]
     if subject == "CACHES":
         return [asdict(figures) for figures in list_figures()]
+    if subject == "LIMITS":
+        return list_limits(work.limits)
     if subject == "COLUMNS" and statement.name is not None:
         with place_errors(statement.name.span):
             return column_rows(lake.find_table(connection, lake_name(statement.name), snapshot).fields)
@@ -82,7 +86,9 @@ def _rows(lake: Lake, connection: Connection, statement: s.Show, snapshot: Snaps
         with place_errors(statement.name.span):
             return [{"statement": create_statement(lake, connection, statement.name, snapshot)}]
     raise locate_offset(statement.span).attach(
-        InvalidValue(f"SHOW {subject} is not known", hint=f"SHOW {', '.join(plurals)}, SCHEMAS, SNAPSHOTS, CACHES or COLUMNS FROM name")
+        InvalidValue(
+            f"SHOW {subject} is not known", hint=f"SHOW {', '.join(plurals)}, SCHEMAS, SNAPSHOTS, CACHES, LIMITS or COLUMNS FROM name"
+        )
     )
 
 
@@ -194,6 +200,14 @@ _SHAPES: dict[str, dict[str, pa.DataType]] = {
         "changes": pa.string(),
     },
     "CACHES": {"name": pa.string(), "entries": pa.int64(), "bytes": pa.int64(), "hits": pa.int64(), "misses": pa.int64()},
+    "LIMITS": {
+        "name": pa.string(),
+        "value": pa.int64(),
+        "default": pa.int64(),
+        "set_by": pa.string(),
+        "decides": pa.string(),
+        "measured": pa.string(),
+    },
     "CREATE": {"statement": pa.string()},
     "DESCRIBE": {"column": pa.string(), "type": pa.string(), "nullable": pa.bool_(), "default": pa.string(), "comment": pa.string()},
 }

@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow import take
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 from tests.benchmarks.report import Report, seconds
 
@@ -233,7 +232,7 @@ def run() -> None:
 
     report = Report("views")
     if os.environ.get("SPARK"):
-        take.LARGEST_ROWS = 0
+        os.environ["PLATFORM_LIMIT_CLIENT_RANGE_ROWS"] = "0"
     arms = os.environ.get("ONLY", ",".join(ARMS)).split(",")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

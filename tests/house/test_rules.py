@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.house.exceptions import CACHES_APART, FOREIGN_TABLES, LARGE_FOLDERS, PLANS_WITH_HANDLES, SHARED_CLASS_NAMES
+from tests.house.exceptions import CACHES_APART, FOREIGN_TABLES, LARGE_FOLDERS, LIMITS_APART, PLANS_WITH_HANDLES, SHARED_CLASS_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -282,3 +282,29 @@ def test_what_is_cached_is_in_the_one_registry():
 def test_a_cache_apart_is_found():
     source = "_READ: dict[str, int] = {}\nNAMES = {1: 2}\n@lru_cache(maxsize=3)\ndef f(): ...\n@property\ndef g(): ...\nOPEN = WeakSet()"
     assert find_caches_apart({"a": ast.parse(source)}) == {"a._READ", "a.f", "a.OPEN"}
+
+
+def find_limits_apart(modules: Mapping[str, ast.Module]) -> set[str]:
+    """Names at the top of modules that say how many rows or bytes, outside of the one table."""
+    apart = set()
+    for module, tree in modules.items():
+        for node in tree.body if module != "engine.limits" else ():
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+            names = {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+            numbers = {type(part.value) for part in ast.walk(node) if isinstance(part, ast.Constant)} if names else set()
+            if numbers and numbers <= {int}:
+                apart |= {f"{module}.{name}" for name in names if re.fullmatch(r"_?([A-Z]+_)*(ROWS|BYTES)(_[A-Z]+)*", name)}
+    return apart
+
+
+def test_limits_stand_in_one_table():
+    assert find_limits_apart(package_modules()) == set(LIMITS_APART)
+
+
+def test_a_limit_apart_is_found():
+    source = "MOST_ROWS = 5\n_A, _PART_BYTES = 1, 4 << 20\n_ROWS_HELD: int = 3\nROWS = 'rows'\nTHROWS = 2\ndef f():\n    IN_ROWS = 1"
+    assert find_limits_apart({"a": ast.parse(source), "engine.limits": ast.parse("ROWS = 1")}) == {
+        "a.MOST_ROWS",
+        "a._PART_BYTES",
+        "a._ROWS_HELD",
+    }

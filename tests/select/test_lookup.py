@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from platform_plugin.engine.limits import Limits
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.query.lookup import plan_lookup
 from platform_plugin.platform import Platform
@@ -121,7 +122,7 @@ def test_an_answer_is_of_the_newest_snapshot(platform):
 
 
 def test_large_relations_are_left_to_spark(platform, monkeypatch):
-    monkeypatch.setattr("platform_plugin.lake.read.small._SMALL_BYTES", 10)
+    monkeypatch.setattr(platform.work, "limits", Limits(small_table_bytes=10))
     assert platform.execute("SELECT i FROM things").metrics is not None
 
 

@@ -18,6 +18,7 @@ CATALOGUE_FILE = "lake.sqlite"
 DATA_FOLDER = "data"
 _FORMS = "platform+local:///path/to/lake or platform://user@host/database?data=s3://bucket/prefix"
 _OPTIONS = ("data", "spark", "schema", "outside", "sources")
+_LIMIT = "limit_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class Location:
     """A parsed lake URL. Its text never shows a password.
 
     `outside` are folders beyond the data folder whose files the lake's tables may name, to be read and nothing else;
-    `sources` are all that COPY and feeds may read, where they are given.
+    `sources` are all that COPY and feeds may read, where they are given; `limits` are those of the engines, as they are written.
 
     >>> where = Location.parse("platform+local:///srv/lake")
     >>> where.data_path, str(where)
@@ -40,6 +41,7 @@ class Location:
     spark: str | None = field(repr=False)
     outside: tuple[str, ...] = ()
     sources: tuple[str, ...] | None = None
+    limits: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -66,9 +68,12 @@ class Location:
             # The text may hold a password, so it is not repeated.
             raise InvalidValue("the lake URL can't be read", hint=f"write {_FORMS}") from None
         options = {key: value if isinstance(value, str) else value[-1] for key, value in parsed.query.items()}
-        unknown = sorted(set(options) - set(_OPTIONS))
+        limits = tuple((key.removeprefix(_LIMIT), options[key]) for key in sorted(options) if key.startswith(_LIMIT))
+        unknown = sorted(key for key in options if key not in _OPTIONS and not key.startswith(_LIMIT))
         if unknown:
-            raise InvalidValue(f'the lake URL has an unknown option "{unknown[0]}"', hint=f"options are {', '.join(_OPTIONS)}")
+            raise InvalidValue(
+                f'the lake URL has an unknown option "{unknown[0]}"', hint=f"options are {', '.join(_OPTIONS)} and {_LIMIT}NAME"
+            )
         outside = parsed.query.get("outside", ())
         outside = (outside,) if isinstance(outside, str) else tuple(outside)
         if re.search(r"[?&]sources=(?:[&,]|$)", text):
@@ -83,17 +88,27 @@ class Location:
                 )
             if "data" in options or "schema" in options:
                 raise InvalidValue("a local lake keeps its data in its own folder", hint="leave out the options data and schema")
-            return cls._local(Path("/" + parsed.database.lstrip("/")), spark=options.get("spark"), outside=outside, sources=sources)
+            folder = Path("/" + parsed.database.lstrip("/"))
+            return cls._local(folder, spark=options.get("spark"), outside=outside, sources=sources, limits=limits)
         if parsed.drivername == "platform":
-            return cls._postgres(parsed, options, outside, sources)
+            return cls._postgres(parsed, options, outside, sources, limits)
         raise InvalidValue(f'"{parsed.drivername}" is not a lake URL scheme', hint=f"write {_FORMS}")
 
     @classmethod
-    def _local(cls, folder: Path, *, spark: str | None, outside: tuple[str, ...] = (), sources: tuple[str, ...] | None = None) -> Location:
+    def _local(
+        cls,
+        folder: Path,
+        *,
+        spark: str | None,
+        outside: tuple[str, ...] = (),
+        sources: tuple[str, ...] | None = None,
+        limits: tuple[tuple[str, str], ...] = (),
+    ) -> Location:
         split_place(str(folder))
         catalogue = sa.URL.create("sqlite", database=str(folder / CATALOGUE_FILE))
         shown = [*([f"spark={redact_text(spark)}"] if spark else ()), *(f"outside={quote(other)}" for other in outside)]
         shown += [f"sources={quote(source, safe='/:')}" for source in sources or ()]
+        shown += [f"{_LIMIT}{name}={quote(value)}" for name, value in limits]
         text = f"platform+local://{folder}" + (f"?{'&'.join(shown)}" if shown else "")
         return cls(
             text=text,
@@ -104,10 +119,18 @@ class Location:
             spark=spark,
             outside=_roots(outside, f"{folder}/"),
             sources=sources,
+            limits=limits,
         )
 
     @classmethod
-    def _postgres(cls, parsed: sa.URL, options: dict[str, str], outside: tuple[str, ...], sources: tuple[str, ...] | None) -> Location:
+    def _postgres(
+        cls,
+        parsed: sa.URL,
+        options: dict[str, str],
+        outside: tuple[str, ...],
+        sources: tuple[str, ...] | None,
+        limits: tuple[tuple[str, str], ...],
+    ) -> Location:
         data = options.get("data")
         if not parsed.database or not data:
             raise InvalidValue(
@@ -133,6 +156,7 @@ class Location:
             spark=options.get("spark"),
             outside=_roots(outside, data),
             sources=sources,
+            limits=limits,
         )
 
 

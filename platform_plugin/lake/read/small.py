@@ -13,18 +13,13 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
 
-# A scan of more is Spark's: it reads with all cores.
-_SMALL_BYTES = 16 * 1024 * 1024
-_FEW_FILES = 64
-
-
 _ROWS: Cache[tuple[Any, ...], pa.Table] = Cache("rows of small tables", weigh=lambda rows: rows.nbytes)
 
 
-def read_small(lake: Lake, table: Table, snapshot: Snapshot) -> pa.Table | None:
-    """All rows of a table at a snapshot, or None if they are not small."""
+def read_small(lake: Lake, table: Table, snapshot: Snapshot, *, most_bytes: int, most_files: int) -> pa.Table | None:
+    """All rows of a table at a snapshot, or None if its files are more, or larger together."""
     scan = lake.scan(table, snapshot)
-    if scan.size_bytes > _SMALL_BYTES or len(scan.files) > _FEW_FILES:
+    if scan.size_bytes > most_bytes or len(scan.files) > most_files:
         return None
     if scan.inlined or not all(file.is_whole for file in scan.files):
         # Only files whose every row counts are known by their names alone.

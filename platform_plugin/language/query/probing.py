@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from platform_plugin.language.text.places import Place
     from platform_plugin.language.text.tokens import Tokens
 
-# A hash table of this many bytes of Parquet goes to every executor whole; larger ones are built from shuffled parts.
-BROADCAST_BYTES = 64 * 1024 * 1024
-
 _NO_COLUMNS = frozenset(("AND", "NOT", "IS", "NULL", "TRUE", "FALSE", "BETWEEN", "IN", "LIKE", "DATE", "INTERVAL", "DAY", "MONTH", "YEAR"))
 
 
@@ -48,27 +45,28 @@ class Probing:
 _Edit = tuple[int, int, list["tuple[int, int] | str"]]
 
 
-def plan_probing(rendered: RenderedQuery, inputs: Mapping[str, Input]) -> RenderedQuery | Probing:
+def plan_probing(rendered: RenderedQuery, inputs: Mapping[str, Input], *, broadcast_bytes: int) -> RenderedQuery | Probing:
     """The query with streams on the probing side of every join where its text allows it, or the same query if nothing changes.
 
-    `inputs` has the relations by the names that they have in the rendered text.
+    `inputs` has the relations by the names that they have in the rendered text. A hash table of up to `broadcast_bytes` of Parquet goes
+    to every executor whole; larger ones are built from shuffled parts.
     """
     if len(inputs) < 2 or not any(known.is_stream for known in inputs.values()):
         return rendered
     tokens = find_names(tokenize(rendered.text))
     edits: list[_Edit] = []
     for block in find_blocks(tokens, inputs):
-        edits += _plan_block(tokens, block, inputs)
+        edits += _plan_block(tokens, block, inputs, broadcast_bytes)
         edits += _plan_lookup(tokens, block)
     return _edited(rendered, edits) if edits else rendered
 
 
-def _plan_block(tokens: Tokens, block: Block, inputs: Mapping[str, Input]) -> Iterator[_Edit]:
+def _plan_block(tokens: Tokens, block: Block, inputs: Mapping[str, Input], broadcast_bytes: int) -> Iterator[_Edit]:
     streams = [place for place, source in enumerate(block.sources) if source.is_stream]
     if not streams or _has_hint(tokens, block.select):
         return
     if block.where is not None:
-        yield from _hinted_subqueries(tokens, block.where, inputs)
+        yield from _hinted_subqueries(tokens, block.where, inputs, broadcast_bytes)
     if len(block.sources) < 2:
         return
     stream = max(streams, key=lambda place: block.sources[place].size_bytes or 0)
@@ -81,7 +79,7 @@ def _plan_block(tokens: Tokens, block: Block, inputs: Mapping[str, Input]) -> It
             yield from _moved(tokens, block, order)
     elif not _is_kept_whole(block, stream):
         return
-    hints = [hint for place, source in enumerate(block.sources) if place != stream and (hint := _hint(source))]
+    hints = [hint for place, source in enumerate(block.sources) if place != stream and (hint := _hint(source, broadcast_bytes))]
     if hints:
         yield _hint_edit(tokens, block.select, hints)
 
@@ -140,10 +138,10 @@ def _is_kept_whole(block: Block, stream: int) -> bool:
     return (stream == 0 or may_come_second) and not any(source.join.startswith("RIGHT") for source in block.sources[stream + 1 :])
 
 
-def _hint(source: FromItem) -> str | None:
+def _hint(source: FromItem, broadcast_bytes: int) -> str | None:
     if source.size_bytes is None or source.holds_stream:
         return None
-    return f"{'BROADCAST' if source.size_bytes <= BROADCAST_BYTES else 'SHUFFLE_HASH'}({quote_identifier(source.alias)})"
+    return f"{'BROADCAST' if source.size_bytes <= broadcast_bytes else 'SHUFFLE_HASH'}({quote_identifier(source.alias)})"
 
 
 def _hint_edit(tokens: Tokens, select: int, hints: Sequence[str]) -> _Edit:
@@ -156,12 +154,12 @@ def _has_hint(tokens: Tokens, select: int) -> bool:
     return "/*+" in tokens.source[tokens.ends[select] : following]
 
 
-def _hinted_subqueries(tokens: Tokens, where: tuple[int, int], inputs: Mapping[str, Input]) -> Iterator[_Edit]:
+def _hinted_subqueries(tokens: Tokens, where: tuple[int, int], inputs: Mapping[str, Input], broadcast_bytes: int) -> Iterator[_Edit]:
     """Tables in IN and EXISTS over a stream's rows are looked up like those of joins."""
     for index in range(*where):
         if tokens.upper(index) == "(" and tokens.upper(index + 1) == "SELECT" and not _has_hint(tokens, index + 1):
             inner = read_block(tokens, index + 1, inputs)
-            if inner is not None and len(inner.sources) == 1 and (hint := _hint(inner.sources[0])):
+            if inner is not None and len(inner.sources) == 1 and (hint := _hint(inner.sources[0], broadcast_bytes)):
                 yield _hint_edit(tokens, inner.select, [hint])
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from platform_plugin.language.text.places import Span
     from platform_plugin.language.text.tokens import Tokens
 
-SMALL_ROWS = 10_000
-SMALL_BYTES = 1024 * 1024
 _LONGEST = 10_000
 
 # What, before LIMIT at the same depth, makes more of it than the first rows that are found.

@@ -1,4 +1,4 @@
-"""SHOW: lists from the catalogue and of caches, and SHOW CREATE, the statement that defines a relation."""
+"""SHOW: lists from the catalogue, of caches and of limits, and SHOW CREATE, the statement that defines a relation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.text.cursor import TokenCursor
     from platform_plugin.language.text.names import WrittenName
 
-_LISTS = ("SCHEMAS", "SNAPSHOTS", "COLUMNS", "CACHES")
+_LISTS = ("SCHEMAS", "SNAPSHOTS", "COLUMNS", "CACHES", "LIMITS")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,6 @@ RESOURCE_KEY = "platform"
 MOST_SINGLE = 8
 """A suite with more expectations is one check with a table: to plan thousands of checks takes a run minutes."""
 TOGETHER = "expectations"
-_ROWS_COMPARED = 50_000
 _REMEMBERED = 5
 _MOST_SHOWN = 1_000
 _SEVERITY = {"critical": dg.AssetCheckSeverity.ERROR, "warning": dg.AssetCheckSeverity.WARN, "info": dg.AssetCheckSeverity.WARN}
@@ -157,7 +156,7 @@ def _reconciles(platform: Platform, model: Model, _before: dict[str, Any], key: 
     snapshot = platform.lake.snapshot()
     found = next((each for each in read_waiting(platform.lake, snapshot) if each.view == model.name), None)
     # Large views are compared a part at a time, another one with each snapshot.
-    parts = max(1, (found.position if found is not None else 0) // _ROWS_COMPARED)
+    parts = max(1, (found.position if found is not None else 0) // platform.work.limits.reconcile_part_rows)
     done = run_reconcile(platform.work, model.name, parts=parts, part=snapshot.id % parts)
     rows = (
         f"its {count_text(done.rows, 'row is the one', 'rows are those')} that its query gives"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.limits import Limits
     from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.relations.result import Result
 
@@ -38,6 +39,7 @@ class PlatformResource(dg.ConfigurableResource[Any]):
 
     url: str = Field(repr=False, description="The lake: platform+local:///path, platform://user@host/database?data=…, or a folder.")
     create: bool = Field(default=False, description="Create the lake when it is a local folder that does not exist yet.")
+    limits: dict[str, str] = Field(default={}, description="Limits of the engines by name; SHOW LIMITS lists them.")
 
     _platform: Platform | None = PrivateAttr(default=None)
     _tag: str | None = PrivateAttr(default=None)
@@ -74,7 +76,7 @@ class PlatformResource(dg.ConfigurableResource[Any]):
             raise RuntimeError(message)
         if self._platform is None:
             self._platform = self._open()
-            self._platform.work = _TaggedWorkspace(self._platform.lake, tag=self._tag)
+            self._platform.work = _TaggedWorkspace(self._platform.lake, tag=self._tag, limits=self._platform.work.limits)
         return self._platform
 
     def execute(self, sql: str, parameters: Any = None) -> Result:
@@ -115,20 +117,20 @@ class PlatformResource(dg.ConfigurableResource[Any]):
 
     def _open(self) -> Platform:
         try:
-            return Platform.open(self.url)
+            return Platform.open(self.url, limits=self.limits)
         except CatalogueError:
             folder = Location.parse(self.url).folder
             if not self.create or folder is None or (folder / CATALOGUE_FILE).exists():
                 raise
         # Another run may create it meanwhile.
-        return Platform.create(self.url, exist_ok=True)
+        return Platform.create(self.url, exist_ok=True, limits=self.limits)
 
 
 class _TaggedWorkspace(Workspace):
     """A workspace whose Spark jobs have a tag, whichever thread starts them."""
 
-    def __init__(self, lake: Any, *, tag: str) -> None:
-        super().__init__(lake)
+    def __init__(self, lake: Any, *, tag: str, limits: Limits) -> None:
+        super().__init__(lake, limits=limits)
         self._tag = tag
 
     @property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PICTURE = "picture"
 _MOST_DRAWN = 40
 # A picture is kept with every run that makes one.
-_DRAWN_COLUMNS, _DRAWN_ROWS = 6, 500_000
+_DRAWN_COLUMNS = 6
 
 
 def draw_lineage(name: str, traced: TracedRelation) -> str | None:
@@ -64,5 +64,5 @@ def draw_split(plan: SplitPlan) -> str:
 
 def draw_sample(work: Workspace, name: Name) -> str:
     """The first numeric columns of a sample, with its population if that is small."""
-    svg = plot_sample(work, (name.schema, name.relation), most_columns=_DRAWN_COLUMNS, most_rows=_DRAWN_ROWS)
+    svg = plot_sample(work, (name.schema, name.relation), most_columns=_DRAWN_COLUMNS, most_rows=work.limits.run_histogram_rows)
     return as_markdown(svg.decode(), said=f"histograms of {name}")

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _BINS = 24
-# Of a larger population no column is read for a picture.
-MOST_ROWS = 5_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +51,7 @@ def read_histograms(
     versions: Sequence[int] = (),
     *,
     most_columns: int | None = None,
-    most_rows: int = MOST_ROWS,
+    most_rows: int | None = None,
 ) -> tuple[str, list[Histogram]]:
     """A title, and a histogram for each numeric column of a sample at the newest snapshot and at older ones."""
     lake = work.lake
@@ -65,7 +63,7 @@ def read_histograms(
         added = SAMPLE_WEIGHT if sample.definition.is_weighted else None
         numeric = [field.name for field in read[0].rows.schema if _is_numeric(field.type) and field.name != added]
         numeric = numeric[:most_columns]
-        population = _population(work, sample, lease.snapshot, numeric, most_rows)
+        population = _population(work, sample, lease.snapshot, numeric, work.limits.histogram_rows if most_rows is None else most_rows)
         found = []
         for column in numeric:
             known = [_known(one.rows.column(column)) for one in read]

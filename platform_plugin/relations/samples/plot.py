@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from platform_plugin.relations.samples.histogram import MOST_ROWS, read_histograms
+from platform_plugin.relations.samples.histogram import read_histograms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,11 +29,12 @@ def plot_sample(
     *,
     versions: Sequence[int] = (),
     most_columns: int | None = None,
-    most_rows: int = MOST_ROWS,
+    most_rows: int | None = None,
 ) -> bytes:
     """An SVG image of a sample's numeric columns; `versions` are older snapshots, drawn over it to show drift.
 
-    With `most_columns` it has only the first of them, and a population of more than `most_rows` is left out.
+    With `most_columns` it has only the first of them. A population of more than `most_rows`, by default the limit `histogram_rows`, is left
+    out.
     """
     title, histograms = read_histograms(work, name, versions, most_columns=most_columns, most_rows=most_rows)
     return draw(title, histograms).encode()

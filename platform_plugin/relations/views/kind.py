@@ -45,7 +45,7 @@ class ViewKind(DeclarableKind["View"]):
         from platform_plugin.relations.views.read.stored import find_stored
 
         stored = find_stored(work, relation, snapshot)
-        return None if stored is None else read_stored(work.lake, stored, snapshot)
+        return None if stored is None else read_stored(work, stored, snapshot)
 
     def compute_small(self, work: Workspace, relation: View, snapshot: Snapshot) -> SmallRelation | None:
         """A view that has changed, computed with Arrow."""

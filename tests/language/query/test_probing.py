@@ -3,9 +3,10 @@
 import pytest
 
 from platform_plugin.language.query.blocks import Input
-from platform_plugin.language.query.probing import BROADCAST_BYTES, plan_probing
+from platform_plugin.language.query.probing import plan_probing
 from platform_plugin.language.query.query import analyse_query
 
+BROADCAST_BYTES = 64 << 20
 COLUMNS = {
     "posts": ("uid", "username", "score", "content", "topic"),
     "clicks": ("cid", "post"),
@@ -28,7 +29,7 @@ def planned(text):
         )
         for reference, name in names.items()
     }
-    made = plan_probing(query.render(names), inputs)
+    made = plan_probing(query.render(names), inputs, broadcast_bytes=BROADCAST_BYTES)
     text = made.text
     for reference, name in names.items():
         kept = f"`{name}` AS `{reference.name.relation}`" if reference.alias is None else f"`{name}`"

@@ -16,7 +16,6 @@ from platform_plugin.orchestration.sensors.firing import FAILED
 from platform_plugin.orchestration.sensors.loops import build_loops
 from platform_plugin.orchestration.sensors.refreshing import SENSOR_NAME
 from platform_plugin.orchestration.sensors.waiting import read_waiting
-from platform_plugin.relations.views.follow import take
 
 pytestmark = pytest.mark.spark
 
@@ -42,7 +41,7 @@ def tick(shop, instance):
 
 
 def test_a_sensor_run_maintains_several_views_at_once_and_the_next_tick_has_nothing_to_do(shop, instance, spark_server, monkeypatch):
-    monkeypatch.setattr(take, "LARGEST_ROWS", 0)  # as if the ranges were large, so that Spark takes them up
+    monkeypatch.setenv("PLATFORM_LIMIT_CLIENT_RANGE_ROWS", "0")  # as if the ranges were large, so that Spark takes them up
     shop.write(
         impact="CREATE VIEW impact WITH (target_lag = '1 second') AS SELECT uid, avg(score) AS score FROM posts GROUP BY uid",
         total="CREATE VIEW total AS SELECT count(*) AS n FROM posts",

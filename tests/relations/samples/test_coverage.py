@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
+from platform_plugin.engine.limits import Limits
 from platform_plugin.errors import InvalidValue
 from platform_plugin.language.text.places import Span
 from platform_plugin.relations.samples.estimate import approximate
@@ -72,7 +73,7 @@ def answers(population, monkeypatch, runs, *, error, confidence):
         source = PopulationSource(name=f"sales {run}", fields=fields, pieces=Pieces(population, SimpleNamespace(snapshot=snapshot)))
         monkeypatch.setattr(approximate, "find_source", lambda *_, source=source: source)
         try:
-            found = approximate.run_approximation(SimpleNamespace(lake=lake), Span(text, 0, len(text)), {})
+            found = approximate.run_approximation(SimpleNamespace(lake=lake, limits=Limits()), Span(text, 0, len(text)), {})
         except InvalidValue:
             yield None
         else:

@@ -33,4 +33,4 @@ def test_files_of_a_store_are_looked_at_here_unless_spark_is_elsewhere_too(postg
         snapshot = lake.snapshot()
         sample = find_sample(lake, lake.table("kinds"), snapshot)
         part = RelationPart(pieces=read_pieces(lake, lake.scan(lake.table("sales"), snapshot)), size=10, seed=sample_seed(3))
-        assert sample_locally(lake, sample.definition, part) is None
+        assert sample_locally(platform.work, sample.definition, part) is None

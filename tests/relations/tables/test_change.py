@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from platform_plugin.engine.spark.frames import scan as relation
 from platform_plugin.errors import InvalidValue
 from platform_plugin.platform import Platform
 
@@ -30,7 +29,7 @@ def test_an_update_keeps_row_ids_so_that_changes_come_in_pairs(url, duck):
 
 
 def test_many_deleted_rows_are_read_by_spark_at_every_snapshot(url, duck, monkeypatch):
-    monkeypatch.setattr(relation, "_POSITIONS_IN_PLAN", 5)
+    monkeypatch.setenv("PLATFORM_LIMIT_PLAN_POSITIONS", "5")
     with Platform.create(url) as platform:
         platform.execute("CREATE TABLE t AS SELECT id AS k FROM range(0, 1000, 1, 3)")
         versions = {platform.lake.snapshot().id: 1000}

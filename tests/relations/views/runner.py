@@ -6,15 +6,15 @@ import os
 import sys
 from pathlib import Path
 
+from platform_plugin.engine.limits import Limits
 from platform_plugin.errors import CommitConflict
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow import compaction, take
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 
 if __name__ == "__main__":
     with Platform.open(sys.argv[1]) as platform:
         if "BY_SPARK" in os.environ:
-            take.LARGEST_ROWS = compaction.STATE_BYTES = 0
+            platform.work.limits = Limits(client_range_rows=0, client_state_bytes=0)
         runs = lost = 0
         while not Path(sys.argv[2]).exists():
             try:

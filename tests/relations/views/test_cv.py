@@ -9,8 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from platform_plugin.engine.limits import Limits
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow import maintain, take
+from platform_plugin.relations.views.follow import maintain
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 from tests.benchmarks import views as aim
 from tests.benchmarks import views_tpch
@@ -125,9 +126,9 @@ def test_cv_04_having_is_asked_after_the_merge_and_cv_05_cv_06_of_partials(platf
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("step", "largest"), [("take_locally", take.LARGEST_ROWS), ("run_answers", 0)])
+@pytest.mark.parametrize(("step", "largest"), [("take_locally", Limits().client_range_rows), ("run_answers", 0)])
 def test_cv_09_cv_11_what_is_inserted_while_a_run_works_waits_for_nobody_and_is_read_next(platform, monkeypatch, step, largest):
-    monkeypatch.setattr(take, "LARGEST_ROWS", largest)
+    monkeypatch.setattr(platform.work, "limits", Limits(client_range_rows=largest))
     platform.execute(f"CREATE VIEW waiting_{largest} AS SELECT count(*) AS n FROM s")
     platform.execute("INSERT INTO s VALUES (1, 1, 1)")
     inserted = []

@@ -15,7 +15,7 @@ import pytest
 
 from platform_plugin.maintenance.service import Maintainer
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow import compaction, maintain, take
+from platform_plugin.relations.views.follow import maintain
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 from tests.spark_fixture import server_of_its_own
 
@@ -104,8 +104,8 @@ class Told:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("moment", ["before", "during"])
 def test_the_server_dies_in_the_middle_of_a_run_and_the_service_goes_on_with_another(tmp_path, monkeypatch, moment):
-    monkeypatch.setattr(take, "LARGEST_ROWS", 0)
-    monkeypatch.setattr(compaction, "STATE_BYTES", 0)
+    monkeypatch.setenv("PLATFORM_LIMIT_CLIENT_RANGE_ROWS", "0")
+    monkeypatch.setenv("PLATFORM_LIMIT_CLIENT_STATE_BYTES", "0")
     with server_of_its_own(tmp_path / "run") as runtime, Platform.create(tmp_path / "lake") as platform:
         define(platform)
         arrive(platform, 0, 10)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from platform_plugin.engine.limits import Limits
 from platform_plugin.platform import Platform
 from platform_plugin.relations.streams.feeds.ingest import run_ingest
-from platform_plugin.relations.views.follow import take
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 
 pytestmark = pytest.mark.spark
@@ -51,20 +51,20 @@ def platform(tmp_path_factory, spark_server):
 
 @pytest.mark.timeout(400)
 @settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(STEP, min_size=4, max_size=9), ways=ALL_WAYS, largest=st.sampled_from([0, 3, take.LARGEST_ROWS]))
+@given(steps=st.lists(STEP, min_size=4, max_size=9), ways=ALL_WAYS, largest=st.sampled_from([0, 3, Limits().client_range_rows]))
 def test_views_are_what_their_queries_give_over_all_rows(platform, steps, ways, largest):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(take, "LARGEST_ROWS", largest)
+        patched.setattr(platform.work, "limits", Limits(client_range_rows=largest))
         try_steps(platform, steps, ways)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(STEP, min_size=4, max_size=20), ways=ALL_WAYS, largest=st.sampled_from([0, 3, take.LARGEST_ROWS]))
+@given(steps=st.lists(STEP, min_size=4, max_size=20), ways=ALL_WAYS, largest=st.sampled_from([0, 3, Limits().client_range_rows]))
 def test_the_same_for_longer(platform, steps, ways, largest):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(take, "LARGEST_ROWS", largest)
+        patched.setattr(platform.work, "limits", Limits(client_range_rows=largest))
         try_steps(platform, steps, ways)
 
 

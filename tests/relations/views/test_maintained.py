@@ -8,13 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from platform_plugin.engine.limits import Limits
 from platform_plugin.errors import RefusedView, UnsupportedType
 from platform_plugin.operators.group import sharing
 from platform_plugin.operators.group.sharing import ViewParts, plan_sharing
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow import compaction, take
 from platform_plugin.relations.views.follow.maintain import run_maintenance
-from platform_plugin.relations.views.read import local
 from tests.engine.arrow.test_plans import table
 from tests.relations.views.admitted import ADMITTED
 from tests.relations.views.composed import COLUMNS, KINDS, ROWS, bag, split, whole
@@ -61,9 +60,8 @@ def platform(lake: Callable[[], Platform]) -> Iterator[Platform]:
 @pytest.fixture
 def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if all ranges and states were large."""
-    monkeypatch.setattr(take, "LARGEST_ROWS", 0)
-    monkeypatch.setattr(compaction, "STATE_BYTES", 0)
-    monkeypatch.setattr(local, "STATE_BYTES", -1)
+    monkeypatch.setenv("PLATFORM_LIMIT_CLIENT_RANGE_ROWS", "0")
+    monkeypatch.setenv("PLATFORM_LIMIT_CLIENT_STATE_BYTES", "0")
 
 
 def append(platform: Platform, name: str, found: Sequence[tuple[Any, ...]]) -> None:
@@ -124,7 +122,7 @@ def test_sub_queries_below_the_grouping_are_maintained_by_spark(
     fill(engine, ROWS)
     assert maintain(platform, [ADMITTED[name] for name in BELOW], ROWS, places=()) > 0
     # Read without Spark, which has had its chance.
-    monkeypatch.setattr(local, "STATE_BYTES", 1_000_000)
+    monkeypatch.setattr(platform.work, "limits", Limits(client_range_rows=0))
     for number, name in enumerate(BELOW):
         assert bag(list(platform.execute(f"SELECT * FROM v{number}"))) == ask(engine, ADMITTED[name]), name
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from platform_plugin.engine.limits import Limits
 from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, RefusedView, StorageError
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow import compaction, take
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 from platform_plugin.select.overview import read_overview
 
@@ -87,7 +87,7 @@ def test_only_what_comes_after_its_creation_counts_unless_asked_for(platform):
 
 
 def test_many_views_are_maintained_by_one_job(platform, monkeypatch):
-    monkeypatch.setattr(take, "LARGEST_ROWS", 0)  # as if the ranges were large
+    monkeypatch.setattr(platform.work, "limits", Limits(client_range_rows=0))  # as if the ranges were large
     define(platform)
     platform.execute("CREATE VIEW total AS SELECT count(*) AS n, sum(score) AS s FROM posts")
     platform.execute("CREATE VIEW best AS SELECT uid, max(score) AS best FROM posts WHERE score > 3 GROUP BY uid HAVING max(score) > 5")
@@ -134,9 +134,9 @@ def test_tables_above_the_grouping_are_followed_and_those_below_are_pinned(platf
     assert [each.tables for each in read_overview(str(platform.lake.location)).pinned] == [("main.users",)]
 
 
-@pytest.mark.parametrize("largest", [0, compaction.STATE_BYTES])
+@pytest.mark.parametrize("largest", [0, Limits().client_state_bytes])
 def test_additions_are_compacted_and_nothing_is_counted_twice(platform, monkeypatch, largest):
-    monkeypatch.setattr(compaction, "STATE_BYTES", largest)  # with Spark and without
+    monkeypatch.setattr(platform.work, "limits", Limits(client_state_bytes=largest))  # with Spark and without
     define(platform)
     compacted = 0
     for place in range(12):

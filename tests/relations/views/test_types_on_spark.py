@@ -8,7 +8,6 @@ import pytest
 
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow import take
 from tests.relations.views.admitted import ADMITTED
 from tests.relations.views.composed import COLUMNS, ROWS, split, whole, written, written_rows
 
@@ -94,7 +93,7 @@ def test_unsigned_and_huge_numbers_are_summed_as_spark_sums_them(tmp_path, spark
     kinds = {"a": "UTINYINT", "b": "USMALLINT", "c": "UINTEGER", "d": "UBIGINT", "e": "HUGEINT", "f": "UHUGEINT"}
     large = {"a": 255, "b": 65_535, "c": (1 << 32) - 1, "d": (1 << 64) - 1, "e": -(10**30), "f": 10**30}
     if engine == "spark":
-        monkeypatch.setattr(take, "LARGEST_ROWS", 0)
+        monkeypatch.setenv("PLATFORM_LIMIT_CLIENT_RANGE_ROWS", "0")
     with Platform.create(tmp_path / "lake") as platform:
         platform.execute(f"CREATE STREAM numbers (k INT, {', '.join(f'{name} {kind}' for name, kind in kinds.items())})")
         calls = [f"{call}({name}) AS {call}_{name}" for name in kinds for call in ("sum", "min", "max")] + [

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
+from platform_plugin.engine.limits import Limits
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow import compaction, take
 from platform_plugin.relations.views.follow.maintain import run_maintenance
 from tests.lake.crashing import Points, watch
 
@@ -17,7 +17,7 @@ if __name__ == "__main__":
     with Platform.open(sys.argv[1]) as platform:
         platform.execute("SELECT count(*) FROM range(1)").close()
         if "BY_SPARK" in os.environ:
-            take.LARGEST_ROWS = compaction.STATE_BYTES = 0
+            platform.work.limits = Limits(client_range_rows=0, client_state_bytes=0)
         points = Points(int(sys.argv[2]))
         watch(points)
         if len(sys.argv) > 3:

@@ -44,15 +44,7 @@ if TYPE_CHECKING:
 FILE, POSITION, ROWID, PLACE = "\x1ffile", "\x1fposition", "\x1frowid", "\x1fplace"
 HIDDEN = (FILE, POSITION, ROWID, PLACE)
 
-# The plan itself holds the first numbers of up to so many files; more are joined to the rows.
-_FILES_IN_PLAN = 1000
-
 _IN_URLS = re.compile(r"[A-Za-z0-9_.!~*'(),;:$&+=@-]+")
-
-# Up to so many deleted positions travel with the query; beyond, Spark reads the delete files itself.
-_POSITIONS_IN_PLAN = 200_000
-# Files of other programs, which name their columns in their own way, are read by the driver up to this size.
-_FOREIGN_BYTES = 64 * 1024 * 1024
 
 
 def read_relation(
@@ -75,7 +67,9 @@ def read_relation(
         _finished(_surviving(session, lake, scan, group, fields, places=places), fields, hidden=hidden)
         for group in _by_unique_names([file for file in ours if not file.is_whole])
     ]
-    local = _local_rows(lake, scan, fields, [file for file in scan.files if file.mapping_id is not None], places)
+    foreign = [file for file in scan.files if file.mapping_id is not None]
+    _refuse_large(scan, foreign, session.limits.foreign_file_bytes)
+    local = _local_rows(lake, scan, fields, foreign, places)
     if local is not None or not parts:
         parts.append(_of_arrow(session, fields, local, hidden=hidden))
     frame = parts[0]
@@ -191,7 +185,7 @@ def _numbered(session: Session, frame: DataFrame, files: Sequence[FileScan], pla
     names = [_file_name(file.path) for file in files]
     sums = [zlib.crc32(name.encode()) for name in names]
     starts, firsts = [file.row_id_start for file in files], [places[file.id] for file in files]
-    if len(files) <= _FILES_IN_PLAN and len(set(sums)) == len(sums):
+    if len(files) <= session.limits.plan_files and len(set(sums)) == len(sums):
         start, first = _by_checksum(sums, starts), _by_checksum(sums, firsts)
     else:
         known = pa.table({"_start_file": names, "_start": pa.array(starts, pa.int64()), "_first": pa.array(firsts, pa.int64())})
@@ -235,8 +229,9 @@ def _deleted(session: Session, lake: Lake, scan: TableScan, files: Sequence[File
     """The deleted positions of files."""
     listed = sum(file.deletes.delete_count for file in files if file.deletes is not None)
     known: list[tuple[str, Any]] = [(_file_name(file.path), np.asarray(file.positions, dtype=np.int64)) for file in files if file.positions]
+    most = session.limits.plan_positions
     # Spark has no reader for deletion vectors, which are small for what they delete.
-    by_spark = [file for file in files if file.deletes is not None and listed > _POSITIONS_IN_PLAN and file.deletes.format == "parquet"]
+    by_spark = [file for file in files if file.deletes is not None and listed > most and file.deletes.format == "parquet"]
     left = {file.id for file in by_spark}
     known += [
         (_file_name(file.path), read_positions(lake, file.deletes, scan.snapshot, limit=file.record_count))
@@ -296,15 +291,19 @@ class _LocalFiles:
     places: list[int | None] = field(default_factory=list)
 
 
+def _refuse_large(scan: TableScan, foreign: Sequence[FileScan], most: int) -> None:
+    size = sum(file.size_bytes for file in foreign)
+    if size > most:
+        raise StorageError(
+            f'table "{scan.table.name}" has {size} bytes in files without field ids',
+            hint="rewrite it with the client that added them, or raise the limit foreign_file_bytes",
+        )
+
+
 def _local_rows(
     lake: Lake, scan: TableScan, fields: Sequence[Field], foreign: Sequence[FileScan], firsts: Mapping[int, int] | None
 ) -> _LocalFiles | None:
     """Rows that are kept in the catalogue, or in files that name their columns in their own way."""
-    size = sum(file.size_bytes for file in foreign)
-    if size > _FOREIGN_BYTES:
-        raise StorageError(
-            f'table "{scan.table.name}" has {size} bytes in files without field ids', hint="rewrite it with the client that added them"
-        )
     tables: list[pa.Table] = []
     found = _LocalFiles(rows=pa.table({}), files=[], positions=[], row_ids=[])
     for file in foreign:

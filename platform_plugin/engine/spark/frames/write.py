@@ -191,7 +191,7 @@ def run_update_write(
     files: list[DataFile] = []
     try:
         with session.arrow(columns, timeout=timeout, progress=progress) as stream:
-            for part in _parts(stream):
+            for part in _parts(stream, session.limits.write_memory_bytes):
                 rows = {name: part.column(name) for name in names}
                 for field in table.fields:
                     if field.type == Primitive("uuid"):
@@ -203,16 +203,13 @@ def run_update_write(
     return files
 
 
-def _parts(stream: Iterator[pa.RecordBatch] | Any) -> Iterator[pa.Table]:
+def _parts(stream: Iterator[pa.RecordBatch] | Any, most_bytes: int) -> Iterator[pa.Table]:
     """A stream in parts that fit into memory."""
     gathered: list[pa.RecordBatch] = []
     for batch in stream:
         gathered.append(batch)
-        if sum(part.nbytes for part in gathered) > _PART_BYTES:
+        if sum(part.nbytes for part in gathered) > most_bytes:
             yield pa.Table.from_batches(gathered)
             gathered = []
     if gathered:
         yield pa.Table.from_batches(gathered)
-
-
-_PART_BYTES = 256 * 1024 * 1024

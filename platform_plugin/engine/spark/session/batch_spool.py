@@ -16,13 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-IN_MEMORY_BYTES = 32 * 1024 * 1024
-
 
 class BatchSpool:
     """The batches of one result, in their order; nothing of them is left on disk, however the process ends."""
 
-    def __init__(self, *, folder: Path | None = None, memory: int = IN_MEMORY_BYTES) -> None:
+    def __init__(self, *, memory: int, folder: Path | None = None) -> None:
         self.schema: pa.Schema = pa.schema([])
         self._folder = folder
         self._room = memory

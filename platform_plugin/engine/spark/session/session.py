@@ -18,6 +18,7 @@ from pyspark.sql.connect.functions import lit
 from pyspark.sql.connect.plan import SQL
 from pyspark.sql.types import StructType
 
+from platform_plugin.engine.limits import Limits
 from platform_plugin.engine.spark.server.channel import ConnectSession, EndpointChannel, LoopbackChannel
 from platform_plugin.engine.spark.server.control import ControlCall, ask
 from platform_plugin.engine.spark.session.batch_spool import BatchSpool
@@ -64,6 +65,8 @@ class Session:
         """Where results go that are too large for the server's memory; without one they are refused."""
         self.task_bytes = task_bytes
         """How much of a result a task may gather in the server's memory."""
+        self.limits = Limits()
+        """Those of the workspace that the session belongs to."""
         self.endpoint = channel.target
         self._jobs: dict[str, Job] = {}
         self._operations: dict[str, Job] = {}
@@ -178,7 +181,7 @@ class Session:
         """
         frame = self.query(query, parameters) if isinstance(query, str) else query
         job = self._plan_job(tags, progress)
-        received = BatchSpool()
+        received = BatchSpool(memory=self.limits.result_memory_bytes)
         try:
             with self._guarded(job, timeout), raise_platform_errors(self.explain_loss):
                 self._receive(frame if is_small else limit_task_bytes(frame, task_bytes=self.task_bytes), limit, job, received)
@@ -212,7 +215,7 @@ class Session:
         """Yield the schema, then the batches."""
         with self._guarded(job, timeout):
             # No rows are computed for it, and the columns are as Spark sends them.
-            empty = BatchSpool()
+            empty = BatchSpool(memory=self.limits.result_memory_bytes)
             self._receive(frame, 0, job, empty)
             if self.spool is None:
                 raise ResultTooLarge("result is too large", hint="give the session a spool")

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.samples.population import DrawnRows, PopulationSource
 
-MOST_ROWS = 500_000
-"""The most rows that are drawn for one answer as single rows, or in blocks if Spark has to compute it."""
-MOST_BLOCK_ROWS = 4_000_000
-"""The most rows that are drawn for one answer in blocks if Arrow computes it: a block costs little more than one of its rows."""
 _MARGIN = 1.15
 _ATTEMPTS = 3
 _FIRST_BLOCKS = 64
@@ -77,7 +73,7 @@ def explain_approximation(work: Workspace, query: Span, snapshot: Snapshot) -> l
         count = source.pieces.row_count
         if source.block_count >= _ENOUGH_BLOCKS:
             begun.append(f"can draw whole blocks of {PAGE_ROWS} rows, {_FIRST_BLOCKS} of {source.block_count} at first")
-        begun.append(f"can draw up to {min(count, MOST_ROWS)} of {count} rows, {min(count, PILOT)} of them at first")
+        begun.append(f"can draw up to {min(count, work.limits.estimate_rows)} of {count} rows, {min(count, PILOT)} of them at first")
     return [*begun, "asks of each sampled row:", plan.text]
 
 
@@ -110,7 +106,9 @@ class _Estimating:
         count = self.source.block_count
         if count < _ENOUGH_BLOCKS:
             return None
-        most = min(count // 2, (MOST_BLOCK_ROWS if self.asking.is_local(self.source.fields) else MOST_ROWS) // PAGE_ROWS)
+        limits = self.asking.work.limits
+        rows = limits.estimate_block_rows if self.asking.is_local(self.source.fields) else limits.estimate_rows
+        most = min(count // 2, rows // PAGE_ROWS)
         size = _FIRST_BLOCKS
         for attempt in range(_ATTEMPTS):
             found = self._estimate(self.source.draw_blocks(self.asking.work, size, attempt))
@@ -144,13 +142,13 @@ class _Estimating:
             raise TypeError(found.design)
         return max((needed_size(one, self.plan.error, found.design) for one in found.bounds), default=0.0)
 
-    @staticmethod
-    def _next_size(wanted: float, design: Design | BlockDesign) -> int | None:
+    def _next_size(self, wanted: float, design: Design | BlockDesign) -> int | None:
         """How many rows to draw next; None where no sample that may be drawn is large enough."""
-        population, most = design.population, min(design.population, MOST_ROWS)
+        largest = self.asking.work.limits.estimate_rows
+        population, most = design.population, min(design.population, largest)
         # Where too few rows match to tell, ten times as many may.
         size = design.size * 10 if wanted == inf else ceil(wanted * _MARGIN)
-        if size >= population / 2 and population <= MOST_ROWS:
+        if size >= population / 2 and population <= largest:
             return population
         if size > most:
             return most if wanted == inf and design.size < most else None

@@ -66,7 +66,7 @@ def find_local(
         return {(): lowest_of_pieces(part, row_keys(definition))}
     if definition.is_weighted:
         return weigh_part(work.lake, definition, part)
-    here = sample_locally(work.lake, definition, part)
+    here = sample_locally(work, definition, part)
     if here is not None and not _lacks(definition, part, here):
         return here
     return count_in_spark(work, definition, part, rows, timeout=timeout, progress=progress)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.lake import Lake
     from platform_plugin.relations.samples.definition import Key, SampleDefinition
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-_MOST_ROWS = 200_000_000
 _THREADS = min(8, os.cpu_count() or 1)
 
 
@@ -72,13 +72,13 @@ class RowCondition:
         return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=bool)  # noqa: FBT003
 
 
-def sample_locally(lake: Lake, definition: SampleDefinition, part: RelationPart) -> dict[Key, LowestRows] | None:
+def sample_locally(work: Workspace, definition: SampleDefinition, part: RelationPart) -> dict[Key, LowestRows] | None:
     """The local reservoirs of a part, read by this process; None where it is left to Spark."""
-    pieces = part.pieces
+    lake, pieces = work.lake, part.pieces
     # Files elsewhere come to this machine anyway where Spark is a server of it.
     if not lake.storage.is_local and lake.location.spark is not None:
         return None
-    if pieces.row_count > _MOST_ROWS or any(isinstance(piece.source, InlinedTable) for piece in pieces.parts):
+    if pieces.row_count > work.limits.client_draw_rows or any(isinstance(piece.source, InlinedTable) for piece in pieces.parts):
         return None
     table = pieces.scan.table
     try:

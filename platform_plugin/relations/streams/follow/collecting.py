@@ -73,7 +73,7 @@ class Inputs:
             columns = frozenset(field.name.lower() for field in table.fields)
             known[self.names[reference]] = Input(columns=columns, size_bytes=arrived[reference].scan.size_bytes, is_stream=True)
             frames[self.names[reference]] = self.frame_of(reference, arrived[reference])
-        rendered = plan_probing(self.query.render(self.names), known)
+        rendered = plan_probing(self.query.render(self.names), known, broadcast_bytes=self.work.limits.broadcast_bytes)
         used = used_arguments(self.query.parameters, self.arguments)
         return query_relations(self.work.session, rendered.text, frames, used), rendered
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from platform_plugin.relations.streams.follow.collecting import Inputs
     from platform_plugin.relations.streams.follow.rows import ArrivedRows
 
-# Groups of many segments are merged when they are this many rows, or twice as many as after the last merge.
-_MERGED_FROM_ROWS = 100_000
 # The most that Spark's LIMIT takes: it keeps an ORDER BY from being dropped, as a view's would be.
 _NO_LIMIT = 2_147_483_647
 
@@ -82,7 +80,8 @@ class FoldedAnswer:
                 self._keep(part.state, self._part(part, arrived), timeout)
         for state in self._plan.states:
             rows = sum(table.num_rows for table in self._groups[state.name])
-            if len(self._groups[state.name]) > 1 and rows > max(_MERGED_FROM_ROWS, 2 * self._merged_rows[state.name]):
+            least = self._inputs.work.limits.session_merge_rows
+            if len(self._groups[state.name]) > 1 and rows > max(least, 2 * self._merged_rows[state.name]):
                 merged = self._fetch(self._merged(state), timeout)
                 self._groups[state.name], self._merged_rows[state.name] = [merged], merged.num_rows
 

@@ -11,7 +11,6 @@ from platform_plugin.lake.read.scan import read_file_sizes
 from platform_plugin.relations.answers import Answer, StateTarget
 from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of
-from platform_plugin.relations.views.read.local import STATE_BYTES
 from platform_plugin.relations.views.read.merge import read_merged
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def compact_locally(work: Workspace, found: Sequence[Additions]) -> tuple[list[A
 
 
 def _rows_of(work: Workspace, additions: Additions) -> pa.Table:
-    if additions.scan.size_bytes > STATE_BYTES:
+    if additions.scan.size_bytes >= work.limits.client_state_bytes:
         raise NotSupportedByArrow("a large state", for_good=False)
     if additions.state is None:
         return read_rows(work.lake, additions.scan)

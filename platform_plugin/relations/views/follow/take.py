@@ -11,11 +11,11 @@ from platform_plugin.engine.arrow.plans import ArrowTables
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.engine.refusal import Refusal
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.read.small import read_small
 from platform_plugin.operators.group.groupings import Groupings
 from platform_plugin.operators.group.sharing import ViewParts
 from platform_plugin.relations.answers import StateTarget
 from platform_plugin.relations.follow.ranges import arrow_rows_of
+from platform_plugin.relations.lookups import read_small
 from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
 from platform_plugin.relations.views.read.merge import check_schema
 
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
     Written = list[tuple[StateTarget, list[DataFile]]]
 
-# Beyond, Spark's cores are worth its jobs.
-LARGEST_ROWS = 4_000_000
-_LARGEST_BYTES = 128 * 1024 * 1024
 # Groups are made, and files of them written, by so many at a time.
 _THREADS = min(4, os.cpu_count() or 1)
 
@@ -53,7 +50,8 @@ def take_locally(
 ) -> tuple[list[tuple[PendingView, Refusal]], Written]:
     """The files that a range adds to views that need no engine, and the views that are left to Spark."""
     tail = views[0].ranges[stream]
-    if not tail.is_whole or tail.row_count > LARGEST_ROWS or tail.scan.size_bytes > _LARGEST_BYTES:
+    limits = work.limits
+    if not tail.is_whole or tail.row_count > limits.client_range_rows or tail.scan.size_bytes > limits.client_range_bytes:
         return [(view, _LARGE) for view in views], []
     mine: list[PendingView] = []
     rest: list[tuple[PendingView, Refusal]] = []
@@ -123,7 +121,7 @@ class _ArrowRun:
         if name in known.tables or name in self._missing:
             return
         try:
-            found = read_small(work.lake, table, snapshot)
+            found = read_small(work, table, snapshot)
         except PlatformError:
             found = None  # told by Spark, if it stays so
         if found is None:

@@ -12,9 +12,9 @@ from platform_plugin.engine.arrow.plans import run_plan
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import Name, View
-from platform_plugin.lake.read.small import read_small
 from platform_plugin.relations.follow.ranges import arrow_rows_of
 from platform_plugin.relations.kinds import find_kind
+from platform_plugin.relations.lookups import read_small
 from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
 from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.merge import check_schema, merge_rows, read_merged
@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.relations.views.record import ViewRecord
-
-
-# Beyond, Spark's cores are worth its jobs.
-STATE_BYTES = 64 * 1024 * 1024
-_TAIL_ROWS = 250_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +62,8 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -
     scans = {state.name: work.lake.scan(tables[state.name], snapshot) for state in plan.states}
     if (
         plan.volatile
-        or sum(scan.size_bytes for scan in scans.values()) > STATE_BYTES
-        or any(found.row_count > _TAIL_ROWS or not found.is_whole for found in ranges.values())
+        or sum(scan.size_bytes for scan in scans.values()) >= work.limits.client_state_bytes
+        or any(found.row_count > work.limits.client_tail_rows or not found.is_whole for found in ranges.values())
         or any(part.row_id for part in plan.streams)
     ):
         raise NotSupportedByArrow("a large input, or a part by row ids", for_good=False)
@@ -104,7 +99,7 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -
 
 
 def _whole(work: Workspace, table: Table, snapshot: Snapshot) -> pa.Table:
-    rows = read_small(work.lake, table, snapshot)
+    rows = read_small(work, table, snapshot)
     if rows is None:
         raise NotSupportedByArrow("a large state", for_good=False)
     return rows

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from platform_plugin.relations.reading import ReadContext, ReadRequest
 
 _DEEPEST_VIEW = 50
-# Rows that travel with a query.
-_LOCAL_BYTES = 1024 * 1024
 
 
 def read_source(reading: ReadContext, view: View, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
@@ -52,7 +50,7 @@ def _read(reading: ReadContext, view: View, snapshot: Snapshot, need: ReadReques
         if stored is not None:
             return read_relation(reading.work.session, reading.work.lake, reading.work.lake.scan(stored, snapshot))
         local = read_local(reading.work, view, snapshot)
-        if local is not None and local.rows.nbytes <= _LOCAL_BYTES:
+        if local is not None and local.rows.nbytes <= reading.work.limits.inline_result_bytes:
             return arrow_relation(reading.work.session, local.table.fields, local.rows)
         return read_view(reading.work, str(view.name), record, snapshot, lambda name: read_part(reading, name, snapshot, within))
     frame, _ = bind_part(reading, view.sql, snapshot, (), within)

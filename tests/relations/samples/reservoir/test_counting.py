@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from platform_plugin.engine.limits import Limits
 from platform_plugin.engine.spark.frames import scan as relation
 from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.platform import Platform
@@ -146,7 +147,7 @@ def test_places_are_the_same_whichever_way_rows_are_numbered(platform, monkeypat
     by_map = numbered()
     assert [(row[0], row[2], row[3]) for row in by_map] == [(number, number, number) for number in range(500)]
     assert [row[1] for row in by_map] == list(range(100)) * 5
-    monkeypatch.setattr(relation, "_FILES_IN_PLAN", 4)
+    monkeypatch.setattr(session, "limits", Limits(plan_files=4))
     assert numbered() == by_map
 
 

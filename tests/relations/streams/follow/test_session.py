@@ -10,6 +10,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
+from platform_plugin.engine.limits import Limits
 from platform_plugin.errors import InvalidValue, PlatformError, QueryInterrupted, StreamOverrun
 from platform_plugin.platform import Platform
 from platform_plugin.relations.streams.follow import folding, session
@@ -176,7 +177,7 @@ def test_changes_of_tables_during_a_session_do_not_show(platform):
 
 def test_groups_are_kept_not_rows(platform, monkeypatch):
     """Memory follows the groups: what is kept of many segments never has more rows than groups, a few times over."""
-    monkeypatch.setattr(folding, "_MERGED_FROM_ROWS", 10)
+    monkeypatch.setattr(platform.work, "limits", Limits(session_merge_rows=10))
     kept, plain = [], folding.FoldedAnswer.add
 
     def watched(self, *args, **options):

@@ -1,0 +1,217 @@
+"""`Limits`: the sizes that decide between the engines or bound what one process does, each with what it was measured by.
+
+A workspace has its own limits. Each has a default; the environment, the URL of the lake and the caller may set another, in that order.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from platform_plugin.errors import InvalidValue
+from platform_plugin.language.text.options import parse_size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VARIABLE_PREFIX = "PLATFORM_LIMIT_"
+URL_PREFIX = "limit_"
+"""The URL option of a limit is this and its name."""
+_LARGEST = 1 << 62
+_ENGINES = "docs/decisions/two-engines.md: an empty Spark job takes 47 to 78 ms; "
+_NONE = "not measured"
+
+
+def _limit(default: int, *, decides: str, measured: str = _NONE, least: int = 0) -> Any:
+    return field(default=default, metadata={"decides": decides, "measured": measured, "least": least})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of a workspace; the last word of a name is its unit.
+
+    >>> Limits().client_tail_rows, read_limits({"client_tail_rows": 10}, environment={}).client_tail_rows
+    (250000, 10)
+    """
+
+    client_range_rows: int = _limit(
+        4_000_000,
+        decides="a maintenance run reads a range of up to so many rows in its own process; a larger one is a Spark job",
+        measured=_ENGINES + "a run over a million rows for 6 views 0.11 s in the process, 2.46 s on Spark "
+        "(make bench NAME=views); beyond 4 million not measured",
+    )
+    client_range_bytes: int = _limit(
+        128 << 20, decides="the same, by the bytes of the range's files", measured="docs/decisions/two-engines.md, as client_range_rows"
+    )
+    client_tail_rows: int = _limit(
+        250_000,
+        decides="a read of a view computes up to so many unconsumed rows of each stream in its own process",
+        measured=_ENGINES + "a read of a changed view of 100 000 groups 17 to 28 ms in the process, 63 to 66 ms on Spark",
+    )
+    client_state_bytes: int = _limit(
+        64 << 20,
+        decides="a read of a view merges states of less than so many bytes of files in its own process, and so does compaction; 0 is never",
+        measured=_ENGINES + "a read of a changed view of 100 000 groups 17 to 28 ms in the process, 63 to 66 ms on Spark",
+    )
+    small_table_bytes: int = _limit(
+        16 << 20,
+        decides="a table of up to so many bytes of files is read into the process: for look-ups, and as the other side of a view's join",
+        measured="docs/benchmarks.md (make bench NAME=door): a look-up 0.04 ms from rows in memory, a point filter by Spark 72 to 78 ms",
+    )
+    small_table_files: int = _limit(64, decides="the same, by the number of files")
+    lookup_result_bytes: int = _limit(
+        4 << 20, decides="the rows of a view that a look-up has computed stay in memory up to so many bytes until the next snapshot"
+    )
+    inline_result_bytes: int = _limit(
+        1 << 20, decides="a view's rows that were computed in the process travel with a Spark query up to so many bytes"
+    )
+    small_query_rows: int = _limit(
+        10_000,
+        decides="the result of a query that reads up to so many rows is fetched without asking Spark for its size first, "
+        "which saves some milliseconds",
+    )
+    small_query_bytes: int = _limit(1 << 20, decides="the same, by the bytes of the files that are read")
+    broadcast_bytes: int = _limit(
+        64 << 20,
+        decides="a table that is joined to a stream goes whole to every executor up to so many bytes of files; "
+        "a larger one is hashed in shuffled parts",
+    )
+    plan_files: int = _limit(
+        1_000,
+        decides="the first row ids of up to so many files stand in Spark's plan; those of more files are joined",
+        measured="docs/benchmarks.md (make bench NAME=samples): the file of a row costs 20 ns by a checksum in the plan, 170 ns by a join",
+    )
+    plan_positions: int = _limit(
+        200_000, decides="up to so many deleted positions travel with a query; more are read from the delete files by Spark"
+    )
+    foreign_file_bytes: int = _limit(
+        64 << 20, decides="files of other programs without field ids are read by the client up to so many bytes; a table of more is refused"
+    )
+    result_memory_bytes: int = _limit(
+        32 << 20, decides="a result waits for its reader in memory up to so many bytes, and beyond in a temporary file"
+    )
+    write_memory_bytes: int = _limit(
+        256 << 20, least=1, decides="changed rows that the client writes wait in memory up to so many bytes before they become a file"
+    )
+    state_memory_bytes: int = _limit(
+        64 << 20, least=1, decides="rows of a view's state that Spark computed wait in memory up to so many bytes before they become a file"
+    )
+    session_merge_rows: int = _limit(
+        100_000, decides="a session read merges the groups of its segments when they are more than so many rows"
+    )
+    estimate_rows: int = _limit(
+        500_000,
+        least=1,
+        decides="an estimate draws at most so many single rows, or rows in blocks where Spark computes it",
+        measured="docs/samples.md: rows drawn one by one touch nearly every page; no figure for the number",
+    )
+    estimate_block_rows: int = _limit(
+        4_000_000, least=1, decides="an estimate that the process computes itself draws at most so many rows in blocks"
+    )
+    client_draw_rows: int = _limit(
+        200_000_000,
+        decides="a sample is drawn in the process from up to so many rows; a larger range is scanned by Spark",
+        measured="docs/benchmarks.md (make bench NAME=samples): with a condition that half of the rows pass 65 ms in the process, "
+        "384 ms by Spark's operators, over the same rows",
+    )
+    histogram_rows: int = _limit(5_000_000, decides="a plot reads the columns of a population of up to so many rows")
+    run_histogram_rows: int = _limit(500_000, decides="the same, for the plot that a Dagster run stores with a sample")
+    reconcile_rows: int = _limit(
+        200_000, decides="a check of a view against its own query compares at most so many rows at once, and is refused beyond"
+    )
+    reconcile_part_rows: int = _limit(
+        50_000, least=1, decides="an asset check of a view compares a part of about so many rows at each snapshot"
+    )
+    origins: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Where the limits were set that have no default value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitFacts:
+    """One line of the table: what a limit decides, the measurement that its default comes from, and its least value."""
+
+    name: str
+    default: int
+    decides: str
+    measured: str
+    least: int
+
+    @property
+    def unit(self) -> str:
+        """What it counts: rows, bytes, files or positions."""
+        return self.name.rpartition("_")[2]
+
+
+_FIELDS: tuple[Any, ...] = tuple(one for one in fields(Limits) if one.name != "origins")
+LIMITS: tuple[LimitFacts, ...] = tuple(LimitFacts(name=one.name, default=one.default, **one.metadata) for one in _FIELDS)
+_BY_NAME = {facts.name: facts for facts in LIMITS}
+
+
+def read_limits(
+    options: Mapping[str, int | str] | None = None,
+    *,
+    url: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Limits:
+    """The limits of a workspace: the caller's `options` before those of the `url`, and these before the environment's.
+
+    >>> read_limits(url={"broadcast_bytes": "1 MiB"}, environment={"PLATFORM_LIMIT_BROADCAST_BYTES": "7"}).broadcast_bytes
+    1048576
+    """
+    values: dict[str, int] = {}
+    origins: dict[str, str] = {}
+    for prefix, given, origin in (
+        (VARIABLE_PREFIX, _of_environment(environment), "environment"),
+        (URL_PREFIX, url or {}, "URL"),
+        ("", options or {}, "option"),
+    ):
+        for name, value in given.items():
+            shown = f"{prefix}{name.upper() if prefix == VARIABLE_PREFIX else name}"
+            values[name] = _read_value(name, value, shown)
+            origins[name] = f"{origin} {shown}"
+    return Limits(**values, origins=origins)
+
+
+def list_limits(limits: Limits) -> list[dict[str, Any]]:
+    """The rows of SHOW LIMITS."""
+    return [
+        {
+            "name": facts.name,
+            "value": getattr(limits, facts.name),
+            "default": facts.default,
+            "set_by": limits.origins.get(facts.name, "default"),
+            "decides": facts.decides,
+            "measured": facts.measured,
+        }
+        for facts in LIMITS
+    ]
+
+
+def _of_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        variable.removeprefix(VARIABLE_PREFIX).lower(): value
+        for variable, value in environment.items()
+        if variable.startswith(VARIABLE_PREFIX)
+    }
+
+
+def _read_value(name: str, value: object, shown: str) -> int:
+    facts = _BY_NAME.get(name)
+    if facts is None:
+        near = difflib.get_close_matches(name, _BY_NAME, n=1)
+        raise InvalidValue(f'"{shown}" is no limit', hint=f"did you mean {near[0]}?" if near else "SHOW LIMITS lists them")
+    number = value if isinstance(value, int) and not isinstance(value, bool) else _parse(str(value), facts.unit)
+    if number is None or not facts.least <= number <= _LARGEST:
+        example = "64 MiB or a number of bytes" if facts.unit == "bytes" else f"a whole number of {facts.unit}"
+        least = f", at least {facts.least}" if facts.least else ""
+        raise InvalidValue(f'limit "{shown}" is "{value}", which is no number of {facts.unit}', hint=f"write {example}{least}")
+    return number
+
+
+def _parse(text: str, unit: str) -> int | None:
+    if unit == "bytes":
+        return parse_size(text)
+    digits = text.strip().replace("_", "")
+    return int(digits) if digits.isascii() and digits.isdigit() else None
