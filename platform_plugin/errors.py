@@ -195,10 +195,12 @@ class QueryInterrupted(PlatformError):
 class RefusedView(InvalidStatement):
     """A query can't be maintained as a continuous view; `rule` says which rule forbids it, and `operator` what breaks it.
 
-    `line` and `column` (from 1) say where, and the hint what would be accepted instead.
+    `line` and `column` (from 1) say where, and the hint what would be accepted instead. `is_plain` says that the query groups no stream:
+    there is nothing to maintain, so that it can be a view that is computed when it is read.
     """
 
     rule: str = ""
     operator: str = ""
+    is_plain: bool = False
     line: int = 0
     column: int = 0

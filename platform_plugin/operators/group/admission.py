@@ -34,8 +34,8 @@ from platform_plugin.language.text.places import Span, locate_offset
 from platform_plugin.operators.group.rewrites import (
     NOT_ROWS,
     advise_call_above,
+    advise_different_sides,
     advise_grouped_rows,
-    advise_grouped_sides,
     advise_grouped_subquery,
     advise_grouping_first,
     advise_joined_groups,
@@ -83,6 +83,15 @@ def find_ungrouped_streams(node: Node) -> tuple[Scan, ...]:
     if isinstance(node, (Aggregate, Distinct)) or (isinstance(node, SetOperation) and not node.all and node.kind == "union"):
         return ()
     return tuple(found for below in (*inputs(node), *subqueries(node)) for found in find_ungrouped_streams(below))
+
+
+def groups_streams(query: Query) -> bool:
+    """Whether a query groups rows of streams anywhere: by GROUP BY or an aggregate, by DISTINCT, or by UNION without ALL."""
+    return any(
+        (isinstance(found, (Aggregate, Distinct)) or (isinstance(found, SetOperation) and found.kind == "union" and not found.all))
+        and any(find_ungrouped_streams(below) for below in inputs(found))
+        for found in walk(query)
+    )
 
 
 def find_changing_relations(node: Node) -> tuple[Scan, ...]:
@@ -148,13 +157,13 @@ def _check(node: Node, grouping: str, refuse: Refuser) -> None:
                 f"put it after the GROUP BY, {NOT_ROWS}",
             )
         case SetOperation(kind="intersect" | "except"):
-            word = node.kind.upper()
+            word = f"{node.kind.upper()} ALL"
             raise refuse(
                 "R2",
                 word,
                 f'{word} would have to keep the rows of stream "{stream}"',
                 node.at,
-                advise_grouped_sides(node, stream),
+                advise_different_sides(node, stream),
             )
         case SetOperation():
             _check_union(node, stream, refuse)
@@ -198,7 +207,7 @@ def _check_join(node: Join, stream: str, refuse: Refuser, *, grouped: bool = Tru
             "join",
             f'stream "{stream}" is joined with "{_what(others[0])}", which changes too, before it is grouped',
             node.at,
-            kept if grouped else f"group {stream} first, and join the groups, {NOT_ROWS}",
+            kept if grouped else f"make the groups a view of their own, and join that; or group {stream} first, {NOT_ROWS}",
         )
     kept_kinds = ("inner", "cross", "left", "semi", "anti") if left else ("inner", "cross", "right")
     if node.kind not in kept_kinds or (right and node.lateral):

@@ -25,6 +25,7 @@ from platform_plugin.algebra.plan.nodes import (
     SetOperation,
     Sort,
     columns,
+    inputs,
     outputs,
 )
 from platform_plugin.algebra.plan.render import render
@@ -32,8 +33,10 @@ from platform_plugin.algebra.plan.traversal import (
     aliases_in,
     column_reference,
     columns_in,
+    is_plan,
     map_columns,
     map_inputs,
+    map_scalars,
     number_aliases,
     walk_expression,
 )
@@ -105,7 +108,10 @@ class _Cutter:
 
     def _cut_all(self, node: Any) -> Any:
         """Innermost groupings first: what they become is small, and changes only when somebody reads."""
-        node = map_inputs(node, self._cut_all)
+        node = self._group_subqueries(map_inputs(node, self._cut_all))
+        if isinstance(node, SetOperation) and node.kind != "union" and not node.all:
+            # Equal rows come once, so that the different rows of each side are enough.
+            node = replace(node, left=self._different(node.left), right=self._different(node.right))
         if isinstance(node, SetOperation) and node.kind == "union" and not node.all and _loose_in(node):
             node = Distinct(query=replace(node, all=True), at=node.at)
         if isinstance(node, Distinct) and find_ungrouped_streams(node.query):
@@ -113,6 +119,26 @@ class _Cutter:
         if isinstance(node, Aggregate) and find_ungrouped_streams(node.source):
             return self._cut(node, "GROUP BY")
         return node
+
+    def _group_subqueries(self, node: Any) -> Any:
+        """IN asks whether a value is among a stream's, so that its different values are enough."""
+        if any(find_ungrouped_streams(below) for below in inputs(node)):
+            return node
+
+        def change(value: Scalar) -> Scalar:
+            plans = list(value.plans)
+            for found in walk_expression(value.node):
+                if isinstance(found, exp.In) and (asked := found.args.get("query")) is not None and is_plan(asked):
+                    plan = plans[int(asked.name)]
+                    own = aliases_in(plan)
+                    if all(column.alias in own for column in columns_in(plan)):
+                        plans[int(asked.name)] = self._different(plan)
+            return Scalar(value.node, tuple(plans))
+
+        return map_scalars(node, change)
+
+    def _different(self, query: Query) -> Query:
+        return self._cut(self._grouped(Distinct(query=query)), "DISTINCT") if find_ungrouped_streams(query) else query
 
     def _grouped(self, node: Distinct) -> Aggregate:
         """DISTINCT is a grouping by all columns."""

@@ -76,12 +76,10 @@ def advise_kept_side(node: Join, scan: Scan, other: Node, *, grouped: bool) -> s
     )
 
 
-def advise_grouped_sides(node: SetOperation, stream: str) -> str:
-    """The hint for INTERSECT or EXCEPT of a stream's rows."""
+def advise_different_sides(node: SetOperation, stream: str) -> str:
+    """The hint for INTERSECT ALL or EXCEPT ALL of a stream's rows."""
     word = node.kind.upper()
-    if node.all:
-        return f"leave out ALL, and group each side first: SELECT DISTINCT … FROM {stream} {word} …; not the same: equal rows come once"
-    return f"group each side first, which changes nothing for {word}: SELECT DISTINCT … FROM {stream} {word} SELECT …"
+    return f"leave out ALL: SELECT … FROM {stream} {word} SELECT …; not the same: equal rows come once"
 
 
 def advise_grouped_subquery(found: Node, plan: Query, stream: Scan, column: str) -> str:

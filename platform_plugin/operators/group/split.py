@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING
 from platform_plugin.algebra.build.query import build_plan
 from platform_plugin.algebra.plan.nodes import Derived, Item, Project, outputs, scans
 from platform_plugin.algebra.plan.traversal import column_reference, walk_expression
-from platform_plugin.errors import UnknownObject
+from platform_plugin.errors import RefusedView, UnknownObject
 from platform_plugin.language.text.counting import count_text
 from platform_plugin.language.text.places import Span, locate_offset, suggest_word, syntax_error
-from platform_plugin.operators.group.admission import CHANGING, Refuser
+from platform_plugin.operators.group.admission import CHANGING, Refuser, groups_streams
 from platform_plugin.operators.group.body import read_body
 from platform_plugin.operators.group.cutting import cut_plan
 
@@ -92,10 +92,14 @@ def plan_split(
     whole = read_plan(query, relations)
     refuse = Refuser(source=query.source if isinstance(query, Span) else query)
     if not any(found.kind in CHANGING for found in scans(whole)):
-        raise refuse("R9", "query", "a continuous view reads a stream", None, "make it a plain view: CREATE VIEW … AS …")
-    if names:
-        whole = _renamed(whole, names, refuse)
-    return cut_plan(whole, refuse, typer)
+        refused = refuse("R9", "query", "a continuous view reads a stream", None, "make it a plain view: CREATE VIEW … AS …")
+        refused.is_plain = True
+        raise refused
+    try:
+        return cut_plan(_renamed(whole, names, refuse) if names else whole, refuse, typer)
+    except RefusedView as refused:
+        refused.is_plain = not groups_streams(whole)
+        raise
 
 
 def _renamed(plan: Query, names: tuple[str, ...], refuse: Refuser) -> Query:

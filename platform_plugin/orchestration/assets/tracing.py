@@ -125,7 +125,7 @@ class Tracing:
             relations = self._relations(query, opaque=False)
             split = plan_split(query, relations, names=names)
         except RefusedView as refused:
-            if refused.rule == "R9" and not is_wanted:
+            if refused.is_plain and not is_wanted:
                 return traced
             return replace(traced, is_continuous=True, trouble=refused)
         except PlatformError as error:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from platform_plugin.errors import CommitConflict, InvalidValue, ObjectExists, PlatformError, RefusedView
+from platform_plugin.errors import CommitConflict, InvalidStatement, InvalidValue, ObjectExists, PlatformError, RefusedView
 from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.ring.consumers import has_consumers, read_consumers
 from platform_plugin.language.text.counting import count_text
 from platform_plugin.language.text.places import locate_offset
+from platform_plugin.operators.group.admission import CHANGING
 from platform_plugin.operators.group.sharing import ViewParts, plan_sharing
 from platform_plugin.relations.bind import bind_query, lake_name, place_errors
 from platform_plugin.relations.faults import place_spark_errors, suggest_columns
@@ -29,6 +30,7 @@ from platform_plugin.relations.views.gates import refuse_gate_of_view
 from platform_plugin.relations.views.plans import prepare_plan, read_plans
 from platform_plugin.relations.views.read.shared_results import find_shared_results
 from platform_plugin.relations.views.read.view import split_name
+from platform_plugin.relations.views.relations import describe_relations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,16 +71,9 @@ def run_create_view(work: Workspace, statement: s.CreateView, *, since: Snapshot
                     f"the view names {count_text(len(aliases), 'column')}, its query gives {len(found.fields)}", hint="name each of them"
                 )
             )
-        wanted = statement.continuous or any(option.name != "suite" for option in statement.options)
-        try:
-            plan, meaning = prepare_plan(work, statement.query, lease.snapshot, columns=aliases)
-        except RefusedView as refused:
-            # Without a grouping there is nothing to maintain: the view is the query itself, unless maintenance was asked for.
-            if wanted or refused.rule != "R9":
-                raise
-            plan, meaning = None, None
+        plan, meaning = _prepare_unless_plain(work, statement, lease.snapshot) or (None, None)
         if plan is None or meaning is None or not plan.streams:
-            if wanted:
+            if _asks_for_maintenance(statement):
                 raise locate_offset(statement.name.span).attach(
                     InvalidValue(f'view "{name}" reads no stream', hint="leave out CONTINUOUS and WITH: it is computed when it is read")
                 )
@@ -92,8 +87,10 @@ def explain_create_view(work: Workspace, explain: s.Explain, _arguments: Argumen
     statement = cast("s.CreateView", explain.statement)
     snapshot = work.lake.snapshot()
     name = lake_name(statement.name)
-    plan, _ = prepare_plan(work, statement.query, snapshot, columns=tuple(alias.name for alias in statement.aliases))
-    if not plan.streams:
+    prepared = _prepare_unless_plain(work, statement, snapshot)
+    if prepared is None:
+        text = f"view {name} groups no stream: it is computed when it is read"
+    elif not (plan := prepared[0]).streams:
         text = f"view {name} reads no stream: it is computed when it is read"
     else:
         others = [view for view in read_plans(work, snapshot) if view.view != str(name)]
@@ -116,6 +113,29 @@ def _create_plain(work: Workspace, statement: s.CreateView, name: Name, aliases:
         if statement.options:
             declare_relation(commit, uuid, Declaration(kind="view", options=dict(stored_option(option) for option in statement.options)))
     return statement_result(commit.made, f"view {name} created; it is computed when it is read")
+
+
+def _asks_for_maintenance(statement: s.CreateView) -> bool:
+    return statement.continuous or any(option.name != "suite" for option in statement.options)
+
+
+def _prepare_unless_plain(work: Workspace, statement: s.CreateView, snapshot: Snapshot) -> tuple[SplitPlan, QueryMeaning] | None:
+    """The plan of a view's query and its meaning; None for a query that groups no stream: the view is the query itself.
+
+    A query that can't be maintained is an error, and so is any that has nothing to maintain if maintenance is asked for.
+    """
+    try:
+        return prepare_plan(work, statement.query, snapshot, columns=tuple(alias.name for alias in statement.aliases))
+    except InvalidStatement as refused:
+        is_plain = refused.is_plain if isinstance(refused, RefusedView) else _reads_tables_only(work, statement, snapshot)
+        if is_plain and not _asks_for_maintenance(statement):
+            return None
+        raise
+
+
+def _reads_tables_only(work: Workspace, statement: s.CreateView, snapshot: Snapshot) -> bool:
+    """Whether nothing that a query reads changes by itself, so that no plan of it is needed."""
+    return not any(found.kind in CHANGING for found in describe_relations(work, statement.query, snapshot).values())
 
 
 def _begins(work: Workspace, plan: SplitPlan, since: Snapshot) -> dict[str, int]:

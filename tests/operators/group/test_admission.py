@@ -147,6 +147,33 @@ def test_continuous_views_and_samples_are_tables_above_a_grouping() -> None:
     assert plan_split("SELECT max(n) AS n FROM daily", MORE).states == ()
 
 
+@pytest.mark.parametrize(
+    ("query", "is_plain"),
+    [
+        ("SELECT uid, score FROM posts", True),
+        ("SELECT p.uid FROM posts p JOIN likes l ON p.uid = l.uid", True),
+        ("SELECT p.uid FROM posts p FULL JOIN likes l ON p.uid = l.uid", True),
+        ("SELECT a.uid FROM posts a LEFT JOIN posts b ON a.uid = b.uid AND a.score < b.score", True),
+        ("SELECT id, uid FROM users LEFT JOIN posts ON id = uid", True),
+        ("SELECT uid FROM posts WHERE uid IN (SELECT uid FROM likes)", True),
+        ("SELECT posts.uid, n FROM posts JOIN daily ON posts.uid = daily.uid", True),
+        (
+            "SELECT region, score FROM posts JOIN (SELECT region, max(id) AS id FROM users GROUP BY region) u ON uid = id",
+            True,
+        ),
+        ("SELECT region FROM users", True),
+        ("SELECT count(*) AS n FROM posts JOIN likes ON posts.uid = likes.uid", False),
+        ("SELECT DISTINCT posts.uid FROM posts JOIN likes ON posts.uid = likes.uid", False),
+        ("SELECT p.uid, g.n FROM posts p JOIN (SELECT uid, count(*) AS n FROM likes GROUP BY uid) g USING (uid)", False),
+        ("SELECT uid, score FROM posts WHERE score > (SELECT avg(weight) FROM likes)", False),
+    ],
+)
+def test_what_groups_no_stream_can_be_computed_when_it_is_read(query: str, *, is_plain: bool) -> None:
+    with pytest.raises(RefusedView) as caught:
+        plan_split(query, MORE)
+    assert caught.value.is_plain is is_plain
+
+
 @pytest.mark.parametrize("name", ADMITTED)
 def test_an_admitted_query_reads_each_stream_once_in_a_part(name: str) -> None:
     plan = split(ADMITTED[name])

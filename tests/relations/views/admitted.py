@@ -115,6 +115,11 @@ ADMITTED = {
     "first of a union": "SELECT min(x) AS a, first(x) AS b FROM (SELECT score AS x FROM posts WHERE uid = 1 UNION ALL SELECT score FROM posts WHERE 1 = 0)",
     "union of groups": "SELECT uid, count(*) AS n FROM posts GROUP BY uid UNION ALL SELECT uid, sum(weight) FROM likes GROUP BY uid",
     "set operations of groups": "SELECT uid FROM posts GROUP BY uid EXCEPT SELECT uid FROM likes GROUP BY uid",
+    "set operations of rows": """SELECT uid, score FROM posts WHERE score > 2 EXCEPT SELECT uid, CAST(weight AS INT) FROM likes
+        INTERSECT SELECT uid, score FROM posts""",
+    "rows in a table and not in another stream": """SELECT count(*) AS n, sum(uid) AS s FROM (SELECT uid FROM posts INTERSECT SELECT id FROM users
+        EXCEPT SELECT uid FROM likes WHERE liked)""",
+    "rows in a condition": "SELECT id FROM users WHERE id IN (SELECT uid FROM posts WHERE score > 2) OR id NOT IN (SELECT uid FROM likes)",
     "groups minus a table": "SELECT uid FROM posts GROUP BY uid INTERSECT SELECT id FROM users",
     "top groups": "SELECT uid, sum(score) AS s FROM posts WHERE uid IS NOT NULL GROUP BY uid ORDER BY s DESC NULLS LAST, uid LIMIT 2",
     "top by what is not shown": "SELECT uid FROM posts GROUP BY uid ORDER BY count(*) DESC, uid LIMIT 2 OFFSET 1",

@@ -13,10 +13,7 @@ REFUSED = {
         "posts",
         "GROUP BY uid",
     ),
-    "rows in IN": ("SELECT id FROM users WHERE id IN (SELECT uid FROM posts)", "R1", "posts", "(SELECT DISTINCT uid FROM posts)"),
     "window": ("SELECT max(r) AS r FROM (SELECT rank() OVER (ORDER BY score) AS r FROM posts)", "R2", "rank", "FROM posts GROUP BY"),
-    "except": ("SELECT count(*) AS n FROM (SELECT uid FROM posts EXCEPT SELECT id FROM users)", "R2", "uid", "group each side first"),
-    "intersect": ("SELECT count(*) AS n FROM (SELECT uid FROM posts INTERSECT SELECT id FROM users)", "R2", "uid", "group each side first"),
     "union of types": (
         "SELECT count(*) AS n FROM (SELECT content AS c FROM posts UNION ALL SELECT uid FROM likes)",
         "R2",
@@ -196,10 +193,7 @@ INSTEAD = {
     "rows": "SELECT uid, count(*) AS n FROM posts GROUP BY uid",
     "rows that are sorted": "SELECT uid, count(*) AS n FROM posts GROUP BY uid ORDER BY uid LIMIT 3",
     "rows beside groups": f"SELECT uid, n FROM (SELECT uid, count(*) AS n FROM likes GROUP BY uid) UNION ALL SELECT uid, n FROM {GROUPS}",
-    "rows in IN": "SELECT id FROM users WHERE id IN (SELECT DISTINCT uid FROM posts)",
     "window": f"SELECT max(r) AS r FROM (SELECT uid, rank() OVER (ORDER BY n) AS r FROM {GROUPS})",
-    "except": "SELECT count(*) AS n FROM (SELECT DISTINCT uid FROM posts EXCEPT SELECT id FROM users)",
-    "intersect": "SELECT count(*) AS n FROM (SELECT DISTINCT uid FROM posts INTERSECT SELECT id FROM users)",
     "union of types": (
         "SELECT count(*) AS n FROM (SELECT CAST(content AS STRING) AS c FROM posts UNION ALL SELECT CAST(uid AS STRING) FROM likes)"
     ),

@@ -282,8 +282,10 @@ def test_explain_says_how_a_view_would_be_split_and_makes_nothing(platform):
     assert "upper part" in said
     assert "a range of main.posts is read by 1 query" in said
     assert platform.lake.snapshot() == before
+    said = list(platform.execute("EXPLAIN CREATE VIEW top AS SELECT uid FROM posts ORDER BY score LIMIT 3"))
+    assert said == [("view main.top groups no stream: it is computed when it is read",)]
     with pytest.raises(RefusedView) as refused:
-        platform.execute("EXPLAIN CREATE VIEW top AS SELECT uid FROM posts ORDER BY score LIMIT 3")
+        platform.execute("EXPLAIN CREATE CONTINUOUS VIEW top AS SELECT uid FROM posts ORDER BY score LIMIT 3")
     assert refused.value.rule
 
 

@@ -33,7 +33,9 @@ def merge_rows(state: State, rows: pa.Table, added: Sequence[pa.Table], fields: 
     key = state.keys[0].name if len(state.keys) == 1 else None
     if key is None or rows.num_rows < _MANY_GROUPS or few * _FEW > rows.num_rows or not is_grouped(rows.column(key).type):
         return check_schema(run_plan(state.merge, {"rows": pa.concat_tables([rows, *added])}), fields)
-    touched = pc.is_in(rows.column(key), value_set=pa.chunked_array([chunk for part in added for chunk in part.column(key).chunks]))
+    kind = rows.column(key).type
+    new = pa.chunked_array([chunk for part in added for chunk in part.column(key).chunks], type=kind)  # no chunk at all, if no row is new
+    touched = pc.is_in(rows.column(key), value_set=new)
     changed = check_schema(run_plan(state.merge, {"rows": pa.concat_tables([rows.filter(touched), *added])}), fields)
     return pa.concat_tables([rows.filter(pc.invert(touched)), changed])
 
